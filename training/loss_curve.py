@@ -1,0 +1,31 @@
+"""The picture every training recipe leaves behind: its curves over the steps."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def draw_loss_curve(steps: Sequence[int], series: dict[str, list[float]], path: Path | str) -> None:
+    """Save a PNG with one panel for each named series, drawn over ``steps``.
+
+    Every series holds one value a step. Its parent folder is made where it is missing; an existing picture is
+    replaced. Raises ``ValueError`` where there is no series or where a series is of another length than ``steps``.
+    """
+    if not series:
+        raise ValueError("expected at least one series to draw, found none")
+    for name, values in series.items():
+        if len(values) != len(steps):
+            raise ValueError(f"expected {len(steps)} values (one a step) for {name!r}, found {len(values)}")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 2.4 * len(series)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(series), 1, sharex=True, squeeze=False)[:, 0]
+    for panel, (name, values) in zip(panels, series.items(), strict=True):
+        panel.plot(list(steps), values, linewidth=1.2)
+        panel.set_ylabel(name)
+        panel.grid(alpha=0.3)
+    panels[-1].set_xlabel("step")
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120, format="png")
