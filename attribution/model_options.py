@@ -1,0 +1,47 @@
+"""What a user may say about the model; None leaves it to the model directory, then to the paper's default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attribution.settings import Method, QueryPosition
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Options of the attributor's model.
+
+    Attributes:
+        model: "bundled", a Hugging Face hub id, or a local directory.
+        revision: commit or tag of a hub model.
+        layer: 1-based layer L* whose attention is taken; default floor(L/2) + 1 (Section 4.1).
+        query_position: default "predicting" for decoders.
+        prompt_template: path of a JSON file with the fields of ``attribution.prompt_template.PromptTemplate``.
+        dtype: "float32", "bfloat16" or "float16"; default float32 on a CPU, the model's own on a GPU.
+        device: "auto", "cpu", "cuda", "cuda:1", ...
+        token_budget: tokens of one batch, padding included.
+        max_tokens: longest row in tokens; default the model's context.
+        trust_remote_code: run code from the model's repository.
+    """
+
+    model: str = "bundled"
+    revision: str | None = None
+    layer: int | None = None
+    query_position: QueryPosition | None = None
+    prompt_template: str | None = None
+    dtype: str | None = None
+    device: str = "auto"
+    token_budget: int = 8192
+    max_tokens: int | None = None
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """Options of the union and the support decision; None means the model directory's or the paper's default."""
+
+    method: Method = Method.ATTN_UNION_DEP
+    top_k: int | None = None
+    isolation_tau: float | None = None
+    supported_threshold: float | None = None
+    weak_threshold: float | None = None

@@ -1,0 +1,49 @@
+"""The options of the method, with the paper's defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Method(StrEnum):
+    """How the attributions of a span's tokens are aggregated."""
+
+    ATTN_UNION = "attn-union"
+    ATTN_UNION_DEP = "attn-union-dep"
+
+
+class QueryPosition(StrEnum):
+    """Whose attention is row i of S: the position that predicts r_i (decoders), or r_i's own (encoders)."""
+
+    PREDICTING = "predicting"
+    SELF = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class UnionSettings:
+    """Settings of the union (Section 3.2), of the augmentation (Section 3.3) and of the support decision.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    method: Method = Method.ATTN_UNION_DEP
+    top_k: int = 2
+    isolation_tau: float = 2
+    supported_threshold: float = 0.5
+    weak_threshold: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.top_k < 1:
+            raise ValueError(f"top_k should be at least 1, was: {self.top_k}")
+        if not (self.isolation_tau >= 0 and (math.isinf(self.isolation_tau) or self.isolation_tau % 1 == 0)):
+            raise ValueError(
+                f"isolation_tau should be a whole number of tokens >= 0 or inf, was: {self.isolation_tau}"
+            )
+        if not 0 <= self.weak_threshold <= self.supported_threshold <= 1:
+            raise ValueError(
+                "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "
+                f"{self.weak_threshold} and {self.supported_threshold}"
+            )

@@ -1,0 +1,55 @@
+"""Encoded rows and their token-wise attributions: what enters and leaves the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas import CharRange
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRow:
+    """One row, rendered and tokenised once as a whole.
+
+    Attributes:
+        token_ids: int32 [tokens], special tokens included.
+        prompt_length: number of prompt tokens; the response is ``token_ids[prompt_length:]``.
+        column_passage: int32 [prompt_length], index of the passage that a prompt token lies in, -1 outside.
+        column_in_title: bool [prompt_length], True where the token lies in that passage's title.
+        column_char_start, column_char_end: int32 [prompt_length], code points within the passage's text or title.
+        response_char_start, response_char_end: int32 [responses], code points within the answer.
+    """
+
+    token_ids: npt.NDArray[np.int32]
+    prompt_length: int
+    column_passage: npt.NDArray[np.int32]
+    column_in_title: npt.NDArray[np.bool_]
+    column_char_start: npt.NDArray[np.int32]
+    column_char_end: npt.NDArray[np.int32]
+    response_char_start: npt.NDArray[np.int32]
+    response_char_end: npt.NDArray[np.int32]
+
+    @property
+    def response_chars(self) -> tuple[CharRange | None, ...]:
+        """The code points of each response token in the answer, None for a token that covers none."""
+        pairs = zip(self.response_char_start.tolist(), self.response_char_end.tolist(), strict=True)
+        return tuple(CharRange(start, end) if start < end else None for start, end in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAttribution:
+    """Token-wise attributions of one response: the top-k of each row of S (Equation 1), all prompt columns counted.
+
+    Attributes:
+        top_columns: int32 [responses, k], prompt columns by falling similarity, ties towards the lower column;
+            k is ``min(top_k, prompt_length)``.
+        top_scores: float32 [responses, k], their similarities S_ij.
+        passage_mass: float32 [responses, passages], the whole row's similarity on each passage (top-k or not).
+    """
+
+    top_columns: npt.NDArray[np.int32]
+    top_scores: npt.NDArray[np.float32]
+    passage_mass: npt.NDArray[np.float32]

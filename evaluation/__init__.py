@@ -1,0 +1,1 @@
+"""Datasets, metrics and baselines: how attribution methods are compared."""

@@ -1,0 +1,1 @@
+"""The audit job: options, the graph, chunks, manifests and the command line."""

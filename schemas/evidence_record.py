@@ -1,0 +1,209 @@
+"""The evidence record: one a target span, and its Arrow schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from schemas.char_range import CharRange
+from schemas.qa_record import QARecord
+from schemas.version import SCHEMA_VERSION
+
+
+class SpanKind(StrEnum):
+    """How a target span was chosen."""
+
+    GIVEN = "given"
+    SENTENCES = "sentences"
+    FACTS = "facts"
+    MENTIONS = "mentions"
+    WORDS = "words"
+
+
+class Support(StrEnum):
+    """Whether the passages support a span; decided in ``attribution.support``."""
+
+    SUPPORTED = "supported"
+    WEAK = "weak"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpan:
+    """A span of the answer to attribute."""
+
+    kind: SpanKind
+    chars: CharRange
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePiece:
+    """A run of neighbouring evidence tokens of one passage.
+
+    ``chars`` counts in the passage's own text, or in its title where ``in_title``. ``score`` is the sum of the
+    attribution scores w(t, d_j) of its tokens (Section 3.2), in attention mass.
+    """
+
+    passage_index: int
+    passage_id: str | None
+    in_title: bool
+    chars: CharRange
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvidence:
+    """What the passages say about one target span; ``text == answer[chars]``.
+
+    ``atomic_fact`` are the ranges of the answer whose attributions were united for this span, the span itself
+    included. ``passage_scores`` has one sum of scores a passage. ``top_passage_index`` and ``margin`` are None
+    where no passage got any score. ``evidence_isolated`` says that the isolation filter would have left nothing,
+    so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1].
+    """
+
+    span_index: int
+    span_kind: SpanKind
+    chars: CharRange
+    text: str
+    atomic_fact: tuple[CharRange, ...]
+    evidence: tuple[EvidencePiece, ...]
+    passage_scores: tuple[float, ...]
+    top_passage_index: int | None
+    top_passage_id: str | None
+    margin: float | None
+    evidence_mass: float
+    evidence_isolated: bool
+    support: Support
+    unmatched_values: tuple[str, ...]
+
+
+def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
+    """The Parquet row of one span of one record, in the order of ``evidence_schema``."""
+    return {
+        "record_id": record.record_id,
+        "source_file": record.source.source_file,
+        "source_row": record.source.source_row,
+        "answered_at": record.answered_at,
+        "generator": record.generator,
+        "span_index": span.span_index,
+        "span_kind": str(span.span_kind),
+        "char_start": span.chars.char_start,
+        "char_end": span.chars.char_end,
+        "text": span.text,
+        "atomic_fact": [_range_row(chars) for chars in span.atomic_fact],
+        "evidence": [_piece_row(piece) for piece in span.evidence],
+        "passage_scores": list(span.passage_scores),
+        "top_passage_index": span.top_passage_index,
+        "top_passage_id": span.top_passage_id,
+        "margin": span.margin,
+        "evidence_mass": span.evidence_mass,
+        "evidence_isolated": span.evidence_isolated,
+        "support": str(span.support),
+        "unmatched_values": list(span.unmatched_values),
+        **dict(record.extra_columns),
+    }
+
+
+def evidence_schema(
+    *, extra_fields: Sequence[pa.Field] = (), metadata: Mapping[str, str] | None = None
+) -> pa.Schema:
+    """The Arrow schema of ``evidence/``; every field carries its description in its metadata.
+
+    ``extra_fields`` are the fields of ``--extra-columns``; ``metadata`` is the run's provenance.
+
+    Raises:
+        ValueError: if an extra field has the name of a field of the record.
+    """
+    own = [_field(name, kind, nullable, text) for name, kind, nullable, text in _EVIDENCE_FIELDS]
+    taken = {field.name for field in own}
+    for field in extra_fields:
+        if field.name in taken:
+            raise ValueError(
+                f"extra column {field.name!r} has the name of a field of the evidence record; "
+                "rename it in the log or leave it out of --extra-columns"
+            )
+    return pa.schema(
+        [*own, *extra_fields], metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})}
+    )
+
+
+def _range_row(chars: CharRange) -> dict[str, object]:
+    return {"char_start": chars.char_start, "char_end": chars.char_end}
+
+
+def _piece_row(piece: EvidencePiece) -> dict[str, object]:
+    return {
+        "passage_index": piece.passage_index,
+        "passage_id": piece.passage_id,
+        "in_title": piece.in_title,
+        **_range_row(piece.chars),
+        "text": piece.text,
+        "score": piece.score,
+    }
+
+
+def _field(name: str, kind: pa.DataType, nullable: bool, description: str) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable, metadata={"description": description})
+
+
+_RANGE = [
+    pa.field("char_start", pa.int32(), nullable=False),
+    pa.field("char_end", pa.int32(), nullable=False),
+]
+_PIECE = pa.struct(
+    [
+        pa.field("passage_index", pa.int32(), nullable=False),
+        pa.field("passage_id", pa.string()),
+        pa.field("in_title", pa.bool_(), nullable=False),
+        *_RANGE,
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("score", pa.float32(), nullable=False),
+    ]
+)
+
+_EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
+    ("record_id", pa.string(), False, "id of the audited row, from the log"),
+    ("source_file", pa.string(), False, "input file of the row"),
+    ("source_row", pa.int64(), False, "0-based row within source_file"),
+    ("answered_at", pa.timestamp("us", tz="UTC"), True, "when the answer was given, from the log"),
+    ("generator", pa.string(), True, "what gave the answer, from the log"),
+    ("span_index", pa.int32(), False, "0-based index of the target span within the row"),
+    ("span_kind", pa.string(), False, "how the span was chosen: given, sentences, facts, mentions, words"),
+    ("char_start", pa.int32(), False, "first code point of the span in the answer"),
+    ("char_end", pa.int32(), False, "code point after the span's last in the answer"),
+    ("text", pa.string(), False, "answer[char_start:char_end]"),
+    (
+        "atomic_fact",
+        pa.list_(pa.struct(_RANGE)),
+        False,
+        "ranges of the answer whose attributions were united",
+    ),
+    (
+        "evidence",
+        pa.list_(_PIECE),
+        False,
+        "runs of evidence tokens, best score first; offsets into the passage",
+    ),
+    ("passage_scores", pa.list_(pa.float32()), False, "summed attribution score of each passage"),
+    ("top_passage_index", pa.int32(), True, "0-based index of the passage with the largest score"),
+    ("top_passage_id", pa.string(), True, "id of that passage, from the log"),
+    ("margin", pa.float32(), True, "share of the best passage minus share of the second"),
+    (
+        "evidence_mass",
+        pa.float32(),
+        False,
+        "share of the span's attention that lies on kept evidence, 0 to 1",
+    ),
+    ("evidence_isolated", pa.bool_(), False, "only isolated evidence tokens were found, and they were kept"),
+    ("support", pa.string(), False, "supported, weak or unsupported"),
+    (
+        "unmatched_values",
+        pa.list_(pa.string()),
+        False,
+        "numbers, dates and names of the span that occur nowhere in the passages with evidence",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Thin Beam wiring of the method: read, parse, pack, attribute, make evidence, write."""

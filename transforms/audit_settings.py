@@ -1,0 +1,35 @@
+"""Everything that decides what an audit computes; equal settings on equal input give equal records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from attribution.model_options import MethodOptions, ModelOptions
+from schemas import SpanKind
+
+DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Settings of one audit; picklable, and hashed into every chunk's manifest.
+
+    Attributes:
+        columns: (field of the QA record, column of the log) pairs where the names differ.
+        extra_columns: columns of the log that are carried through to the evidence.
+        span_kinds: which target spans are chosen, see ``attribution.target_spans``.
+        parser: "bundled", an installed spaCy pipeline's name, or a directory.
+        max_text_chars: longest text of one field in code points; a longer one is a dead letter.
+        dead_letter_text: write the answer's text into dead letters.
+        threads: CPU threads of one model; part of the settings because sums depend on it.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    extra_columns: tuple[str, ...] = ()
+    span_kinds: tuple[SpanKind, ...] = DEFAULT_SPAN_KINDS
+    parser: str = "bundled"
+    model: ModelOptions = field(default_factory=ModelOptions)
+    method: MethodOptions = field(default_factory=MethodOptions)
+    max_text_chars: int = 1_000_000
+    dead_letter_text: bool = False
+    threads: int = 1
