@@ -39,9 +39,7 @@ class UnionSettings:
         if self.top_k < 1:
             raise ValueError(f"top_k should be at least 1, was: {self.top_k}")
         if not (self.isolation_tau >= 0 and (math.isinf(self.isolation_tau) or self.isolation_tau % 1 == 0)):
-            raise ValueError(
-                f"isolation_tau should be a whole number of tokens >= 0 or inf, was: {self.isolation_tau}"
-            )
+            raise ValueError(f"isolation_tau should be a whole number of tokens >= 0 or inf, was: {self.isolation_tau}")
         if not 0 <= self.weak_threshold <= self.supported_threshold <= 1:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "

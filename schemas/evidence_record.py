@@ -108,9 +108,7 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
     }
 
 
-def evidence_schema(
-    *, extra_fields: Sequence[pa.Field] = (), metadata: Mapping[str, str] | None = None
-) -> pa.Schema:
+def evidence_schema(*, extra_fields: Sequence[pa.Field] = (), metadata: Mapping[str, str] | None = None) -> pa.Schema:
     """The Arrow schema of ``evidence/``; every field carries its description in its metadata.
 
     ``extra_fields`` are the fields of ``--extra-columns``; ``metadata`` is the run's provenance.
@@ -126,9 +124,7 @@ def evidence_schema(
                 f"extra column {field.name!r} has the name of a field of the evidence record; "
                 "rename it in the log or leave it out of --extra-columns"
             )
-    return pa.schema(
-        [*own, *extra_fields], metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})}
-    )
+    return pa.schema([*own, *extra_fields], metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})})
 
 
 def _range_row(chars: CharRange) -> dict[str, object]:
