@@ -1,0 +1,178 @@
+"""Taking one layer's attention out of any Hugging Face model, and ending its forward pass there.
+
+One function, registered as an attention implementation together with a mask function, serves every architecture:
+query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. In the layers below
+the captured one it hands on to torch's scaled dot product attention. In that layer it computes only the response
+rows, in float32, reduces them on the device to k columns and one mass a passage, and ends the pass with a private
+exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from attribution.plain_attention import MAX_WEIGHTS, attention_weights, plain_attention
+from attribution.top_columns import passage_mass, top_columns
+
+IMPLEMENTATION = "attribeam_capture"
+
+
+@dataclass(frozen=True, slots=True)
+class RowRequest:
+    """What to take of one row of the batch.
+
+    Attributes:
+        query_positions: int64 [responses], the position whose attention is row i of S.
+        token_count: tokens of the row, padding left out.
+        column_passage: int64 [prompt_length], passage of each prompt column, -1 outside.
+        passage_count: number of passages.
+    """
+
+    query_positions: torch.Tensor
+    token_count: int
+    column_passage: torch.Tensor
+    passage_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedRow:
+    """One row of the batch, reduced: ``top_columns`` [responses, k], ``top_scores`` likewise, ``passage_mass``
+    [responses, passages], and ``finite``, a scalar, False where S has NaN or infinity. All still on the device."""
+
+    top_columns: torch.Tensor
+    top_scores: torch.Tensor
+    passage_mass: torch.Tensor
+    finite: torch.Tensor
+
+
+@dataclass(slots=True)
+class Capture:
+    """One forward pass's request and result; ``layer_index`` is 0-based. ``bidirectional`` is set by the layer."""
+
+    layer_index: int
+    top_k: int
+    rows: list[RowRequest]
+    captured: list[CapturedRow] = field(default_factory=list)
+    bidirectional: bool = False
+
+
+class _ForwardPassEnds(Exception):  # noqa: N818 - a message to the caller, not a fault
+    """Raised at the captured layer, caught in ``capturing``."""
+
+
+_current: ContextVar[Capture | None] = ContextVar("attribeam_capture", default=None)
+
+
+@contextmanager
+def capturing(capture: Capture) -> Iterator[None]:
+    """Run the model's forward pass inside; it ends at the captured layer, and ``capture.captured`` is filled.
+
+    Raises:
+        RuntimeError: if the pass came to its end without reaching the layer through this implementation.
+    """
+    token = _current.set(capture)
+    try:
+        yield
+    except _ForwardPassEnds:
+        return
+    finally:
+        _current.reset(token)
+    raise RuntimeError(
+        f"the model should reach layer {capture.layer_index + 1} through transformers' attention interface, but did not"
+    )
+
+
+def capture_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """The attention implementation: capture at the requested layer, plain attention in every other.
+
+    ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
+    ``attention_mask`` None (causal, or everything where the module is not causal) or [rows, 1, tokens, tokens].
+    Returns ([rows, tokens, attention heads, size], None), as the interface wants it.
+    """
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    causal = bool(options.get("is_causal", getattr(module, "is_causal", True)))
+    sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
+    capture = _current.get()
+    if capture is not None and getattr(module, "layer_idx", None) == capture.layer_index:
+        capture.bidirectional = not causal
+        masks = [None] * len(query) if attention_mask is None else [*attention_mask.expand(len(query), -1, -1, -1)]
+        for row, request in enumerate(capture.rows):
+            row_attention = _RowAttention(query[row], key[row], masks[row], scale, softcap, sinks, causal)
+            capture.captured.append(_reduce_row(row_attention, request, capture.top_k))
+        raise _ForwardPassEnds
+    if softcap is None and sinks is None:
+        output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+        return output, None
+    return (
+        plain_attention(query, key, value, attention_mask, scaling=scale, softcap=softcap, sinks=sinks, causal=causal),
+        None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RowAttention:
+    """The attention of one row of the batch: [attention heads, tokens, size], [key heads, tokens, size], mask."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    mask: torch.Tensor | None
+    scaling: float
+    softcap: float | None
+    sinks: torch.Tensor | None
+    causal: bool
+
+    def similarity(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
+        """Rows ``positions`` of the attention, mean over attention heads: float32 [positions, token_count]."""
+        return attention_weights(
+            self.query[:, positions],
+            self.key[:, :token_count],
+            None if self.mask is None else self.mask[:, positions, :token_count],
+            positions=positions if self.causal else None,
+            scaling=self.scaling,
+            softcap=self.softcap,
+            sinks=self.sinks,
+        ).mean(0)
+
+
+def _reduce_row(attention: _RowAttention, request: RowRequest, top_k: int) -> CapturedRow:
+    """S of one row, reduced; computed in slices of response rows, so that memory stays bounded."""
+    rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
+    prompt_length = len(request.column_passage)
+    slices = []
+    for positions in torch.split(request.query_positions, rows_at_once):
+        similarity = attention.similarity(positions, request.token_count)[:, :prompt_length]
+        columns, scores = top_columns(similarity, top_k)
+        mass = passage_mass(similarity, request.column_passage, request.passage_count)
+        slices.append(CapturedRow(columns, scores, mass, similarity.isfinite().all()))
+    if len(slices) == 1:
+        return slices[0]
+    return CapturedRow(
+        torch.cat([one.top_columns for one in slices]),
+        torch.cat([one.top_scores for one in slices]),
+        torch.cat([one.passage_mass for one in slices]),
+        torch.stack([one.finite for one in slices]).all(),
+    )
+
+
+ALL_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, capture_attention)
+ALL_MASK_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, sdpa_mask)

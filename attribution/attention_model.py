@@ -1,0 +1,310 @@
+"""A model that gives token-wise attributions: texts to encoded rows, encoded rows to top-k columns."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+import transformers
+from tokenizers import Tokenizer
+from transformers import PreTrainedModel
+
+from attribution.attention_capture import Capture, CapturedRow, RowRequest, capturing
+from attribution.attention_layer import choose_layer, layer_types
+from attribution.attribution_config import merge_settings
+from attribution.model_directory import (
+    ModelDirectory,
+    ModelLoadError,
+    load_tokenizer,
+    load_weights,
+    read_model_directory,
+    revision_of,
+)
+from attribution.model_options import MethodOptions, ModelOptions
+from attribution.out_of_memory import run_halving
+from attribution.packing import pack_by_token_budget
+from attribution.prompt_template import PromptTemplate
+from attribution.row_encoding import encode_row
+from attribution.settings import QueryPosition, UnionSettings
+from attribution.token_attribution import EncodedRow, TokenAttribution
+from schemas import Passage, QARecord, Reason, RowFault
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_Job = tuple[EncodedRow, int]
+
+
+class AttentionModel:
+    """One layer's attention of one model, reduced to what the union needs; holds no state between calls.
+
+    Attributes:
+        settings: the settings of the union in force: the user's, else the model directory's, else the paper's.
+        layer: 1-based L*.
+        layer_count: L, of the whole model.
+        query_position: whose attention row i of S is.
+        template: the prompt.
+        max_tokens: longest row that is accepted, None where there is no limit.
+        device, dtype: where and in which precision the layers run (the captured layer always in float32).
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: ModelDirectory,
+        model: PreTrainedModel,
+        tokenizer: Tokenizer,
+        template: PromptTemplate,
+        layer: int,
+        method: MethodOptions,
+    ) -> None:
+        config = directory.config.get_text_config()
+        options = directory.options
+        self.settings: UnionSettings = merge_settings(method, directory.defaults)
+        self.layer = layer
+        self.layer_count = len(layer_types(config))
+        self.query_position = options.query_position or directory.defaults.query_position or QueryPosition.PREDICTING
+        self.template = template
+        self.max_tokens = _smallest(options.max_tokens, getattr(config, "max_position_embeddings", None))
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self._directory = directory
+        self._model = model
+        self._tokenizer = tokenizer
+        self._add_special_tokens = not _begins_with_special_token(template, tokenizer)
+        self._bidirectional = False
+        self._bidirectional = self._probe()
+
+    @classmethod
+    def from_pretrained(
+        cls, options: ModelOptions | None = None, *, method: MethodOptions | None = None, threads: int | None = None
+    ) -> AttentionModel:
+        """Load a model and try it on one small row.
+
+        ``threads`` is the number of CPU threads of torch, for the whole process.
+
+        Raises:
+            ModelLoadError: if it cannot be loaded, or its attention cannot be taken.
+        """
+        if threads is not None:
+            torch.set_num_threads(threads)
+        options = options or ModelOptions()
+        directory = read_model_directory(options)
+        device = _device(options.device)
+        try:
+            layer = choose_layer(directory.config, _first(options.layer, directory.defaults.layer))
+            template = _template(options, directory)
+        except ValueError as error:
+            raise ModelLoadError(f"model {options.model!r}: {error}") from error
+        tokenizer = load_tokenizer(directory)
+        tokenizer.encode_special_tokens = not _has_special_tokens(template, tokenizer)
+        model = load_weights(directory, layer=layer, dtype=_dtype(options, directory, device), device=device)
+        return cls(
+            directory=directory,
+            model=model,
+            tokenizer=tokenizer,
+            template=template,
+            layer=layer,
+            method=method or MethodOptions(),
+        )
+
+    def with_method(self, method: MethodOptions) -> AttentionModel:
+        """The same model, weights shared, under other options of the method."""
+        other = copy.copy(self)
+        other.settings = self.union_settings(method)
+        return other
+
+    def union_settings(self, method: MethodOptions) -> UnionSettings:
+        """The settings that ``method`` gives with this model: the user's, else the directory's, else the paper's."""
+        return merge_settings(method, self._directory.defaults)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        """The record's tokens and their characters.
+
+        Raises:
+            RowFault: TOO_MANY_TOKENS if the row is longer than ``max_tokens``; faults of ``encode_row``.
+        """
+        row = self._encode(record.question, record.passages, record.answer)
+        if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
+            raise RowFault(
+                Reason.TOO_MANY_TOKENS,
+                f"a row should have at most {self.max_tokens} tokens, has {len(row.token_ids)}; "
+                "log fewer passages, or choose a model with a longer context",
+            )
+        return row
+
+    def attribute(self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> list[TokenAttribution | RowFault]:
+        """Token-wise attributions, exactly one outcome a row, in the order of ``rows``.
+
+        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails alone
+        gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+
+        Raises:
+            ValueError: if there is not one passage count a row.
+        """
+        jobs = list(zip(rows, passage_counts, strict=True))
+        outcomes: dict[int, TokenAttribution | RowFault] = {}
+        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self._directory.options.token_budget):
+            found = run_halving([jobs[index] for index in batch], self._run)
+            outcomes.update(zip(batch, found, strict=True))
+        return [outcomes[index] for index in range(len(rows))]
+
+    def provenance(self) -> dict[str, str]:
+        """What the attributions depend on, for file metadata and the run manifest."""
+        config = self._directory.config
+        return {
+            "model": self._directory.options.model,
+            "model_revision": revision_of(self._directory),
+            "model_type": str(config.model_type),
+            "layer": str(self.layer),
+            "layer_count": str(self.layer_count),
+            "layer_type": layer_types(config)[self.layer - 1],
+            "query_position": str(self.query_position),
+            "method": str(self.settings.method),
+            "top_k": str(self.settings.top_k),
+            "isolation_tau": f"{self.settings.isolation_tau:g}",
+            "supported_threshold": f"{self.settings.supported_threshold:g}",
+            "weak_threshold": f"{self.settings.weak_threshold:g}",
+            "prompt_template": self.template.digest,
+            "max_tokens": str(self.max_tokens),
+            "attention_backend": "sdpa",
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type,
+            "torch_version": torch.__version__,
+            "transformers_version": transformers.__version__,
+        }
+
+    def _encode(self, question: str, passages: Sequence[Passage], answer: str) -> EncodedRow:
+        return encode_row(
+            question=question,
+            passages=passages,
+            answer=answer,
+            tokenizer=self._tokenizer,
+            template=self.template,
+            add_special_tokens=self._add_special_tokens,
+        )
+
+    def _run(self, jobs: Sequence[_Job]) -> list[TokenAttribution | RowFault]:
+        """One forward pass over rows that are padded on the right."""
+        return [_outcome(row) for row in self._capture(jobs).captured]
+
+    @torch.inference_mode()
+    def _capture(self, jobs: Sequence[_Job]) -> Capture:
+        requests = [self._request(row, passage_count) for row, passage_count in jobs]
+        capture = Capture(layer_index=self.layer - 1, top_k=self.settings.top_k, rows=requests)
+        token_ids = _pad([row.token_ids for row, _ in jobs]).to(self.device)
+        lengths = torch.tensor([len(row.token_ids) for row, _ in jobs], device=self.device)
+        mask = None
+        if self._bidirectional and int(lengths.min()) < token_ids.shape[1]:
+            mask = torch.arange(token_ids.shape[1], device=self.device) < lengths[:, None]
+        with capturing(capture):
+            self._model(input_ids=token_ids, attention_mask=mask, use_cache=False)
+        return capture
+
+    def _request(self, row: EncodedRow, passage_count: int) -> RowRequest:
+        shift = 1 if self.query_position is QueryPosition.PREDICTING else 0
+        positions = torch.arange(row.prompt_length - shift, len(row.token_ids) - shift, device=self.device)
+        column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(self.device)
+        return RowRequest(positions, len(row.token_ids), column_passage, passage_count)
+
+    def _probe(self) -> bool:
+        """Take the attention of one small row; True if the captured layer sees to the right as well.
+
+        Raises:
+            ModelLoadError: if that does not work, so that a run fails before it starts.
+        """
+        job = (self._encode("Which word?", [Passage(text="One word.")], "A word."), 1)
+        model = self._directory.options.model
+        try:
+            capture = self._capture([job])
+        except RuntimeError as error:
+            raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
+        if isinstance(_outcome(capture.captured[0]), RowFault):
+            raise ModelLoadError(f"model {model!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
+        return capture.bidirectional
+
+
+def load_attention_model(
+    options: ModelOptions, *, method: MethodOptions | None = None, threads: int | None = None
+) -> AttentionModel:
+    """``AttentionModel.from_pretrained``, but the last model stays loaded for the next call with the same options.
+
+    Raises:
+        ModelLoadError: as there.
+    """
+    return _load(options, threads).with_method(method or MethodOptions())
+
+
+@lru_cache(maxsize=1)
+def _load(options: ModelOptions, threads: int | None) -> AttentionModel:
+    return AttentionModel.from_pretrained(options, threads=threads)
+
+
+def _outcome(row: CapturedRow) -> TokenAttribution | RowFault:
+    if not row.finite.item():
+        return RowFault(Reason.NON_FINITE_ATTENTION, "attention should be finite, has NaN or infinity; see --dtype")
+    return TokenAttribution(
+        top_columns=row.top_columns.to("cpu", torch.int32).numpy(),
+        top_scores=row.top_scores.cpu().numpy(),
+        passage_mass=row.passage_mass.cpu().numpy(),
+    )
+
+
+def _pad(rows: Sequence[np.typing.NDArray[np.int32]]) -> torch.Tensor:
+    """int64 [rows, longest]; each row is continued with its own last token, which is valid in every vocabulary.
+
+    Causality hides what stands to the right; bidirectional models get a mask.
+    """
+    width = max(len(row) for row in rows)
+    padded = np.stack([np.pad(row, (0, width - len(row)), mode="edge") for row in rows])
+    return torch.from_numpy(padded.astype(np.int64))
+
+
+def _template(options: ModelOptions, directory: ModelDirectory) -> PromptTemplate:
+    if options.prompt_template is not None:
+        return PromptTemplate.from_file(options.prompt_template)
+    return directory.defaults.prompt_template or PromptTemplate()
+
+
+def _has_special_tokens(template: PromptTemplate, tokenizer: Tokenizer) -> bool:
+    """True for a chat template: only then are special tokens in the text more than plain text."""
+    return any(token in template.literal_text for token in _special_tokens(tokenizer))
+
+
+def _begins_with_special_token(template: PromptTemplate, tokenizer: Tokenizer) -> bool:
+    """True where the template brings its own BOS."""
+    return template.literal_text.startswith(tuple(_special_tokens(tokenizer)))
+
+
+def _special_tokens(tokenizer: Tokenizer) -> list[str]:
+    return [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelLoadError(f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', was: {name!r}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ModelLoadError(f"device {name!r} should be there, but torch finds no CUDA; use --device cpu")
+    return device
+
+
+def _dtype(options: ModelOptions, directory: ModelDirectory, device: torch.device) -> torch.dtype | str:
+    name = options.dtype or directory.defaults.dtype
+    if name is None:
+        return torch.float32 if device.type == "cpu" else "auto"
+    if name not in _DTYPES:
+        raise ModelLoadError(f"dtype should be one of {', '.join(_DTYPES)}, was: {name!r}")
+    return _DTYPES[name]
+
+
+def _smallest(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
