@@ -1,0 +1,142 @@
+"""The answer parser: a spaCy pipeline in, plain data out. spaCy is imported only when a parser is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attribution.answer_blocks import blocks, without_marks
+from attribution.label_schemes import scheme_of_labels
+from attribution.parsed_answer import ParsedAnswer
+from attribution.parsed_blocks import ParsedBlock, joined_blocks
+from schemas import CharRange
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Token
+
+_BUNDLED = Path(__file__).parent / "bundled" / "parser"
+_LONGEST_TEXT = 1_000_000_000
+_NEEDED_FACTORIES = frozenset(
+    {
+        "tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "attribute_ruler", "senter",
+        "sentencizer", "parser", "ner", "entity_ruler", "merge_entities",
+    }
+)  # fmt: skip
+
+
+class AnswerParser:
+    """Parses answers into sentences, words, dependency heads and labels, tags and entities."""
+
+    def __init__(self, nlp: Language, *, identity: str) -> None:
+        """Wrap a loaded pipeline; most callers want ``from_pretrained``.
+
+        Raises:
+            ValueError: if the pipeline has no dependency parser.
+        """
+        if "parser" not in nlp.pipe_names:
+            raise ValueError(
+                f"a pipeline with a component named 'parser' is needed, {identity} has: {nlp.pipe_names}; "
+                "name another with --parser, or use the bundled one"
+            )
+        self._nlp = nlp
+        self._nlp.max_length = _LONGEST_TEXT
+        self._scheme = scheme_of_labels(nlp.pipe_labels.get("parser", ())).name
+        self._identity = identity
+
+    @classmethod
+    def from_pretrained(cls, parser: str) -> AnswerParser:
+        """Load "bundled", an installed spaCy pipeline by its name, or a pipeline's directory. Nothing is downloaded.
+
+        Raises:
+            FileNotFoundError: if there is no such pipeline.
+            ValueError: if it has no dependency parser.
+        """
+        import spacy
+
+        path = _BUNDLED if parser == "bundled" else Path(parser)
+        if (path / "meta.json").is_file():
+            nlp = spacy.load(path)
+        elif parser != "bundled" and spacy.util.is_package(parser):
+            nlp = spacy.load(parser)
+        else:
+            raise FileNotFoundError(
+                f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
+                f"{parser!r}" + (f", and {_BUNDLED} has none" if parser == "bundled" else "")
+            )
+        unneeded = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory not in _NEEDED_FACTORIES]
+        nlp.disable_pipes(*[name for name in unneeded if name != "parser"])
+        return cls(nlp, identity=_identity(nlp))
+
+    @property
+    def identity(self) -> str:
+        """Name, version and digest of the pipeline's files: what decides its output."""
+        return self._identity
+
+    def parse(self, text: str) -> ParsedAnswer:
+        """Parse one answer; a text of white space only has no words."""
+        return next(self.parse_many([text]))
+
+    def parse_many(self, texts: Sequence[str], batch_size: int = 64) -> Iterator[ParsedAnswer]:
+        """Parse answers, in their order, ``batch_size`` at a time.
+
+        Markdown and citation marks are hidden from the parser and are no words; paragraphs, list items and headings
+        are parsed one by one, so that no sentence runs over their ends.
+        """
+        remaining = iter(texts)
+        while batch := list(islice(remaining, batch_size)):
+            yield from self._parse_batch(batch, batch_size)
+
+    def _parse_batch(self, texts: Sequence[str], batch_size: int) -> list[ParsedAnswer]:
+        pieces: list[tuple[str, tuple[int, int]]] = []
+        for index, text in enumerate(texts):
+            masked = without_marks(text)
+            pieces += [(block.of(masked), (index, block.char_start)) for block in blocks(text)]
+        parsed: list[list[ParsedBlock]] = [[] for _ in texts]
+        with self._nlp.memory_zone():
+            for doc, (index, char_start) in self._nlp.pipe(pieces, as_tuples=True, batch_size=batch_size):
+                parsed[index].append(_parsed_block(doc, char_start))
+        return [joined_blocks(one, label_scheme=self._scheme) for one in parsed]
+
+
+def _parsed_block(doc: Doc, char_start: int) -> ParsedBlock:
+    """Plain data of one block, without its white space; ``char_start`` is the block's place in the answer."""
+    words = [token for token in doc if not token.is_space]
+    place = {token.i: index for index, token in enumerate(words)}
+    sentence_of = {token.i: index for index, sentence in enumerate(doc.sents) for token in sentence}
+    heads = [place[_head_word(token, sentence_of).i] for token in words]
+    starts = sorted({sentence_of[token.i]: index for index, token in reversed(list(enumerate(words)))}.values())
+    return ParsedBlock(
+        words=[CharRange(char_start + token.idx, char_start + token.idx + len(token)) for token in words],
+        dependency_heads=heads,
+        dependency_labels=[
+            "root" if head == index else token.dep_.lower()
+            for index, (head, token) in enumerate(zip(heads, words, strict=True))
+        ],
+        universal_tags=[token.pos_ for token in words],
+        fine_tags=[token.tag_ for token in words],
+        sentence_starts=starts,
+        entities=[CharRange(char_start + entity.start_char, char_start + entity.end_char) for entity in doc.ents],
+    )
+
+
+def _head_word(token: Token, sentence_of: dict[int, int]) -> Token:
+    """The closest head of the same sentence that is no white space; the token itself where there is none."""
+    above = token
+    while above.head.i != above.i and sentence_of[above.head.i] == sentence_of[token.i]:
+        above = above.head
+        if not above.is_space:
+            return above
+    return token
+
+
+def _identity(nlp: Language) -> str:
+    digest = hashlib.sha256()
+    root = nlp.path
+    for file in sorted(one for one in root.rglob("*") if one.is_file()) if root is not None else ():
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return f"{nlp.meta['lang']}_{nlp.meta['name']}@{nlp.meta['version']}+sha256:{digest.hexdigest()[:16]}"

@@ -1,0 +1,19 @@
+"""Whether the passages support a span: two thresholds on its evidence mass."""
+
+from __future__ import annotations
+
+from attribution.settings import UnionSettings
+from schemas import Support
+
+
+def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: UnionSettings) -> Support:
+    """``supported`` from ``supported_threshold`` on, ``weak`` from ``weak_threshold`` on, else ``unsupported``.
+
+    A span with a number, date or name that occurs in none of its evidence passages is at most ``weak``, however much
+    attention its other words have on evidence.
+    """
+    if evidence_mass < settings.weak_threshold:
+        return Support.UNSUPPORTED
+    if evidence_mass < settings.supported_threshold or has_unmatched_values:
+        return Support.WEAK
+    return Support.SUPPORTED
