@@ -1,0 +1,44 @@
+"""Bootstrap intervals over rows: spans of one answer stand or fall together, so rows are drawn, not spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A percentile interval."""
+
+    low: float
+    high: float
+
+
+class RowBootstrap:
+    """The same seeded resamples of rows for every method, so that differences are paired.
+
+    Raises:
+        ValueError: if there is no row or no draw.
+    """
+
+    def __init__(self, spans_a_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
+        if not spans_a_row or draws < 1:
+            raise ValueError(f"rows and draws should be at least 1, were: {len(spans_a_row)} and {draws}")
+        rows = len(spans_a_row)
+        self._counts = np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=draws)
+        self._spans = self._counts @ np.asarray(spans_a_row, dtype=np.float64)
+
+    def interval(self, credit_a_row: Sequence[float]) -> Interval:
+        """Interval of the mean credit a span, in percent; ``credit_a_row`` sums the credits of a row's spans.
+
+        The interval of a difference is that of the difference of two methods' credits.
+        """
+        means: npt.NDArray[np.float64] = 100 * (self._counts @ np.asarray(credit_a_row, dtype=np.float64)) / self._spans
+        tail = 50 * (1 - CONFIDENCE)
+        low, high = np.percentile(means, [tail, 100 - tail])
+        return Interval(float(low), float(high))

@@ -1,0 +1,171 @@
+"""``attribeam evaluate``: methods compared on a labelled data set."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tqdm import tqdm
+
+from attribution.model_options import MethodOptions, ModelOptions
+from evaluation.answer_context import LoadedModels
+from evaluation.comparison import MethodScore, run_methods, score_methods
+from evaluation.dataset_file import DatasetError
+from evaluation.datasets import LOADERS
+from evaluation.labelled_answer import LabelledDataset
+from evaluation.methods import Method, all_methods
+from evaluation.report import RunDescription, file_digest, table, write_report
+
+if TYPE_CHECKING:
+    from attribution.answer_parser import AnswerParser
+    from attribution.attention_model import AttentionModel
+
+
+class EvaluationError(RuntimeError):
+    """The evaluation cannot be run as asked; the message says why and the way out."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam evaluate``."""
+    names = list(all_methods())
+    parser.add_argument("--dataset", required=True, choices=list(LOADERS), help="which labelled data set")
+    parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its .jsonl or .jsonl.xz file")
+    parser.add_argument(
+        "--method", action="append", choices=names, help="a method; may be repeated; default: all of them"
+    )
+    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
+    parser.add_argument(
+        "--parser", default="bundled", help="bundled, a spaCy pipeline or a directory (default: bundled)"
+    )
+    parser.add_argument("--top-k", type=_positive, help="columns kept a token (default: the model's, else 2)")
+    parser.add_argument(
+        "--isolation-tau", type=_isolation_tau, help="whole number or inf (default: the model's, else 2)"
+    )
+    parser.add_argument("--layer", type=_positive, help="1-based layer (default: the model's, else floor(L/2) + 1)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
+    parser.add_argument("--threads", type=_positive, help="CPU threads of torch")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N answers")
+    parser.add_argument("--bootstrap-draws", type=_positive, default=2000, help="resamples of the rows (default: 2000)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (default: 0)")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the evaluation; 0 where it went through, 1 with one line on stderr where it did not."""
+    try:
+        _evaluate(args)
+    except (DatasetError, EvaluationError) as error:
+        print(f"attribeam evaluate: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    _check_output(args.output)
+    available = all_methods(top_k=args.top_k, isolation_tau=args.isolation_tau)
+    methods = [available[name] for name in dict.fromkeys(args.method or available)]
+    dataset = _load_dataset(args)
+    models = _load_models(args, methods)
+    bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
+    tallies = run_methods(bar, methods, models)
+    scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
+    description = _describe(args, dataset, models)
+    print(table(scores, description))
+    if args.output is not None:
+        _write(args.output, scores, description)
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuse before hours of work what would fail after them."""
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
+
+
+def _load_dataset(args: argparse.Namespace) -> LabelledDataset:
+    dataset = LOADERS[args.dataset](args.data)
+    if not dataset.answers:
+        raise EvaluationError(f"data file {args.data} should have labelled answers, has none")
+    return dataset if args.limit is None else dataset.first(args.limit)
+
+
+def _load_models(args: argparse.Namespace, methods: Sequence[Method]) -> LoadedModels:
+    return LoadedModels(
+        parser=_load_parser(args.parser) if any(method.needs_parser for method in methods) else None,
+        attention=_load_attention(args) if any(method.needs_model for method in methods) else None,
+    )
+
+
+def _load_parser(name: str) -> AnswerParser:
+    from attribution.answer_parser import AnswerParser
+
+    try:
+        return AnswerParser.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise EvaluationError(f"parser {name!r} could not be loaded: {error}; see --parser") from error
+
+
+def _load_attention(args: argparse.Namespace) -> AttentionModel:
+    from attribution.attention_model import AttentionModel
+    from attribution.model_directory import ModelLoadError
+
+    try:
+        return AttentionModel.from_pretrained(
+            ModelOptions(model=args.model, layer=args.layer, device=args.device),
+            method=MethodOptions(top_k=args.top_k, isolation_tau=args.isolation_tau),
+            threads=args.threads,
+        )
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _describe(args: argparse.Namespace, dataset: LabelledDataset, models: LoadedModels) -> RunDescription:
+    provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
+    if models.parser is not None:
+        provenance["parser"] = models.parser.identity
+    if models.attention is not None:
+        provenance |= models.attention.provenance()
+    return RunDescription(
+        dataset=args.dataset,
+        data_file=args.data.name,
+        data_sha256=file_digest(args.data),
+        skipped_rows=dataset.skipped,
+        single_passage_spans=sum(len(one.spans) for one in dataset.answers if len(one.record.passages) == 1),
+        bootstrap_draws=args.bootstrap_draws,
+        bootstrap_seed=args.seed,
+        limit=args.limit,
+        provenance=provenance,
+    )
+
+
+def _write(output: Path, scores: Sequence[MethodScore], description: RunDescription) -> None:
+    try:
+        write_report(output, scores, description)
+    except OSError as error:
+        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+    print(f"written to {output}")
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"should be a whole number of at least 1, was: {text!r}")
+    return value
+
+
+def _isolation_tau(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value >= 0 and (math.isinf(value) or value % 1 == 0)):
+        raise argparse.ArgumentTypeError(f"should be a whole number of at least 0, or inf, was: {text!r}")
+    return value

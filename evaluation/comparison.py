@@ -1,0 +1,126 @@
+"""Running methods over a labelled data set, and what comes out for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from evaluation.answer_context import AnswerContext, LoadedModels
+from evaluation.bootstrap import Interval, RowBootstrap
+from evaluation.highlight_overlap import HighlightOverlap, highlight_overlap
+from evaluation.labelled_answer import LabelledAnswer
+from evaluation.methods import Method, SpanResult
+from evaluation.passage_accuracy import span_credit
+from schemas import RowFault
+
+REFERENCE = "words"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that a method could not attribute; all of its spans count as wrong. ``row`` is 0-based in the file."""
+
+    row: int
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class MethodTally:
+    """What one method scored, answer by answer; the lists have one item a row, ``overlaps`` one a highlighted span."""
+
+    name: str
+    credits: list[float] = field(default_factory=list)
+    spans: list[int] = field(default_factory=list)
+    spans_without_evidence: int = 0
+    failed: list[FailedRow] = field(default_factory=list)
+    overlaps: list[HighlightOverlap] = field(default_factory=list)
+
+    def count(self, labelled: LabelledAnswer, results: Sequence[SpanResult]) -> None:
+        """Add one answer."""
+        pairs = list(zip(results, labelled.gold_passages, strict=True))
+        self.credits.append(sum(span_credit(result.passage_scores, gold) for result, gold in pairs))
+        self.spans.append(len(pairs))
+        self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
+        for result, gold in zip(results, labelled.gold_evidence, strict=False):
+            if result.evidence is not None:
+                passages = labelled.record.passages
+                self.overlaps.append(highlight_overlap(evidence=result.evidence, gold=gold, passages=passages))
+
+
+@dataclass(frozen=True, slots=True)
+class MethodScore:
+    """The figures of one method; all accuracies, intervals and differences in percent.
+
+    ``difference_to_words`` is None where ``words`` was not run; the highlight figures are means over the spans, in
+    percent, None where the data set has no highlights or the method names no evidence.
+    """
+
+    method: str
+    passage_accuracy: float
+    interval: Interval
+    spans: int
+    rows: int
+    spans_without_evidence: int
+    difference_to_words: float | None
+    difference_interval: Interval | None
+    highlight_recall: float | None
+    highlight_precision: float | None
+    failed_rows: tuple[FailedRow, ...]
+
+
+def run_methods(
+    answers: Iterable[LabelledAnswer], methods: Sequence[Method], models: LoadedModels
+) -> tuple[MethodTally, ...]:
+    """Every method on every answer; what two methods need in common is computed once."""
+    tallies = tuple(MethodTally(method.name) for method in methods)
+    for labelled in answers:
+        context = AnswerContext(labelled, models)
+        for method, tally in zip(methods, tallies, strict=True):
+            tally.count(labelled, _results(method, context, tally))
+    return tallies
+
+
+def score_methods(tallies: Sequence[MethodTally], *, draws: int, seed: int) -> tuple[MethodScore, ...]:
+    """The figures of all methods, over the same resamples of rows.
+
+    Raises:
+        ValueError: if there was no answer.
+    """
+    bootstrap = RowBootstrap(tallies[0].spans, draws=draws, seed=seed)
+    reference = next((tally for tally in tallies if tally.name == REFERENCE), None)
+    return tuple(_score(tally, reference, bootstrap) for tally in tallies)
+
+
+def _results(method: Method, context: AnswerContext, tally: MethodTally) -> Sequence[SpanResult]:
+    labelled = context.labelled
+    try:
+        return method.span_results(context)
+    except RowFault as fault:
+        tally.failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
+        nothing = SpanResult((0.0,) * len(labelled.record.passages), evidence=())
+        return [nothing] * len(labelled.spans)
+
+
+def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBootstrap) -> MethodScore:
+    spans = sum(tally.spans)
+    difference = None
+    if reference is not None and reference is not tally:
+        difference = [own - other for own, other in zip(tally.credits, reference.credits, strict=True)]
+    return MethodScore(
+        method=tally.name,
+        passage_accuracy=100 * sum(tally.credits) / spans,
+        interval=bootstrap.interval(tally.credits),
+        spans=spans,
+        rows=len(tally.spans),
+        spans_without_evidence=tally.spans_without_evidence,
+        difference_to_words=None if difference is None else 100 * sum(difference) / spans,
+        difference_interval=None if difference is None else bootstrap.interval(difference),
+        highlight_recall=_mean([overlap.recall for overlap in tally.overlaps]),
+        highlight_precision=_mean([overlap.precision for overlap in tally.overlaps]),
+        failed_rows=tuple(tally.failed),
+    )
+
+
+def _mean(shares: Sequence[float]) -> float | None:
+    return 100 * sum(shares) / len(shares) if shares else None

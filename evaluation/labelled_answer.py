@@ -1,0 +1,74 @@
+"""What a labelled data set becomes: answers with target spans of known origin, and the rows that were left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas import CharRange, QARecord
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PassageRange:
+    """Characters of one passage's text: what a person marked as a span's source, or what a method found."""
+
+    passage_index: int
+    chars: CharRange
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledAnswer:
+    """One answer and where each of its target spans comes from.
+
+    Attributes:
+        record: the answer; its ``target_spans`` are given, one or more.
+        gold_passages: for each target span the passages that count as right, never empty.
+        gold_evidence: for each target span the marked source characters; empty where the data set marks none.
+
+    Raises:
+        ValueError: if a span has no gold passage, or one that the record does not have.
+    """
+
+    record: QARecord
+    gold_passages: tuple[frozenset[int], ...]
+    gold_evidence: tuple[tuple[PassageRange, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        spans, passages = len(self.spans), len(self.record.passages)
+        if not spans or len(self.gold_passages) != spans:
+            raise ValueError(
+                f"each of {spans} target spans should have its gold passages, {len(self.gold_passages)} do"
+            )
+        if self.gold_evidence and len(self.gold_evidence) != spans:
+            raise ValueError(f"gold evidence should be given for all {spans} spans, was for {len(self.gold_evidence)}")
+        for gold in self.gold_passages:
+            if not gold or min(gold) < 0 or max(gold) >= passages:
+                raise ValueError(f"gold passages should lie in [0, {passages}), were: {sorted(gold)}")
+
+    @property
+    def spans(self) -> tuple[CharRange, ...]:
+        """The target spans."""
+        return self.record.target_spans or ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRow:
+    """A row that is no part of the evaluation, and why; ``row`` is 0-based within the data file."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledDataset:
+    """All usable answers of a data file, in its order, and the rows that were left out."""
+
+    answers: tuple[LabelledAnswer, ...]
+    skipped: tuple[SkippedRow, ...] = ()
+
+    def first(self, count: int) -> LabelledDataset:
+        """The first ``count`` answers, with the rows skipped before the last of them."""
+        if count >= len(self.answers):
+            return self
+        kept = self.answers[:count]
+        last = kept[-1].record.source.source_row if kept else -1
+        return LabelledDataset(kept, tuple(skip for skip in self.skipped if skip.row < last))

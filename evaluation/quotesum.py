@@ -1,0 +1,64 @@
+"""QuoteSum: answers that quote up to eight sources, each quote marked with its source's number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluation.dataset_file import DataRow, read_rows
+from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
+from evaluation.span_markup import MarkedText, remove_markup
+from schemas import Passage, QARecord, RowSource
+
+_SOURCE_NUMBERS = range(1, 9)
+
+
+def load_quotesum(path: Path) -> LabelledDataset:
+    """The answers of a QuoteSum ``.jsonl`` file; a passage is a source with its title.
+
+    Raises:
+        DatasetError: if the file cannot be read, or a row is not in QuoteSum's format.
+    """
+    answers, skipped = [], []
+    for row in read_rows(path):
+        marked = marked_answer(row, "summary")
+        if marked.spans:
+            answers.append(_labelled(row, marked, path))
+        else:
+            skipped.append(SkippedRow(row.row, "no_span"))
+    return LabelledDataset(tuple(answers), tuple(skipped))
+
+
+def marked_answer(row: DataRow, field: str) -> MarkedText:
+    """The field's text without mark-up.
+
+    Raises:
+        DatasetError: if the mark-up is broken.
+    """
+    try:
+        return remove_markup(row.text(field))
+    except ValueError as error:
+        raise row.error(field, f"has broken mark-up: {error}") from error
+
+
+def _labelled(row: DataRow, marked: MarkedText, path: Path) -> LabelledAnswer:
+    numbers = [number for number in _SOURCE_NUMBERS if row.text(f"source{number}")]
+    gold = []
+    for span in marked.spans:
+        if span.number not in numbers:
+            raise row.error("summary", f"marks source {span.number}, but the row has the sources {numbers}")
+        gold.append(frozenset({numbers.index(span.number)}))
+    record = QARecord(
+        record_id=row.text("unique_id"),
+        question=row.text("question"),
+        passages=tuple(_passage(row, number) for number in numbers),
+        answer=marked.text,
+        source=RowSource(path.name, row.row),
+        target_spans=tuple(span.chars for span in marked.spans),
+    )
+    return LabelledAnswer(record, tuple(gold))
+
+
+def _passage(row: DataRow, number: int) -> Passage:
+    return Passage(
+        text=row.text(f"source{number}"), title=row.text(f"title{number}") or None, passage_id=f"source{number}"
+    )
