@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.word_overlap import best_runs, match_words
+from schemas import CharRange, Passage
+
+ANSWER = "The tower of Brigg opened in 1874."
+PASSAGES = [Passage(text="the Tower opened, in 1874"), Passage(text="Brigg opened a tower")]
+
+
+def span_of(text: str) -> CharRange:
+    start = ANSWER.index(text)
+    return CharRange(start, start + len(text))
+
+
+def test_worked_example_scores_run_length_over_frequency():
+    # runs of passage 0: "the tower" and "opened in 1874"; of passage 1: "tower" and "brigg opened";
+    # "tower" and "opened" occur twice over all passages, all other words once
+    expected = [[2, 0], [2 / 2, 1 / 2], [0, 0], [0, 2], [3 / 2, 2 / 2], [3, 0], [3, 0]]
+    assert match_words(ANSWER, PASSAGES).scores.tolist() == expected
+
+
+def test_span_sums_its_own_words_only():
+    matches = match_words(ANSWER, PASSAGES)
+    assert matches.passage_scores([span_of("tower of Brigg")]) == (1.0, 2.5)
+    assert matches.passage_scores([span_of("opened in 1874")]) == (7.5, 1.0)
+
+
+def test_run_reaches_beyond_the_span_that_is_asked_for():
+    assert match_words(ANSWER, PASSAGES).passage_scores([span_of("1874")]) == (3.0, 0.0)
+
+
+def test_word_in_two_overlapping_ranges_counts_once():
+    matches = match_words(ANSWER, PASSAGES)
+    assert matches.passage_scores([span_of("opened in"), span_of("in 1874")]) == (7.5, 1.0)
+
+
+def test_word_cut_by_a_range_counts():
+    assert match_words(ANSWER, PASSAGES).passage_scores([span_of("rig")]) == (0.0, 2.0)
+
+
+def test_title_is_matched_with_its_passage():
+    matches = match_words("Brigg Point", [Passage(text="a cape", title="Brigg Point"), Passage(text="a bay")])
+    assert matches.passage_scores([CharRange(0, 11)]) == (4.0, 0.0)
+
+
+def test_each_word_gives_a_passage_its_best_match_only():
+    matches = match_words("red", [Passage(text="red red red"), Passage(text="red")])
+    assert matches.passage_scores([CharRange(0, 3)]) == (0.25, 0.25)
+
+
+def test_run_does_not_reach_over_the_border_of_two_passages():
+    assert best_runs(["a", "b"], [["a"], ["b"]]).tolist() == [[1, 0], [0, 1]]
+
+
+def test_answer_without_words_scores_nothing():
+    assert match_words("... !", PASSAGES).passage_scores([CharRange(0, 3)]) == (0.0, 0.0)
+
+
+def naive_best_runs(words: list[str], texts: list[list[str]]) -> list[list[int]]:
+    best = [[0] * len(texts) for _ in words]
+    for number, text in enumerate(texts):
+        for start in range(len(words)):
+            for end in range(start + 1, len(words) + 1):
+                run = words[start:end]
+                if any(text[place : place + len(run)] == run for place in range(len(text))):
+                    for index in range(start, end):
+                        best[index][number] = max(best[index][number], len(run))
+    return best
+
+
+short = st.lists(st.sampled_from("abc"), max_size=8)
+
+
+@given(short, st.lists(short, min_size=1, max_size=3))
+def test_runs_equal_those_of_a_naive_search(words, texts):
+    assert best_runs(words, texts).tolist() == naive_best_runs(words, texts)
+
+
+@pytest.mark.parametrize("texts", [[], [[]]])
+def test_no_words_to_match_give_no_runs(texts):
+    assert not np.any(best_runs(["a"], texts))
