@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import ERROR
 from pathlib import Path
 from typing import cast
 
@@ -159,7 +160,7 @@ def _errors_named(model: str) -> Iterator[None]:
 def _quiet_transformers() -> Iterator[None]:
     """No progress bars and no report on the layers that were left out; both are as before afterwards."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
