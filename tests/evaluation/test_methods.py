@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from attribution.attention_model import AttentionModel
+from attribution.model_options import MethodOptions, ModelOptions
+from attribution.settings import Method as UnionMethod
+from evaluation.answer_context import AnswerContext, LoadedModels
+from evaluation.comparison import run_methods, score_methods
+from evaluation.labelled_answer import LabelledAnswer
+from evaluation.methods import AttentionUnion, FactWords, SentenceWords, SpanWords, all_methods
+from schemas import CharRange, Passage, QARecord, RowSource
+from tests.attribution.tiny_models import save_tiny_model
+from tests.evaluation.hand_parser import ANSWER, PARSER
+
+PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
+
+
+def labelled_span(*texts: str, gold: int = 0, row: int = 0) -> LabelledAnswer:
+    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in texts)
+    record = QARecord("r", "Who?", PASSAGES, ANSWER, RowSource("f", row), target_spans=spans)
+    return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
+
+
+def scores(method, span):
+    return method.span_results(AnswerContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
+
+
+def test_words_are_those_of_the_span():
+    assert scores(SpanWords(), "Jon") == (2.0, 0.0, 0.0, 0.0)
+
+
+def test_words_dep_adds_the_atomic_fact_of_the_span():
+    assert scores(FactWords(), "Jon") == (4.0, 0.0, 0.0, 0.0)
+
+
+def test_words_dep_leaves_other_conjuncts_and_sentences_out():
+    assert scores(FactWords(), "Ada") == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_words_dep_of_a_span_without_parsed_words_is_the_span():
+    assert scores(FactWords(), " ") == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_words_sent_is_the_whole_sentence_and_no_other():
+    assert scores(SentenceWords(), "Ada") == (4.0, 1.0, 0.0, 0.0)
+    assert scores(SentenceWords(), "ring") == (0.0, 0.0, 1.0, 0.0)
+
+
+def test_words_sent_of_a_span_over_two_sentences_takes_both():
+    assert scores(SentenceWords(), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
+
+
+def test_words_needs_neither_parser_nor_model():
+    method = all_methods()["words"]
+    assert (method.needs_parser, method.needs_model) == (False, False)
+    assert method.span_results(AnswerContext(labelled_span("Jon"), LoadedModels()))
+
+
+def test_difference_to_words_is_paired_by_row():
+    answers = [labelled_span("Jon", "Ada", gold=0), labelled_span("ring", gold=2, row=1)]
+    tallies = run_methods(answers, [SpanWords(), SentenceWords()], LoadedModels(parser=PARSER))
+    words, sentences = score_methods(tallies, draws=100, seed=1)
+    assert (words.passage_accuracy, words.spans, words.rows) == (pytest.approx(100 / 3), 3, 2)
+    assert words.spans_without_evidence == 2
+    assert words.difference_to_words is None
+    assert sentences.passage_accuracy == 100.0
+    assert sentences.difference_to_words == pytest.approx(200 / 3)
+    assert sentences.difference_interval.low <= 200 / 3 <= sentences.difference_interval.high
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory):
+    directory = save_tiny_model(tmp_path_factory.mktemp("tiny"))
+    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+
+
+class CountingModel:
+    """Passes everything on to a model and counts its forward passes."""
+
+    def __init__(self, model: AttentionModel) -> None:
+        self.model, self.forward_passes = model, 0
+
+    def encode(self, record):
+        return self.model.encode(record)
+
+    def union_settings(self, method):
+        return self.model.union_settings(method)
+
+    def attribute(self, rows, passage_counts):
+        self.forward_passes += 1
+        return self.model.attribute(rows, passage_counts)
+
+
+def test_attention_methods_share_one_forward_pass(tiny_model):
+    model = CountingModel(tiny_model)
+    methods = [AttentionUnion(MethodOptions(method=method)) for method in UnionMethod]
+    run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, model))
+    assert model.forward_passes == 1
+
+
+def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tiny_model):
+    labelled = labelled_span(ANSWER)
+    context = AnswerContext(labelled, LoadedModels(PARSER, tiny_model))
+    options = MethodOptions(method=UnionMethod.ATTN_UNION, isolation_tau=float("inf"))
+    (result,) = AttentionUnion(options).span_results(context)
+    encoded, tokens = context.attended
+    expected = np.zeros(len(PASSAGES))
+    for chars, columns, similarities in zip(encoded.response_chars, tokens.top_columns, tokens.top_scores, strict=True):
+        if chars is None:
+            continue
+        for column, similarity in zip(columns, similarities, strict=True):
+            if encoded.column_passage[column] >= 0:
+                expected[encoded.column_passage[column]] += similarity
+    assert expected.sum() > 0
+    np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-6)
+    assert {one.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
+
+
+def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
+    record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
+    refused = LabelledAnswer(record, (frozenset({0}),))
+    methods = [AttentionUnion(MethodOptions()), SpanWords()]
+    union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
+    assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
+    assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]
+    assert words.failed == []
+
+
+def test_method_that_hides_its_need_of_a_model_is_an_error():
+    with pytest.raises(RuntimeError, match="says that it needs no model"):
+        AttentionUnion(MethodOptions()).span_results(AnswerContext(labelled_span("Jon"), LoadedModels(PARSER)))
