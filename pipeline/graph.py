@@ -1,0 +1,70 @@
+"""The whole audit as one graph, the same for every runner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+import pyarrow as pa
+
+from transforms.attribute_rows import AttributeRows, PackForModel
+from transforms.audit_settings import AuditSettings
+from transforms.dead_letters import DEAD_LETTERS
+from transforms.encode_rows import EncodeRows
+from transforms.make_evidence import MakeEvidence
+from transforms.parse_answers import ParseAnswers
+from transforms.read_qa_logs import ReadQALogs
+from transforms.row_range import RowRange
+from transforms.write_evidence import WriteDeadLetters, WriteEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOutput:
+    """Where the graph writes: Beam appends ``-00000-of-0000N.parquet`` to the prefixes."""
+
+    evidence_prefix: str
+    dead_letter_prefix: str
+    evidence_schema: pa.Schema
+    dead_letter_schema: pa.Schema
+
+
+def build_graph(
+    pipeline: beam.Pipeline,
+    *,
+    row_ranges: Sequence[RowRange],
+    settings: AuditSettings,
+    output: GraphOutput,
+    distributed: bool,
+) -> None:
+    """Add the audit of ``row_ranges`` to ``pipeline``.
+
+    Locally all stages run fused, one row after the other, so that evidence stands in the order of the rows.
+    ``distributed`` adds what spreads the work: shuffles behind the ranges and before the model.
+    """
+    spread = _Spread(distributed)
+    ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
+    read = ranges | "ReadRows" >> ReadQALogs(settings)
+    parsed = read.records | "ParseAnswers" >> ParseAnswers(settings)
+    encoded = parsed.parsed | "EncodeRows" >> beam.ParDo(EncodeRows(settings)).with_outputs(DEAD_LETTERS, main="rows")
+    blocks = encoded.rows | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread
+    attributed = blocks | "AttributeRows" >> AttributeRows(settings)
+    made = attributed | "MakeEvidence" >> beam.ParDo(MakeEvidence(settings)).with_outputs(DEAD_LETTERS, main="evidence")
+    letters = [stage[DEAD_LETTERS] for stage in (read, parsed, encoded, made)]
+    made.evidence | "WriteEvidence" >> WriteEvidence(output.evidence_prefix, output.evidence_schema)
+    (
+        letters
+        | "GatherDeadLetters" >> beam.Flatten()
+        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.dead_letter_schema)
+    )
+
+
+class _Spread(beam.PTransform):
+    """Elements over all workers where there are several; nothing in a local run, which must stay fused."""
+
+    def __init__(self, distributed: bool) -> None:
+        super().__init__()
+        self._distributed = distributed
+
+    def expand(self, elements: beam.PCollection) -> beam.PCollection:
+        return elements | beam.Reshuffle() if self._distributed else elements

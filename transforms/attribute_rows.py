@@ -1,0 +1,98 @@
+"""Stage 4: blocks of encoded rows through the model, by RunInference with a handler of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import ModelHandler, RunInference
+
+from attribution.attention_model import AttentionModel, load_attention_model
+from attribution.token_attribution import TokenAttribution
+from schemas import RowFault
+from transforms.audit_row import AttributedBlock, AuditRow
+from transforms.audit_settings import AuditSettings
+from transforms.pack_rows import PackRows
+from transforms.row_counters import NAMESPACE
+
+BLOCK_ROWS = 256
+BLOCK_BUDGETS = 16
+
+
+@dataclass
+class PackForModel(beam.PTransform):
+    """Gathers rows into blocks of some token budgets, large enough for rows of like length to meet in a batch."""
+
+    settings: AuditSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, rows: beam.PCollection) -> beam.PCollection:
+        max_weight = BLOCK_BUDGETS * self.settings.model.token_budget
+        return rows | beam.ParDo(PackRows(BLOCK_ROWS, weigh=token_count, max_weight=max_weight))
+
+
+@dataclass
+class AttributeRows(beam.PTransform):
+    """Blocks of ``AuditRow`` in, ``AttributedBlock`` out."""
+
+    settings: AuditSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, blocks: beam.PCollection) -> beam.PCollection:
+        return blocks | RunInference(AttentionModelHandler(self.settings).with_no_batching())
+
+
+class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionModel]):
+    """Runs one block through the attention model.
+
+    The model packs the block by its token budget and halves a batch that does not fit into memory. Nothing of torch is
+    touched before ``load_model``.
+    """
+
+    def __init__(self, settings: AuditSettings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def load_model(self) -> AttentionModel:
+        settings = self._settings
+        return load_attention_model(settings.model, method=settings.method, threads=settings.threads)
+
+    def run_inference(
+        self,
+        batch: Sequence[AuditRow],
+        model: AttentionModel,
+        inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
+    ) -> Iterable[AttributedBlock]:
+        outcomes = attribute_block(model, batch)
+        return [AttributedBlock(tuple(batch), tuple(outcomes), model.settings)]
+
+    def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:
+        return sum(row.encoded.token_ids.nbytes for row in batch)
+
+    def get_metrics_namespace(self) -> str:
+        return NAMESPACE
+
+    def share_model_across_processes(self) -> bool:
+        return False
+
+
+def attribute_block(model: AttentionModel, rows: Sequence[AuditRow]) -> list[TokenAttribution | RowFault]:
+    """One outcome a row, in order.
+
+    Raises:
+        RuntimeError: if the model gives another number of outcomes; rows would be lost otherwise.
+    """
+    outcomes = model.attribute([row.encoded for row in rows], [len(row.record.passages) for row in rows])
+    if len(outcomes) != len(rows):
+        raise RuntimeError(f"the model should give one outcome for each of {len(rows)} rows, gave {len(outcomes)}")
+    return outcomes
+
+
+def token_count(row: AuditRow) -> int:
+    """Tokens of the prompt and the response."""
+    return len(row.encoded.token_ids)

@@ -1,0 +1,41 @@
+"""What flows from stage to stage: plain data, picklable, no models and no spaCy objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attribution.parsed_answer import ParsedAnswer
+from attribution.settings import UnionSettings
+from attribution.token_attribution import EncodedRow, TokenAttribution
+from schemas import QARecord, RowFault, TargetSpan
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRow:
+    """A record whose answer is parsed and whose target spans are chosen."""
+
+    record: QARecord
+    parsed: ParsedAnswer
+    spans: tuple[TargetSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A row that is ready for the model."""
+
+    record: QARecord
+    parsed: ParsedAnswer
+    spans: tuple[TargetSpan, ...]
+    encoded: EncodedRow
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedBlock:
+    """Rows with their token-wise attributions, or the fault of a row that the model could not do.
+
+    ``settings`` are those of the union that belong to the model. Rows and outcomes are parallel.
+    """
+
+    rows: tuple[AuditRow, ...]
+    outcomes: tuple[TokenAttribution | RowFault, ...]
+    settings: UnionSettings

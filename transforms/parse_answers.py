@@ -1,0 +1,75 @@
+"""Stages 2 and 3: QA records in, answers parsed and target spans chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from attribution.answer_parser import AnswerParser
+from attribution.parsed_answer import ParsedAnswer
+from attribution.target_spans import choose_target_spans
+from schemas import QARecord, Reason, RowFault, Stage
+from transforms.audit_row import ParsedRow
+from transforms.audit_settings import AuditSettings
+from transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
+from transforms.pack_rows import PackRows
+
+MICRO_BATCH_ROWS = 64
+
+
+@dataclass
+class ParseAnswers(beam.PTransform):
+    """Parses every answer: a ``ParsedRow`` (main output), or a dead letter where the parser fails on it."""
+
+    settings: AuditSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, records: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        return (
+            records
+            | "GatherRecords" >> beam.ParDo(PackRows(MICRO_BATCH_ROWS))
+            | "Parse" >> beam.ParDo(ParseRecords(self.settings)).with_outputs(DEAD_LETTERS, main="parsed")
+        )
+
+
+class ParseRecords(beam.DoFn):
+    """A micro-batch of records in, one outcome a record out, in order."""
+
+    def __init__(self, settings: AuditSettings) -> None:
+        self._settings = settings
+        self._office = DeadLetterOffice(Stage.PARSE, settings.dead_letter_text)
+
+    def setup(self) -> None:
+        self._parser = AnswerParser.from_pretrained(self._settings.parser)
+
+    def process(self, records: Sequence[QARecord]) -> Iterator[ParsedRow | beam.pvalue.TaggedOutput]:
+        outcomes = parse_each(self._parser, [record.answer for record in records])
+        for record, outcome in zip(records, outcomes, strict=True):
+            if isinstance(outcome, RowFault):
+                yield self._office.refuse(record, outcome)
+            else:
+                yield ParsedRow(record, outcome, self._spans(record, outcome))
+
+    def _spans(self, record: QARecord, parsed: ParsedAnswer):  # type: ignore[no-untyped-def]
+        return choose_target_spans(parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans)
+
+
+def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:
+    """One outcome an answer. Where a batch fails, its answers are parsed one by one, and only the bad ones fail.
+
+    A parser is a program of others that meets any text; what it raises on one is that row's fault. Running out of
+    memory is not.
+    """
+    try:
+        return list(parser.parse_many(answers))
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
+        if len(answers) == 1:
+            message = f"the parser should take any answer, raised {type(error).__name__}; try another --parser"
+            return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
+    return [outcome for answer in answers for outcome in parse_each(parser, [answer])]

@@ -1,0 +1,40 @@
+"""Stage 1: ranges of rows in, QA records out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+
+from schemas import DeadLetter, QARecord
+from transforms.audit_settings import AuditSettings
+from transforms.dead_letters import DEAD_LETTERS, tagged
+from transforms.qa_record_reader import QARecordReader
+from transforms.row_counters import count_row_read
+from transforms.row_range import RowRange
+
+
+@dataclass
+class ReadQALogs(beam.PTransform):
+    """Reads and validates every row of every range: a QA record (main output) or a dead letter."""
+
+    settings: AuditSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, row_ranges: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        return row_ranges | beam.ParDo(ReadRows(self.settings)).with_outputs(DEAD_LETTERS, main="records")
+
+
+class ReadRows(beam.DoFn):
+    """A range in, its rows' outcomes out, in order."""
+
+    def __init__(self, settings: AuditSettings) -> None:
+        self._reader = QARecordReader(settings)
+
+    def process(self, row_range: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
+        for outcome in self._reader.read(row_range):
+            count_row_read()
+            yield tagged(outcome) if isinstance(outcome, DeadLetter) else outcome
