@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def test_no_batch_of_several_rows_passes_the_budget(case: tuple[list[int], int])
 def test_a_batch_is_closed_only_where_one_more_row_would_not_fit(case: tuple[list[int], int]) -> None:
     lengths, budget = case
     batches = pack_by_token_budget(lengths, budget)
-    for batch, following in zip(batches, batches[1:], strict=False):
+    for batch, following in pairwise(batches):
         assert (len(batch) + 1) * lengths[following[0]] > budget
 
 

@@ -68,14 +68,14 @@ def tiny_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def save_tiny_model(directory: Path, kind: str = "llama", *, config: PreTrainedConfig | None = None) -> Path:
-    """Write weights of one seed (large enough for attention that is not flat), config and tokenizer."""
+def save_tiny_model(directory: Path, kind: str = "llama", *, scale: float = 0.3) -> Path:
+    """Write weights of one seed (of a ``scale`` at which attention is not flat), config and tokenizer."""
     torch.manual_seed(7)
-    model = AutoModelForCausalLM.from_config(config or CONFIGS[kind])
+    model = AutoModelForCausalLM.from_config(CONFIGS[kind])
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "norm" not in name:
-                parameter.normal_(std=0.3)
+                parameter.normal_(std=scale)
     model.save_pretrained(directory)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
