@@ -67,8 +67,8 @@ class AnswerParser:
                 f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
                 f"{parser!r}" + (f", and {_BUNDLED} has none" if parser == "bundled" else "")
             )
-        unneeded = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory not in _NEEDED_FACTORIES]
-        nlp.disable_pipes(*[name for name in unneeded if name != "parser"])
+        factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
+        nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
         return cls(nlp, identity=_identity(nlp))
 
     @property
@@ -91,13 +91,17 @@ class AnswerParser:
             yield from self._parse_batch(batch, batch_size)
 
     def _parse_batch(self, texts: Sequence[str], batch_size: int) -> list[ParsedAnswer]:
-        pieces: list[tuple[str, tuple[int, int]]] = []
+        places: list[tuple[int, int]] = []
+        pieces: list[str] = []
         for index, text in enumerate(texts):
             masked = without_marks(text)
-            pieces += [(block.of(masked), (index, block.char_start)) for block in blocks(text)]
+            shown = [block for block in blocks(text) if not block.of(masked).isspace()]
+            places += [(index, block.char_start) for block in shown]
+            pieces += [block.of(masked) for block in shown]
         parsed: list[list[ParsedBlock]] = [[] for _ in texts]
         with self._nlp.memory_zone():
-            for doc, (index, char_start) in self._nlp.pipe(pieces, as_tuples=True, batch_size=batch_size):
+            docs = self._nlp.pipe(pieces, batch_size=batch_size)
+            for (index, char_start), doc in zip(places, docs, strict=True):
                 parsed[index].append(_parsed_block(doc, char_start))
         return [joined_blocks(one, label_scheme=self._scheme) for one in parsed]
 

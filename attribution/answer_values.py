@@ -27,20 +27,20 @@ class AnswerValue:
         numbers: for each number of the value the amounts of which one must occur.
         months: months that must occur.
         words: words that must occur, in comparable form.
-        rounded_by: how far an occurring amount may lie from the value's, 0 for "must be equal".
+        slack: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
     """
 
     chars: CharRange
     numbers: tuple[frozenset[Decimal], ...] = ()
     months: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
-    rounded_by: Decimal = Decimal(0)
+    slack: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
 
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
         return (
             all(month in passage.months for month in self.months)
-            and all(_occurs(one, self.rounded_by, passage) for one in self.numbers)
+            and all(_occurs(one, self.slack, passage) for one in self.numbers)
             and all(_is_named(word, passage) for word in self.words)
         )
 
@@ -74,11 +74,11 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if plain is None:
             continue
         meant = frozenset(amounts(plain))
-        slack = Decimal(9) if plain["decade"] else Decimal(0)
+        slack = (Decimal(0), Decimal(9 if plain["decade"] else 0))
         if plain["scale"] and len(meant) == 1:
-            slack = _half_of_last_digit(plain["digits"], next(iter(meant)))
+            slack = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
         if meant:
-            yield AnswerValue(CharRange(*match.span()), numbers=(meant,), rounded_by=slack)
+            yield AnswerValue(CharRange(*match.span()), numbers=(meant,), slack=slack)
 
 
 def _half_of_last_digit(digits: str, amount: Decimal) -> Decimal:
@@ -115,11 +115,12 @@ def _names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
                 yield AnswerValue(chars, months=months, words=() if months else words)
 
 
-def _occurs(amounts_meant: frozenset[Decimal], rounded_by: Decimal, passage: PassageContent) -> bool:
-    if not amounts_meant.isdisjoint(passage.numbers):
+def _occurs(meant: frozenset[Decimal], slack: tuple[Decimal, Decimal], passage: PassageContent) -> bool:
+    if not meant.isdisjoint(passage.numbers):
         return True
-    return bool(rounded_by) and any(
-        abs(number - amount) <= rounded_by for amount in amounts_meant for number in passage.numbers
+    below, above = slack
+    return bool(below or above) and any(
+        amount - below <= number <= amount + above for amount in meant for number in passage.numbers
     )
 
 
@@ -129,9 +130,7 @@ def _is_named(word: str, passage: PassageContent) -> bool:
         return True
     if len(word) > 1 and any(word in initials for initials in passage.initials):
         return True
-    stem = word[:_STEM_LENGTH]
-    return len(word) > _STEM_LENGTH + 1 and word.endswith(_DEMONYM_ENDINGS) and _has_stem(stem, passage)
-
-
-def _has_stem(stem: str, passage: PassageContent) -> bool:
-    return any(word.startswith(stem) for word in passage.words)
+    singular = word.rstrip("s")
+    if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
+        return False
+    return any(word.startswith(singular[:_STEM_LENGTH]) for word in passage.words)

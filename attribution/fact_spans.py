@@ -25,7 +25,7 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
         owners = _owners(tree, _fact_words(tree, parsed.dependency_labels[start:end], scheme))
         for owner in dict.fromkeys(owners):
             owned = [start + word for word, its_owner in enumerate(owners) if its_owner == owner]
-            words = trimmed_words(parsed, owned[0], owned[-1] + 1, answer)
+            words = trimmed_words(parsed, owned, answer)
             if words:
                 yield words_range(parsed, words)
 

@@ -22,7 +22,7 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     Entities are the parser's where it gives any, else runs of proper nouns.
     """
     runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed)]
-    trimmed = {trimmed_words(parsed, run.start, run.stop, answer) for run in runs}
+    trimmed = {trimmed_words(parsed, run, answer) for run in runs}
     named = [words for words in trimmed if words and any(is_content_word(parsed, word, answer) for word in words)]
     return [words_range(parsed, words) for words in _outermost(named)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 
 from attribution.label_schemes import LabelScheme, base_label, label_scheme
 from attribution.parsed_answer import ParsedAnswer
@@ -40,8 +41,7 @@ class SentenceTree:
 
 def sentence_bounds(parsed: ParsedAnswer) -> tuple[tuple[int, int], ...]:
     """Half-open word ranges of the sentences."""
-    ends = (*parsed.sentence_starts[1:], len(parsed.words))
-    return tuple((start, end) for start, end in zip(parsed.sentence_starts, ends, strict=True) if start < end)
+    return tuple(pairwise((*parsed.sentence_starts, len(parsed.words))))
 
 
 def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attribution.parsed_answer import ParsedAnswer
 from schemas import CharRange
 
@@ -20,18 +22,20 @@ def has_letter_or_digit(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def trimmed_words(parsed: ParsedAnswer, first: int, end: int, answer: str) -> range:
-    """The words ``[first, end)`` without marks and joining words at the edges; empty where nothing else is there.
+def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> range:
+    """From the first to the last of ascending words, without marks and joining words at the edges; may be empty.
 
-    A closing bracket at the end stays where its opening one is in the span.
+    A closing bracket after the last one is taken along where its opening one is in the span.
     """
-    while first < end and (_is_mark(parsed, first, answer) or _is_joining(parsed, first)):
+    first, end = 0, len(words)
+    while first < end and _is_edge_word(parsed, words[first], answer):
         first += 1
-    while first < end and (_is_mark(parsed, end - 1, answer) or _is_joining(parsed, end - 1)):
-        if _closes(parsed, first, end - 1, answer):
-            break
+    while first < end and _is_edge_word(parsed, words[end - 1], answer):
         end -= 1
-    return range(first, end)
+    if first == end:
+        return range(0)
+    closed = end < len(words) and words[end] == words[end - 1] + 1 and _closes(parsed, words[first], words[end], answer)
+    return range(words[first], words[end if closed else end - 1] + 1)
 
 
 def words_range(parsed: ParsedAnswer, words: range) -> CharRange:
@@ -42,6 +46,10 @@ def words_range(parsed: ParsedAnswer, words: range) -> CharRange:
 def _is_mark(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     tagged = parsed.universal_tags[word] == "PUNCT" or parsed.dependency_labels[word].startswith("punct")
     return tagged and not has_letter_or_digit(parsed.words[word].of(answer))
+
+
+def _is_edge_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    return _is_mark(parsed, word, answer) or _is_joining(parsed, word)
 
 
 def _is_joining(parsed: ParsedAnswer, word: int) -> bool:

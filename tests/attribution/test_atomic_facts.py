@@ -201,7 +201,7 @@ def test_coordinator_at_the_first_conjunct_moves_to_the_second() -> None:
 
 def test_nested_complement_of_the_same_label_is_no_coordination() -> None:
     notation = (
-        "She/nsubj/2/PRON visited/root/0/VERB a/det/4/DET town/obj/2/NOUN in/case/6/ADP north/nmod/4/NOUN of/case/8/ADP "
-        "Wales/nmod/6/PROPN"
+        "She/nsubj/2/PRON visited/root/0/VERB a/det/4/DET town/obj/2/NOUN in/case/6/ADP north/nmod/4/NOUN "
+        "of/case/8/ADP Wales/nmod/6/PROPN"
     )
     assert fact_of(notation, "Wales") == "She visited a town in north of Wales"
