@@ -12,7 +12,10 @@ from schemas import CharRange
 
 @dataclass(frozen=True, slots=True)
 class EncodedRow:
-    """One row, rendered and tokenised once as a whole.
+    """One row, rendered and tokenised once as a whole; made by ``attribution.row_encoding.encode_row``.
+
+    Character ranges leave out white space at both ends; a token of white space alone has an empty range but still
+    lies in its passage. A token on the border of prompt and answer is the answer's.
 
     Attributes:
         token_ids: int32 [tokens], special tokens included.

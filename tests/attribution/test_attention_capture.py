@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from attribution.attention_model import AttentionModel
 from attribution.model_options import MethodOptions, ModelOptions
@@ -42,9 +43,14 @@ def load(directory: Path, position: QueryPosition, token_budget: int) -> Attenti
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
+@lru_cache(maxsize=1)
+def eager_model(directory: Path) -> PreTrainedModel:
+    return AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+
+
 def eager_similarity(directory: Path, model: AttentionModel, row: EncodedRow) -> np.ndarray:
     """S by transformers' own means, over the whole model: [responses, prompt_length]."""
-    reference = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+    reference = eager_model(directory)
     with torch.no_grad():
         outputs = reference(torch.from_numpy(row.token_ids.astype(np.int64))[None], output_attentions=True)
     attention = outputs.attentions[model.layer - 1][0].mean(0).numpy()

@@ -1,0 +1,164 @@
+"""The facade: three lines to evidence, one outcome a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from attribution.attention_model import AttentionModel
+from attribution.attributor import Attributor
+from attribution.model_options import ModelOptions
+from attribution.parsed_answer import ParsedAnswer
+from schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
+from tests.attribution.tiny_models import save_tiny_model
+
+ANSWER = "Ada Thorne built it in 1874."
+PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
+
+
+class FlatParser:
+    """Takes every run of visible characters for a word, and the first word for the verb that all others hang on."""
+
+    def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+        return map(self._parse, texts)
+
+    def _parse(self, text: str) -> ParsedAnswer:
+        words = tuple(CharRange(found.start(), found.end()) for found in re.finditer(r"\S+", text))
+        count = len(words)
+        return ParsedAnswer(
+            words=words,
+            dependency_heads=(0,) * count,
+            dependency_labels=("root", *("dep",) * (count - 1)),
+            universal_tags=("VERB", *("NOUN",) * (count - 1)),
+            fine_tags=("",) * count,
+            sentence_starts=(0,),
+        )
+
+
+@pytest.fixture(scope="module")
+def attributor(tmp_path_factory: pytest.TempPathFactory) -> Attributor:
+    directory = save_tiny_model(tmp_path_factory.mktemp("llama"))
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    return Attributor(parser=FlatParser(), model=model, spans=(SpanKind.GIVEN, SpanKind.SENTENCES))
+
+
+def record(answer: str, *, spans: tuple[CharRange, ...] | None = None) -> QARecord:
+    return QARecord("r", "Who built it?", tuple(map(Passage, PASSAGES)), answer, RowSource("log.parquet", 0), spans)
+
+
+def test_sentence_gets_its_evidence_from_the_passages(attributor: Attributor) -> None:
+    (span,) = attributor.attribute(question="Who built it?", passages=PASSAGES, answer=ANSWER)
+    assert (span.span_kind, span.text) == (SpanKind.SENTENCES, ANSWER)
+    assert span.evidence
+    for piece in span.evidence:
+        assert piece.chars.of(PASSAGES[piece.passage_index]) == piece.text
+
+
+def test_given_spans_are_code_points_of_the_answer(attributor: Attributor) -> None:
+    answer = "🦊 " + ANSWER
+    spans = attributor.attribute(question="Who?", passages=PASSAGES, answer=answer, target_spans=[(2, 12), (25, 29)])
+    assert [(span.span_kind, span.text) for span in spans] == [
+        (SpanKind.GIVEN, "Ada Thorne"),
+        (SpanKind.GIVEN, "1874"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "passage",
+    [
+        Passage("The lighthouse was built in 1874.", title="Brigg Point"),
+        ("Brigg Point", "The lighthouse was built in 1874."),
+        {"title": "Brigg Point", "text": "The lighthouse was built in 1874."},
+    ],
+)
+def test_passage_may_come_in_any_form(attributor: Attributor, passage: object) -> None:
+    expected = attributor.attribute(
+        question="Who?", passages=[Passage("The lighthouse was built in 1874.", "Brigg Point")], answer=ANSWER
+    )
+    assert attributor.attribute(question="Who?", passages=[passage], answer=ANSWER) == expected
+
+
+def test_title_of_a_passage_is_read(attributor: Attributor) -> None:
+    with_title, without = (
+        attributor.attribute(question="Who?", passages=[(title, PASSAGES[0])], answer=ANSWER)
+        for title in ("Brigg Point", None)
+    )
+    assert with_title != without
+
+
+@pytest.mark.parametrize("passage", [{"body": "text"}, {"text": None}, {"text": "t", "url": "u"}])
+def test_passage_with_other_fields_is_refused(attributor: Attributor, passage: dict[str, str | None]) -> None:
+    with pytest.raises(ValueError, match="a passage should have 'text'"):
+        attributor.attribute(question="Who?", passages=[passage], answer=ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passages", "spans", "reason"),
+    [
+        (" ", PASSAGES, None, Reason.EMPTY_ANSWER),
+        (ANSWER, [], None, Reason.NO_PASSAGES),
+        (ANSWER, ["", " "], None, Reason.NO_PASSAGES),
+        (ANSWER, PASSAGES, [(3, 99)], Reason.SPAN_OUT_OF_RANGE),
+        (ANSWER, PASSAGES, [(3, 3)], Reason.SPAN_OUT_OF_RANGE),
+        ("tower " * 600, PASSAGES, None, Reason.TOO_MANY_TOKENS),
+    ],
+)
+def test_row_that_cannot_be_attributed_raises_its_reason(
+    attributor: Attributor,
+    answer: str,
+    passages: list[str],
+    spans: list[tuple[int, int]] | None,
+    reason: Reason,
+) -> None:
+    with pytest.raises(RowFault) as caught:
+        attributor.attribute(question="Who?", passages=passages, answer=answer, target_spans=spans)
+    assert caught.value.reason is reason
+
+
+def test_faulty_record_leaves_its_neighbours_as_they_are(attributor: Attributor) -> None:
+    records = [record("Yes."), record(" "), record(ANSWER), record("tower " * 600), record("In the tower.")]
+    outcomes = attributor.attribute_many(records)
+    assert [type(outcome) for outcome in outcomes] == [tuple, RowFault, tuple, RowFault, tuple]
+    for one, outcome in zip(records, outcomes, strict=True):
+        if not isinstance(outcome, RowFault):
+            assert [span.text for span in outcome] == [one.answer]
+
+
+def test_batch_decides_the_same_as_single_rows(attributor: Attributor) -> None:
+    records = [record("Yes."), record(ANSWER), record("The keeper lived in the tower.")]
+    for one, outcome in zip(records, attributor.attribute_many(records), strict=True):
+        (alone,) = attributor.attribute_many([one])
+        assert not isinstance(outcome, RowFault)
+        assert not isinstance(alone, RowFault)
+        assert [shape(span) for span in outcome] == [shape(span) for span in alone]
+        assert [span.passage_scores for span in outcome] == [
+            pytest.approx(span.passage_scores, abs=1e-5) for span in alone
+        ]
+
+
+def shape(span: SpanEvidence) -> tuple[object, ...]:
+    """What is decided of a span, scores left out."""
+    return (span.chars, span.top_passage_index, [(piece.passage_index, piece.chars) for piece in span.evidence])
+
+
+def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
+    with pytest.raises(ValueError, match="nearest"):
+        Attributor.from_pretrained("/absent/model", query_position="nearest")
+    with pytest.raises(ValueError, match="mean"):
+        Attributor.from_pretrained("/absent/model", method="mean")
+
+
+def test_bundled_models_find_the_passage_in_three_lines() -> None:
+    attributor = Attributor.from_pretrained("bundled")
+    spans = attributor.attribute(
+        question="Who built the lighthouse at Brigg Point, and when was the old mill closed?",
+        passages=[
+            ("Hollow Mill", "The mill on the Sarn ground barley for the village until it was closed in 1931."),
+            ("Brigg Point", "The lighthouse at Brigg Point was built by Ada Thorne after the wreck of the Merrow."),
+        ],
+        answer="Ada Thorne built the lighthouse at Brigg Point.",
+        target_spans=[(0, 10)],
+    )
+    assert [(span.text, span.top_passage_index) for span in spans] == [("Ada Thorne", 1)]
