@@ -1,0 +1,43 @@
+"""Audit QA logs: which words of which passage support each span of every answer, and which spans have no support."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+
+from pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
+from pipeline.failures import GO_ON, AuditError, is_disk_full
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam audit``."""
+    add_audit_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the audit; 0 if every row was audited or dead-lettered.
+
+    Raises:
+        UsageError: if it cannot be run as asked.
+        AuditError: if it failed or does not reconcile.
+    """
+    settings, options = read_settings(arguments), read_run_options(arguments)
+    if options.verbose:
+        logging.getLogger().setLevel(logging.INFO)
+    try:
+        if options.dry_run:
+            from pipeline.dry_run import run_dry
+
+            run_dry(settings, options)
+        elif options.runner == LOCAL:
+            from pipeline.local_driver import run_local
+
+            run_local(settings, options)
+        else:
+            from pipeline.distributed_driver import run_distributed
+
+            run_distributed(settings, options)
+    except OSError as error:
+        reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
+        raise AuditError(f"{reason}. {GO_ON}") from error
+    return 0

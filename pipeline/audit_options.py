@@ -1,0 +1,210 @@
+"""The options of ``attribeam audit``: arguments in, ``AuditSettings`` and ``RunOptions`` out."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from attribution.model_options import MethodOptions, ModelOptions
+from attribution.settings import Method, QueryPosition, UnionSettings
+from pipeline.failures import UsageError
+from pipeline.option_types import fraction, isolation_tau, name_list, positive_integer, span_kinds
+from schemas import SpanKind
+from transforms.audit_settings import AuditSettings
+from transforms.input_format import InputFormatError, parse_column_mapping
+
+LOCAL = "local"
+_SETTINGS = AuditSettings()
+_KINDS = ", ".join(kind.value for kind in SpanKind)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How an audit is run; none of this changes a record except ``rows_per_chunk``, which cuts the batches.
+
+    Attributes:
+        output: directory, or a prefix of one of Beam's file systems with a distributed runner.
+        workers: None for as many as there are CPUs, or one where the model runs on a GPU.
+        runner: "local", or the name of a Beam runner, which then gets ``runner_options``.
+    """
+
+    input: tuple[str, ...]
+    output: str
+    workers: int | None = None
+    rows_per_chunk: int = 2000
+    overwrite: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    runner: str = LOCAL
+    runner_options: tuple[str, ...] = ()
+
+
+def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
+    """All options; their defaults are those of the dataclasses."""
+    _add_input_and_output(parser)
+    _add_spans_and_method(parser)
+    _add_model(parser)
+    _add_run(parser)
+
+
+def read_settings(arguments: argparse.Namespace) -> AuditSettings:
+    """The settings that decide the records.
+
+    Raises:
+        UsageError: if options do not fit together.
+    """
+    try:
+        columns = parse_column_mapping(arguments.columns)
+    except InputFormatError as error:
+        raise UsageError(str(error)) from error
+    method = _method_options(arguments)
+    return AuditSettings(
+        columns=columns,
+        extra_columns=arguments.extra_columns,
+        span_kinds=arguments.spans,
+        parser=arguments.parser,
+        model=_model_options(arguments),
+        method=method,
+        max_text_chars=arguments.max_text_chars,
+        dead_letter_text=arguments.dead_letter_text,
+        threads=arguments.threads,
+    )
+
+
+def read_run_options(arguments: argparse.Namespace) -> RunOptions:
+    """How to run.
+
+    Raises:
+        UsageError: if there are arguments that nobody knows, or no output is named.
+    """
+    if arguments.runner_options and arguments.runner == LOCAL:
+        raise UsageError(
+            f"unknown arguments: {' '.join(arguments.runner_options)}; see attribeam audit --help (Beam's own options "
+            "are passed on with --runner only)"
+        )
+    if arguments.output is None and not arguments.dry_run:
+        raise UsageError("--output is needed: the directory that evidence and dead letters go to")
+    return RunOptions(
+        input=tuple(arguments.input),
+        output=arguments.output or "",
+        workers=arguments.workers,
+        rows_per_chunk=arguments.rows_per_chunk,
+        overwrite=arguments.overwrite,
+        dry_run=arguments.dry_run,
+        quiet=arguments.quiet,
+        verbose=arguments.verbose,
+        runner=arguments.runner,
+        runner_options=tuple(arguments.runner_options),
+    )
+
+
+def _method_options(arguments: argparse.Namespace) -> MethodOptions:
+    given = {
+        "top_k": arguments.top_k,
+        "isolation_tau": arguments.isolation_tau,
+        "supported_threshold": arguments.supported_threshold,
+        "weak_threshold": arguments.weak_threshold,
+    }
+    if arguments.supported_threshold is not None and arguments.weak_threshold is not None:
+        try:
+            UnionSettings(supported_threshold=arguments.supported_threshold, weak_threshold=arguments.weak_threshold)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    return MethodOptions(method=Method(arguments.method), **given)
+
+
+def _model_options(arguments: argparse.Namespace) -> ModelOptions:
+    template = arguments.prompt_template
+    if template is not None and not Path(template).is_file():
+        raise UsageError(f"--prompt-template should be a JSON file, there is no file {template!r}")
+    position = arguments.query_position
+    return ModelOptions(
+        model=arguments.model,
+        revision=arguments.revision,
+        layer=arguments.layer,
+        query_position=None if position is None else QueryPosition(position),
+        prompt_template=template,
+        dtype=arguments.dtype,
+        device=arguments.device,
+        token_budget=arguments.token_budget,
+        max_tokens=arguments.max_tokens,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+
+
+def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("input and output").add_argument
+    add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="Parquet files, local or s3://, ...")
+    add("--output", metavar="DIR", help="directory for evidence/, dead_letters/ and run_manifest.json")
+    add("--columns", default="", metavar="FIELD=COLUMN,...", help="e.g. record_id=trace_id,answer=response")
+    add("--extra-columns", type=name_list, default=(), metavar="COLUMN,...", help="columns to carry into the evidence")
+    add(
+        "--max-text-chars", type=positive_integer, default=_SETTINGS.max_text_chars, metavar="N",
+        help="longest text of a field; a longer one makes its row a dead letter (default: %(default)s)",
+    )  # fmt: skip
+    add("--dead-letter-text", action="store_true", help="write the answers' texts into dead letters")
+
+
+def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("target spans and method").add_argument
+    add(
+        "--spans", type=span_kinds, default=_SETTINGS.span_kinds, metavar="KIND,...",
+        help=f"target spans: {_KINDS} (default: {','.join(_SETTINGS.span_kinds)})",
+    )  # fmt: skip
+    add("--parser", default=_SETTINGS.parser, help="bundled, a spaCy pipeline or a directory (default: %(default)s)")
+    add("--method", choices=[method.value for method in Method], default=_SETTINGS.method.method.value)
+    add("--top-k", type=positive_integer, metavar="K", help="prompt tokens kept an answer token (default: the model's)")
+    add("--isolation-tau", type=isolation_tau, metavar="TAU", help="isolated-token threshold (default: the model's)")
+    add(
+        "--supported-threshold", type=fraction, metavar="SHARE",
+        help="evidence mass from which a span is supported (default: the model's)",
+    )  # fmt: skip
+    add(
+        "--weak-threshold", type=fraction, metavar="SHARE",
+        help="evidence mass below which a span is unsupported (default: the model's)",
+    )  # fmt: skip
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("model").add_argument
+    defaults = _SETTINGS.model
+    add("--model", default=defaults.model, help="bundled, a hub id or a directory (default: %(default)s)")
+    add("--revision", help="commit or tag of a hub model")
+    add("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's, else floor(L/2) + 1)")
+    add("--query-position", choices=[position.value for position in QueryPosition], help="(default: the model's)")
+    add("--prompt-template", metavar="FILE", help="JSON file with the fields of the prompt (default: the model's)")
+    add("--dtype", choices=["float32", "bfloat16", "float16"], help="(default: float32 on a CPU, else the model's)")
+    add("--device", default=defaults.device, help="auto, cpu, cuda, cuda:1 (default: %(default)s)")
+    add(
+        "--token-budget", type=positive_integer, default=defaults.token_budget, metavar="N",
+        help="tokens of one batch, padding included (default: %(default)s)",
+    )  # fmt: skip
+    add("--max-tokens", type=positive_integer, metavar="N", help="longest row in tokens (default: the model's context)")
+    add("--trust-remote-code", action="store_true", help="run code from the model's repository")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("run").add_argument
+    add(
+        "--workers", type=positive_integer, metavar="N",
+        help="processes (default: the number of CPUs; 1 where the model runs on a GPU)",
+    )  # fmt: skip
+    add(
+        "--threads", type=positive_integer, default=_SETTINGS.threads, metavar="N",
+        help="CPU threads of one process (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--rows-per-chunk", type=positive_integer, default=RunOptions.__dataclass_fields__["rows_per_chunk"].default,
+        metavar="N", help="rows that are committed at a time (default: %(default)s)",
+    )  # fmt: skip
+    add("--overwrite", action="store_true", help="redo finished chunks")
+    add("--dry-run", action="store_true", help="check the input, try a few rows, estimate; write nothing")
+    add("--quiet", action="store_true", help="no progress and no summary, only errors")
+    add("--verbose", action="store_true", help="Beam's and the models' messages, tracebacks of errors")
+    add(
+        "--runner", default=LOCAL, metavar="NAME",
+        help="a Beam runner for one distributed run, e.g. DataflowRunner; it gets all further options, such as "
+        "--setup_file ./setup.py (default: %(default)s)",
+    )  # fmt: skip

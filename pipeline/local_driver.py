@@ -1,0 +1,225 @@
+"""The chunked local run: plan, models, chunks over worker processes, commit, reconcile."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from pipeline.audit_options import RunOptions
+from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
+from pipeline.chunk_store import ChunkStore
+from pipeline.configuration import configuration_hash, output_schemas
+from pipeline.failures import GO_ON, AuditError
+from pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
+from pipeline.output_directory import OutputDirectory
+from pipeline.progress import Progress, choose_progress
+from pipeline.run_record import RunClock, RunRecord
+from pipeline.summary import summary_text
+from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows, WorkerDied, WorkerFailed
+from pipeline.worker_pool import Worker, WorkerPool
+from schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
+from transforms.audit_settings import AuditSettings
+
+_TICK_SECONDS = 1.0
+
+
+def run_local(settings: AuditSettings, options: RunOptions) -> None:
+    """Audit the input into the output directory, going on where an earlier run of the same command ended.
+
+    Raises:
+        UsageError: if the input or the output directory cannot be used; nothing was written.
+        AuditError: if a worker failed or rows do not reconcile; finished chunks are kept.
+    """
+    clock = RunClock()
+    check = check_input(options.input, settings)
+    directory = OutputDirectory(Path(options.output))
+    with directory.claimed(), _sigterm_as_interrupt():
+        directory.remove_attempts()
+        pool = WorkerPool(settings, verbose=options.verbose)
+        try:
+            manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
+        finally:
+            pool.kill()
+        directory.remove_working_folders()
+    if not options.quiet:
+        print(summary_text(manifest, output=options.output, earlier_rows=earlier_rows))
+
+
+def _audit(
+    settings: AuditSettings,
+    options: RunOptions,
+    check: InputCheck,
+    directory: OutputDirectory,
+    pool: WorkerPool,
+    clock: RunClock,
+) -> tuple[RunManifest, int]:
+    """The run inside its directory; returns the final manifest and the rows that an earlier run had finished."""
+    plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
+    first, models = load_first(pool)
+    configuration = configuration_hash(settings, models, check.extra_fields)
+    store = ChunkStore(directory, configuration=configuration)
+    finished = store.keep_finished(plan.chunks, overwrite=options.overwrite)
+    record = RunRecord(
+        directory,
+        settings=settings,
+        options=options,
+        plan=plan,
+        models=models,
+        configuration=configuration,
+        clock=clock,
+        earlier_rows=sum(manifest.counts.rows for manifest in finished.values()),
+    )
+    run = _ChunkRun(
+        plan=plan,
+        store=store,
+        pool=pool,
+        directory=directory,
+        schemas=output_schemas(settings, models, check.extra_fields),
+        models=models,
+        progress=choose_progress(quiet=options.quiet),
+        finished=finished,
+    )
+    manifest = _run_recorded(run, first, record, workers=_worker_count(options, models))
+    pool.finish()
+    return manifest, record.earlier_rows
+
+
+def load_first(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
+    """Start one worker and wait until its models are loaded; returns it and the models' provenance.
+
+    Raises:
+        AuditError: if they cannot be loaded.
+    """
+    worker = pool.start()
+    while True:
+        for _, message in pool.messages(timeout=_TICK_SECONDS):
+            if isinstance(message, ModelsLoaded):
+                return worker, message.models
+            raise AuditError(last_words(message, "while the models were loaded"))
+
+
+def last_words(message: object, when: str) -> str:
+    """What a worker's last message means to the user."""
+    if isinstance(message, WorkerFailed):
+        return message.explanation
+    if isinstance(message, WorkerDied):
+        code = message.exit_code
+        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        return f"a worker process ended by {how} {when}; if the system ran out of memory, try fewer --workers. {GO_ON}"
+    return f"a worker process said {type(message).__name__} {when}, which was not expected"
+
+
+@dataclass(eq=False)
+class _ChunkRun:
+    """Hands chunks to workers and commits what they give back."""
+
+    plan: InputPlan
+    store: ChunkStore
+    pool: WorkerPool
+    directory: OutputDirectory
+    schemas: OutputSchemas
+    models: Mapping[str, str]
+    progress: Progress
+    finished: dict[str, ChunkManifest]
+    _waiting: deque[Chunk] = field(default_factory=deque)
+    _running: dict[Worker, Chunk] = field(default_factory=dict)
+    _reported: dict[Worker, int] = field(default_factory=dict)
+
+    def run(self, first: Worker, *, workers: int) -> None:
+        """Run all chunks that are not finished; ``first`` is ready, the others are started here."""
+        self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
+        rows = sum(manifest.counts.rows for manifest in self.finished.values())
+        self.progress.start(total=self.plan.row_count, finished=rows)
+        self._hand_over(first)
+        for _ in range(min(workers - 1, len(self._waiting))):
+            self.pool.start()
+        while self._running or self._waiting:
+            self.progress.advance(0)
+            for worker, message in self.pool.messages(timeout=_TICK_SECONDS):
+                self._hear(worker, message)
+
+    def _hear(self, worker: Worker, message: object) -> None:
+        if isinstance(message, ModelsLoaded):
+            self._check_models(message)
+            self._hand_over(worker)
+        elif isinstance(message, RowsFinished):
+            self._reported[worker] = self._reported.get(worker, 0) + message.count
+            self.progress.advance(message.count)
+        elif isinstance(message, ChunkAttempt):
+            self._commit(worker, message)
+            self._hand_over(worker)
+        else:
+            raise AuditError(last_words(message, self._at_work(worker)))
+
+    def _commit(self, worker: Worker, attempt: ChunkAttempt) -> None:
+        chunk = self._running.pop(worker)
+        self.finished[chunk.name] = self.store.commit(chunk, attempt)
+        self.progress.advance(chunk.rows.row_count - self._reported.pop(worker, 0))
+
+    def _hand_over(self, worker: Worker) -> None:
+        if self._waiting:
+            chunk = self._running[worker] = self._waiting.popleft()
+            folder = self.directory.attempts / f"{chunk.name}-{uuid4().hex}"
+            worker.send(RunRows(chunk.rows, self.schemas, str(folder)))
+
+    def _check_models(self, message: ModelsLoaded) -> None:
+        if dict(message.models) != dict(self.models):
+            raise AuditError("the models' files changed while the audit was starting; start the same command again")
+
+    def _at_work(self, worker: Worker) -> str:
+        chunk = self._running.get(worker)
+        if chunk is None:
+            return "while the models were loaded"
+        return f"at rows {chunk.rows.row_start} to {chunk.rows.row_end} of {chunk.rows.file!r}"
+
+
+def _run_recorded(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
+    """Run the chunks; the run manifest says "running" before, and afterwards how it ended.
+
+    Raises:
+        AuditError: also if rows are neither audited nor dead-lettered.
+    """
+    record.write(RunStatus.RUNNING, run.finished)
+    try:
+        run.run(first, workers=workers)
+        _reconcile(run)
+    except KeyboardInterrupt:
+        record.write(RunStatus.INTERRUPTED, run.finished)
+        raise
+    except AuditError:
+        record.write(RunStatus.FAILED, run.finished)
+        raise
+    finally:
+        run.progress.close()
+    return record.write(RunStatus.DONE, run.finished)
+
+
+def _reconcile(run: _ChunkRun) -> None:
+    counts = sum_counts(manifest.counts for manifest in run.finished.values())
+    if not (counts.reconciled and counts.rows == run.plan.row_count):
+        raise AuditError(
+            f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
+            f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
+        )
+
+
+def _worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
+    if options.workers is not None:
+        return options.workers
+    return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """End as with Ctrl-C when asked to terminate, so that the manifest says so and no worker stays."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

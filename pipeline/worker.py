@@ -1,0 +1,84 @@
+"""The work of one process: models loaded once, then chunk after chunk."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from attribution.answer_parser import AnswerParser
+from attribution.attention_model import load_attention_model
+from pipeline.chunk_attempt import ChunkAttempt
+from pipeline.chunk_runner import run_chunk
+from pipeline.failure_text import explain_chunk_failure, explain_load_failure
+from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows, WorkerFailed
+from transforms.audit_settings import AuditSettings
+
+_REPORT_SECONDS = 0.5
+
+
+def serve(connection: Connection, settings: AuditSettings) -> None:
+    """Load the models, then audit what the driver sends; the first failure is told and ends the process."""
+    try:
+        models = load_models(settings)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the driver tells it and stops the run
+        connection.send(WorkerFailed(explain_load_failure(error, settings), traceback.format_exc()))
+        return
+    connection.send(ModelsLoaded(models))
+    while (job := _next_job(connection)) is not None:
+        try:
+            attempt = _run(connection, settings, job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the driver tells it and stops the run
+            connection.send(WorkerFailed(explain_chunk_failure(error, job.rows), traceback.format_exc()))
+            return
+        connection.send(attempt)
+
+
+def load_models(settings: AuditSettings) -> dict[str, str]:
+    """Load the attributor, which stays loaded, and the parser; returns their provenance.
+
+    Raises:
+        ModelLoadError: if the attributor cannot be loaded.
+        FileNotFoundError, ValueError: if the parser cannot be.
+    """
+    model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
+    parser = AnswerParser.from_pretrained(settings.parser)
+    return {**model.provenance(), "parser": parser.identity, "spacy_version": version("spacy")}
+
+
+def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> ChunkAttempt:
+    return run_chunk(
+        job.rows,
+        settings=settings,
+        schemas=job.schemas,
+        folder=Path(job.folder),
+        on_rows=_ThrottledReport(connection).add,
+    )
+
+
+def _next_job(connection: Connection) -> RunRows | None:
+    try:
+        job: RunRows | None = connection.recv()
+    except EOFError:
+        return None
+    return job
+
+
+class _ThrottledReport:
+    """Sums finished rows up and sends them at most twice a second."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._count = 0
+        self._sent = time.monotonic()
+
+    def add(self, count: int) -> None:
+        with self._lock:
+            self._count += count
+            if time.monotonic() - self._sent >= _REPORT_SECONDS:
+                self._connection.send(RowsFinished(self._count))
+                self._count, self._sent = 0, time.monotonic()

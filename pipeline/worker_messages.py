@@ -1,0 +1,51 @@
+"""What the driver and its worker processes say to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
+from transforms.row_range import RowRange
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """To a worker: audit these rows into ``folder``."""
+
+    rows: RowRange
+    schemas: OutputSchemas
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsLoaded:
+    """From a worker, once: its models are ready; ``models`` is their provenance."""
+
+    models: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFinished:
+    """From a worker, now and then: this many more rows of its chunk have their outcome."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """From a worker, which ends afterwards: one paragraph for the user and the traceback for --verbose."""
+
+    explanation: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDied:
+    """The process ended without a word; ``exit_code`` is negative for a signal."""
+
+    exit_code: int | None
+
+
+FromWorker: TypeAlias = ModelsLoaded | RowsFinished | ChunkAttempt | WorkerFailed | WorkerDied

@@ -1,0 +1,102 @@
+"""Worker processes of one run: started fresh (spawn), each with one pipe to the driver."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from pipeline.worker_messages import FromWorker, RunRows, WorkerDied
+from pipeline.worker_process import environment, run_worker
+from transforms.audit_settings import AuditSettings
+
+_END_SECONDS = 10
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process and the driver's end of its pipe."""
+
+    process: BaseProcess
+    connection: Connection
+
+    def send(self, job: RunRows) -> None:
+        """Hand over a job; a worker that is gone is noticed at the next ``WorkerPool.messages``."""
+        try:
+            self.connection.send(job)
+        except OSError:
+            self.process.join(_END_SECONDS)
+
+
+class WorkerPool:
+    """Starts workers, listens to all of them, and leaves none behind."""
+
+    def __init__(self, settings: AuditSettings, *, verbose: bool) -> None:
+        self._settings = settings
+        self._verbose = verbose
+        self._context = multiprocessing.get_context("spawn")
+        self._workers: list[Worker] = []
+
+    def start(self) -> Worker:
+        """Start one more process; it says ``ModelsLoaded`` or ``WorkerFailed`` first."""
+        ours, theirs = self._context.Pipe()
+        with _environment(environment(self._settings.threads)):
+            process = self._context.Process(
+                target=run_worker, args=(theirs, self._settings, self._verbose), daemon=True
+            )
+            process.start()
+        theirs.close()
+        worker = Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+    def messages(self, timeout: float) -> Iterator[tuple[Worker, FromWorker]]:
+        """What workers have to say, waiting up to ``timeout`` seconds for the first word."""
+        by_connection = {worker.connection: worker for worker in self._workers}
+        for ready in wait(list(by_connection), timeout):
+            worker = by_connection[ready]  # type: ignore[index]
+            yield worker, self._receive(worker)
+
+    def finish(self) -> None:
+        """Let idle workers end; then like ``kill``."""
+        for worker in self._workers:
+            worker.connection.close()
+        for worker in self._workers:
+            worker.process.join(_END_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all workers at once: nothing of theirs counts before the driver has committed it."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+    def _receive(self, worker: Worker) -> FromWorker:
+        try:
+            message: FromWorker = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(_END_SECONDS)
+            return WorkerDied(worker.process.exitcode)
+        return message
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the processes that are started inside."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,199 @@
+"""What an audit says about itself: one manifest a chunk and one a run, as versioned JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from schemas.version import SCHEMA_VERSION
+
+
+class RunStatus(StrEnum):
+    """How far a run came. Only ``DONE`` says that the output is complete and reconciled."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One input file and its fingerprint: ``sha256`` is that of its content."""
+
+    path: str
+    size_bytes: int
+    row_count: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """One written Parquet file; ``path`` is relative to the output directory."""
+
+    path: str
+    row_count: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterCount:
+    """Number of rows that one stage refused for one reason."""
+
+    stage: str
+    reason: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """What became of some rows. ``spans`` counts target spans by support; ``tokens`` those of attributed rows.
+
+    ``tokens`` is None where it was not counted.
+    """
+
+    rows: int = 0
+    audited: int = 0
+    dead_letters: tuple[DeadLetterCount, ...] = ()
+    spans: Mapping[str, int] = field(default_factory=dict)
+    tokens: int | None = 0
+
+    @property
+    def dead_lettered(self) -> int:
+        """Number of rows that became dead letters."""
+        return sum(count.rows for count in self.dead_letters)
+
+    @property
+    def span_count(self) -> int:
+        """Number of target spans."""
+        return sum(self.spans.values())
+
+    @property
+    def reconciled(self) -> bool:
+        """True where every row was either audited or dead-lettered."""
+        return self.rows == self.audited + self.dead_lettered
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkManifest:
+    """The commit of one chunk: rows ``[row_start, row_end)`` of ``source_file``, and the files that hold them.
+
+    ``input_sha256`` is the fingerprint of the input file, ``configuration`` the hash of all that decides the records.
+    """
+
+    chunk: str
+    source_file: str
+    input_sha256: str
+    row_start: int
+    row_end: int
+    configuration: str
+    counts: AuditCounts
+    evidence: OutputFile
+    dead_letters: OutputFile
+    seconds: float
+    schema_version: str = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """This manifest as JSON text."""
+        return _to_json(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ChunkManifest:
+        """The manifest that ``to_json`` wrote.
+
+        Raises:
+            ValueError: if the text is no manifest of a chunk in this version of the schema.
+        """
+        try:
+            fields = json.loads(text)
+            fields["counts"] = _counts(fields["counts"])
+            fields["evidence"] = OutputFile(**fields["evidence"])
+            fields["dead_letters"] = OutputFile(**fields["dead_letters"])
+            return cls(**fields)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"a chunk manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """``run_manifest.json``: what went in, what was done to it, and what came out.
+
+    Attributes:
+        status: only "done" says that the output is complete.
+        started_at: ISO 8601 in UTC; ``seconds`` is the duration of the last run, ``rows_per_second`` counts the rows
+            that this run audited itself, without the chunks that it found finished.
+        options: every setting as the user gave it, defaults filled in.
+        models: provenance of the attributor and the parser, as in the files' metadata.
+        chunks: names of the committed chunks in input order; empty for a distributed run.
+    """
+
+    status: RunStatus
+    attribeam_version: str
+    runner: str
+    started_at: str
+    seconds: float
+    rows_per_second: float
+    configuration: str
+    inputs: tuple[InputFile, ...]
+    options: Mapping[str, object]
+    models: Mapping[str, str]
+    versions: Mapping[str, str]
+    counts: AuditCounts
+    chunks: tuple[str, ...] = ()
+    schema_version: str = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """This manifest as JSON text."""
+        return _to_json(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> RunManifest:
+        """The manifest that ``to_json`` wrote.
+
+        Raises:
+            ValueError: if the text is no manifest of a run in this version of the schema.
+        """
+        try:
+            fields = json.loads(text)
+            fields["status"] = RunStatus(fields["status"])
+            fields["inputs"] = tuple(InputFile(**one) for one in fields["inputs"])
+            fields["counts"] = _counts(fields["counts"])
+            fields["chunks"] = tuple(fields["chunks"])
+            return cls(**fields)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"a run manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
+
+
+def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
+    """The counts of several disjoint sets of rows together; dead letters are sorted by stage and reason."""
+    rows = audited = 0
+    letters: Counter[tuple[str, str]] = Counter()
+    spans: Counter[str] = Counter()
+    tokens: int | None = 0
+    for part in parts:
+        rows, audited = rows + part.rows, audited + part.audited
+        letters.update({(one.stage, one.reason): one.rows for one in part.dead_letters})
+        spans.update(part.spans)
+        tokens = None if tokens is None or part.tokens is None else tokens + part.tokens
+    return AuditCounts(rows, audited, dead_letter_counts(letters), dict(sorted(spans.items())), tokens)
+
+
+def dead_letter_counts(rows: Mapping[tuple[str, str], int]) -> tuple[DeadLetterCount, ...]:
+    """Counts by (stage, reason), sorted."""
+    return tuple(DeadLetterCount(stage, reason, count) for (stage, reason), count in sorted(rows.items()))
+
+
+def _counts(fields: dict[str, object]) -> AuditCounts:
+    letters = fields.pop("dead_letters")
+    if not isinstance(letters, list):
+        raise TypeError("dead_letters should be a list")
+    counts = tuple(DeadLetterCount(**one) for one in letters)
+    return AuditCounts(dead_letters=counts, **fields)  # type: ignore[arg-type]
+
+
+def _to_json(fields: Mapping[str, object]) -> str:
+    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
