@@ -1,0 +1,152 @@
+"""The audit of the example log with the bundled models: what it writes is exact, complete and repeatable."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.command_line import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+AUDIT = (
+    *("audit", "--input", str(EXAMPLES / "qa_logs.parquet"), "--rows-per-chunk", "20"),
+    *("--extra-columns", "tenant,thumbs", "--quiet"),
+)
+
+
+def _source() -> list[dict]:
+    with (EXAMPLES / "qa_logs.jsonl").open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def _run(output: Path, *, workers: int) -> Path:
+    assert main([*AUDIT, "--output", str(output), "--workers", str(workers)]) == 0
+    return output
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _run(tmp_path_factory.mktemp("audit") / "one", workers=1)
+
+
+@pytest.fixture(scope="module")
+def evidence(audit: Path) -> list[dict]:
+    return _rows(audit / "evidence")
+
+
+@pytest.fixture(scope="module")
+def dead_letters(audit: Path) -> list[dict]:
+    return _rows(audit / "dead_letters")
+
+
+def _rows(folder: Path) -> list[dict]:
+    return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet"))).to_pylist()
+
+
+def _pieces(evidence: list[dict]) -> Iterator[tuple[dict, dict]]:
+    return ((row, piece) for row in evidence for piece in row["evidence"])
+
+
+def test_every_row_is_audited_or_dead_lettered_as_the_source_expects(
+    evidence: list[dict], dead_letters: list[dict]
+) -> None:
+    reasons = {letter["source_row"]: letter["reason"] for letter in dead_letters}
+    audited = {row["source_row"] for row in evidence}
+    outcomes = [reasons.get(n, "audited" if n in audited else "lost") for n in range(len(_source()))]
+    assert outcomes == [row["expected"] for row in _source()]
+    assert audited.isdisjoint(reasons)
+    assert len(reasons) == len(dead_letters)
+
+
+def test_the_manifest_reconciles_with_the_files(audit: Path, evidence: list[dict], dead_letters: list[dict]) -> None:
+    manifest = json.loads((audit / "run_manifest.json").read_text(encoding="utf-8"))
+    counts = manifest["counts"]
+    assert manifest["status"] == "done"
+    assert counts["rows"] == len(_source()) == counts["audited"] + len(dead_letters)
+    assert counts["spans"] == dict(Counter(row["support"] for row in evidence))
+
+
+def test_dead_letters_name_their_rows_and_hold_no_answer_text(dead_letters: list[dict]) -> None:
+    source = _source()
+    for letter in dead_letters:
+        row = source[letter["source_row"]]
+        assert letter["record_id"] == row["record_id"]
+        assert letter["answer"] is None
+        words = row["answer"].split()
+        assert not words or " ".join(words[:3]) not in letter["message"]
+
+
+def test_each_span_is_the_text_at_its_code_points(evidence: list[dict]) -> None:
+    source = _source()
+    for row in evidence:
+        answer = source[row["source_row"]]["answer"]
+        assert answer[row["char_start"] : row["char_end"]] == row["text"] != ""
+        assert all(0 <= part["char_start"] < part["char_end"] <= len(answer) for part in row["atomic_fact"])
+
+
+def test_each_piece_of_evidence_is_the_text_at_its_code_points(evidence: list[dict]) -> None:
+    source = _source()
+    pieces = list(_pieces(evidence))
+    assert pieces
+    for row, piece in pieces:
+        passage = source[row["source_row"]]["passages"][piece["passage_index"]]
+        text = passage["title"] if piece["in_title"] else passage["text"]
+        assert text[piece["char_start"] : piece["char_end"]] == piece["text"] != ""
+        assert piece["passage_id"] == passage["passage_id"]
+
+
+def test_some_evidence_lies_in_titles_and_some_in_texts(evidence: list[dict]) -> None:
+    assert {piece["in_title"] for _, piece in _pieces(evidence)} == {True, False}
+
+
+def test_given_spans_are_audited_and_no_others_beside_them(evidence: list[dict]) -> None:
+    for n, row in enumerate(_source()):
+        if row["expected"] == "audited" and "target_texts" in row:
+            spans = [one for one in evidence if one["source_row"] == n]
+            assert [span["text"] for span in spans] == row["target_texts"]
+            assert {span["span_kind"] for span in spans} == {"given"}
+
+
+def test_columns_are_carried_through(evidence: list[dict]) -> None:
+    source = _source()
+    for row in evidence:
+        logged = source[row["source_row"]]
+        assert (row["record_id"], row["tenant"], row["thumbs"]) == (
+            logged["record_id"],
+            logged["tenant"],
+            logged["thumbs"],
+        )
+        assert row["generator"] == logged["generator"]
+        assert f"{row['answered_at']:%Y-%m-%dT%H:%M:%SZ}" == logged["answered_at"]
+
+
+@pytest.mark.parametrize(
+    ("record_id", "value"),
+    [("qa-009", "sixteen"), ("qa-010", "Lennart Voss"), ("qa-017", "ten"), ("qa-024", "446")],
+)
+def test_an_invented_value_is_unmatched(evidence: list[dict], record_id: str, value: str) -> None:
+    unmatched = [one for row in evidence if row["record_id"] == record_id for one in row["unmatched_values"]]
+    assert any(value in one for one in unmatched)
+
+
+@pytest.mark.parametrize(("record_id", "value"), [("qa-004", "1250"), ("qa-050", "14300"), ("qa-065", "23,040")])
+def test_another_format_of_a_number_is_matched(evidence: list[dict], record_id: str, value: str) -> None:
+    rows = [row for row in evidence if row["record_id"] == record_id and value in row["text"]]
+    assert rows
+    assert all(value not in one for row in rows for one in row["unmatched_values"])
+
+
+def test_two_workers_write_the_same_bytes(audit: Path, tmp_path: Path) -> None:
+    other = _run(tmp_path / "two", workers=2)
+    for folder in ("evidence", "dead_letters"):
+        files = sorted((audit / folder).glob("*.parquet"))
+        assert [path.name for path in files] == [path.name for path in sorted((other / folder).glob("*.parquet"))]
+        assert len(files) > 1
+        for path in files:
+            assert path.read_bytes() == (other / folder / path.name).read_bytes()
