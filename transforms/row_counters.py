@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from apache_beam.metrics import Metrics
 
 from schemas import Reason, SpanEvidence
+from transforms.row_progress import rows_finished
 
 NAMESPACE = "attribeam"
 ROWS_READ = "rows_read"
@@ -25,6 +26,7 @@ def count_dead_letter(reason: Reason) -> None:
     """One more dead letter, in all ("rows_dead_lettered") and of its reason ("rows_dead_lettered.empty_answer")."""
     Metrics.counter(NAMESPACE, ROWS_DEAD_LETTERED).inc()
     Metrics.counter(NAMESPACE, f"{ROWS_DEAD_LETTERED}.{reason}").inc()
+    rows_finished(1)
 
 
 def count_audited_row(tokens: int, spans: Iterable[SpanEvidence]) -> None:
@@ -34,3 +36,4 @@ def count_audited_row(tokens: int, spans: Iterable[SpanEvidence]) -> None:
     for span in spans:
         Metrics.counter(NAMESPACE, SPANS).inc()
         Metrics.counter(NAMESPACE, f"{SPANS}.{span.support}").inc()
+    rows_finished(1)

@@ -1,0 +1,198 @@
+"""The graph in memory: nothing is lost, nothing is doubled, rows keep their order, files keep their schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attribution.answer_parser import AnswerParser
+from attribution.attention_model import AttentionModel
+from schemas import Reason, RowFault
+from tests.pipeline.audit_fixtures import (
+    counters,
+    mixed_rows,
+    output_in,
+    run_locally,
+    save_tiny_audit,
+    with_token_budget,
+)
+from tests.transforms.log_files import LOG_SCHEMA, log_row, write_log
+from transforms.audit_settings import AuditSettings
+
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> AuditSettings:
+    return save_tiny_audit(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_log(tmp_path_factory.mktemp("log") / "log.parquet", mixed_rows(ROWS), row_group_size=25)
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory, settings: AuditSettings, log: str) -> tuple[Path, dict[str, int]]:
+    folder = tmp_path_factory.mktemp("audited")
+    return folder, counters(run_locally(log, settings, output_in(folder)))
+
+
+def only(folder: Path, prefix: str) -> Path:
+    (file,) = folder.glob(f"{prefix}*.parquet")
+    return file
+
+
+def letters_by_row(folder: Path) -> dict[int, tuple[str, str]]:
+    rows = pq.read_table(only(folder, "dead_letters")).to_pylist()
+    assert len({row["source_row"] for row in rows}) == len(rows)
+    return {row["source_row"]: (row["stage"], row["reason"]) for row in rows}
+
+
+def audited_rows(folder: Path) -> list[int]:
+    return sorted(set(pq.read_table(only(folder, "evidence"), columns=["source_row"])["source_row"].to_pylist()))
+
+
+def test_every_row_is_audited_or_dead_lettered(audited: tuple[Path, dict[str, int]]) -> None:
+    folder, _ = audited
+    letters = letters_by_row(folder)
+    expected = dict.fromkeys(range(0, ROWS, 10), ("validate", "empty_answer"))
+    assert letters == {**expected, 3: ("read", "invalid_utf8"), 8: ("attribute", "too_many_tokens")}
+    assert sorted([*letters, *audited_rows(folder)]) == list(range(ROWS))
+
+
+def test_counters_reconcile(audited: tuple[Path, dict[str, int]]) -> None:
+    folder, counted = audited
+    evidence = pq.read_table(only(folder, "evidence"))
+    assert counted["rows_read"] == ROWS == counted["rows_audited"] + counted["rows_dead_lettered"]
+    assert counted["rows_dead_lettered.empty_answer"] == ROWS // 10
+    assert counted["spans"] == evidence.num_rows
+    supports = ("supported", "weak", "unsupported")
+    assert sum(counted.get(f"spans.{support}", 0) for support in supports) == evidence.num_rows
+    assert counted["tokens"] > 0
+
+
+def test_evidence_stands_in_the_order_of_rows_and_spans(audited: tuple[Path, dict[str, int]]) -> None:
+    table = pq.read_table(only(audited[0], "evidence"))
+    keys = list(zip(table["source_row"].to_pylist(), table["span_index"].to_pylist(), strict=True))
+    assert keys == sorted(set(keys))
+
+
+def test_offsets_give_the_text_of_spans_and_of_evidence(audited: tuple[Path, dict[str, int]]) -> None:
+    rows = mixed_rows(ROWS)
+    for span in pq.read_table(only(audited[0], "evidence")).to_pylist():
+        row = rows[span["source_row"]]
+        assert row["answer"][span["char_start"] : span["char_end"]] == span["text"]  # type: ignore[index]
+        for piece in span["evidence"]:
+            passage = row["passages"][piece["passage_index"]]  # type: ignore[index]
+            text = passage["title"] if piece["in_title"] else passage["text"]
+            assert text[piece["char_start"] : piece["char_end"]] == piece["text"]
+
+
+def test_files_keep_schema_metadata_and_nullability(audited: tuple[Path, dict[str, int]]) -> None:
+    output = output_in(audited[0])
+    evidence, letters = only(audited[0], "evidence"), only(audited[0], "dead_letters")
+    assert pq.read_schema(evidence).equals(output.evidence_schema, check_metadata=True)
+    assert pq.read_schema(letters).equals(output.dead_letter_schema, check_metadata=True)
+    assert pq.ParquetFile(evidence).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_second_run_writes_equal_bytes(
+    tmp_path: Path, audited: tuple[Path, dict[str, int]], settings: AuditSettings, log: str
+) -> None:
+    run_locally(log, settings, output_in(tmp_path))
+    for prefix in ("evidence", "dead_letters"):
+        assert only(tmp_path, prefix).read_bytes() == only(audited[0], prefix).read_bytes()
+
+
+def test_other_batches_move_scores_by_no_more_than_rounding(
+    tmp_path: Path, audited: tuple[Path, dict[str, int]], settings: AuditSettings, log: str
+) -> None:
+    run_locally(log, with_token_budget(settings, 4096), output_in(tmp_path))
+    ours, theirs = (pq.read_table(only(folder, "evidence")) for folder in (audited[0], tmp_path))
+    for name in ("source_row", "span_index", "char_start", "char_end", "atomic_fact", "unmatched_values"):
+        assert ours[name].equals(theirs[name])
+    masses = zip(ours["evidence_mass"].to_pylist(), theirs["evidence_mass"].to_pylist(), strict=True)
+    assert max(abs(one - other) for one, other in masses) <= 1e-5
+
+
+def test_rows_in_the_middle_give_the_records_of_the_whole(
+    tmp_path: Path, audited: tuple[Path, dict[str, int]], settings: AuditSettings, log: str
+) -> None:
+    run_locally(log, settings, output_in(tmp_path), rows=(20, 41))
+    whole = pq.read_table(only(audited[0], "evidence")).to_pylist()
+    part = pq.read_table(only(tmp_path, "evidence")).to_pylist()
+    expected = [row for row in whole if 20 <= row["source_row"] < 41]
+    names = ("record_id", "span_index", "text", "atomic_fact")
+    assert [[row[name] for name in names] for row in part] == [[row[name] for name in names] for row in expected]
+
+
+def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path: Path, settings: AuditSettings) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0, answer=None), log_row(1, passages=[])])
+    run_locally(file, settings, output_in(tmp_path))
+    assert pq.read_table(only(tmp_path, "evidence")).num_rows == 0
+    assert pq.read_schema(only(tmp_path, "evidence")).equals(output_in(tmp_path).evidence_schema, check_metadata=True)
+    assert len(letters_by_row(tmp_path)) == 2
+
+
+def test_extra_columns_reach_the_evidence(tmp_path: Path, settings: AuditSettings) -> None:
+    extra = [pa.field("region", pa.string()), pa.field("seen", pa.timestamp("ns"))]
+    schema = pa.schema([*LOG_SCHEMA, *extra])
+    file = write_log(tmp_path / "log.parquet", [log_row(0, region="north", seen=7), log_row(1)], schema=schema)
+    with_extra = AuditSettings(model=settings.model, parser=settings.parser, extra_columns=("region", "seen"))
+    run_locally(file, with_extra, output_in(tmp_path, extra_fields=extra))
+    table = pq.read_table(only(tmp_path, "evidence"))
+    values = zip(table["source_row"].to_pylist(), table["region"].to_pylist(), strict=True)
+    assert set(values) == {(0, "north"), (1, None)}
+    assert set(table["seen"].cast(pa.int64()).to_pylist()) == {7, None}
+
+
+def test_row_that_the_model_refuses_leaves_its_block_untouched(
+    tmp_path: Path, settings: AuditSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(number) for number in range(5)])
+    attribute = AttentionModel.attribute
+
+    def refuse_third(model, rows, passage_counts):  # type: ignore[no-untyped-def]
+        outcomes = attribute(model, rows, passage_counts)
+        outcomes[2] = RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")
+        return outcomes
+
+    monkeypatch.setattr(AttentionModel, "attribute", refuse_third)
+    run_locally(file, settings, output_in(tmp_path))
+    assert letters_by_row(tmp_path) == {2: ("attribute", "out_of_memory")}
+    assert audited_rows(tmp_path) == [0, 1, 3, 4]
+
+
+def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(
+    tmp_path: Path, settings: AuditSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [log_row(number) for number in range(6)]
+    rows[4]["answer"] = "The answer that breaks it."
+    parse_many = AnswerParser.parse_many
+
+    def break_on_one(parser, texts, batch_size=64):  # type: ignore[no-untyped-def]
+        if "The answer that breaks it." in texts:
+            raise ValueError("[E000] The answer that breaks it.")
+        return parse_many(parser, texts, batch_size)
+
+    monkeypatch.setattr(AnswerParser, "parse_many", break_on_one)
+    run_locally(write_log(tmp_path / "log.parquet", rows), settings, output_in(tmp_path))
+    assert letters_by_row(tmp_path) == {4: ("parse", "parse_failed")}
+    assert audited_rows(tmp_path) == [0, 1, 2, 3, 5]
+    (letter,) = pq.read_table(only(tmp_path, "dead_letters")).to_pylist()
+    assert "breaks" not in letter["message"]
+    assert "ValueError" in letter["message"]
+
+
+def test_error_that_is_no_fault_of_a_row_fails_the_run(
+    tmp_path: Path, settings: AuditSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AttentionModel, "attribute", lambda *_: [])
+    file = write_log(tmp_path / "log.parquet", [log_row(0)])
+    with pytest.raises(RuntimeError, match="one outcome for each of 1 rows, gave 0"):
+        run_locally(file, settings, output_in(tmp_path))
+    assert not list(tmp_path.glob("evidence*.parquet"))
