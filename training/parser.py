@@ -1,0 +1,122 @@
+"""Recipe of the bundled English parser: tags, sentences and Universal Dependencies, without word vectors.
+
+``python -m training.parser --train FILE... --dev FILE... --test FILE... --output DIR`` trains and prints the
+figures; started again with the same words it goes on from its last evaluation. With ``--evaluate DIR`` instead of
+the first and last options it prints the figures of a finished pipeline. It runs in one thread on the CPU.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+from thinc.api import Optimizer, fix_random_seed
+
+from training.parser_loop import Folders, Schedule, endless_batches, epoch_batches, train
+from training.parser_scores import BLANK, genre, score_sentences, size_in_megabytes
+from training.treebank import Sentence, read_sentences, read_text
+
+CONFIG = Path(__file__).with_name("parser_config.cfg")
+FILE_OPTIONS = {
+    "train": ".conllu or .conllu.xz files to learn from",
+    "dev": "files that choose the best evaluation",
+    "test": "files the final figures are printed for",
+}
+META = {
+    "name": "attribeam_universal",
+    "version": "1.0.0",
+    "spacy_version": ">=3.8.0,<3.9.0",
+    "description": "Tags, sentences and Universal Dependencies for English answers",
+    "license": "CC BY-SA 4.0",
+}
+
+
+def read_files(paths: Sequence[Path]) -> list[Sentence]:
+    """The sentences of all files together."""
+    return [sentence for path in paths for sentence in read_sentences(read_text(path))]
+
+
+def new_pipeline(sentences: Sequence[Sentence], *, seed: int) -> tuple[Language, Optimizer]:
+    """An untrained pipeline that knows every label of ``sentences``, and its optimizer."""
+    fix_random_seed(seed)
+    nlp = spacy.util.load_model_from_config(spacy.util.load_config(CONFIG), meta=META, auto_fill=True)
+    batches = epoch_batches(nlp, sentences, seed=str(seed), words=1000)
+    examples = [example for batch in batches for example in batch]
+    return nlp, nlp.initialize(lambda: examples)
+
+
+def run_training(
+    sentences: Sequence[Sentence], dev: Sequence[Sentence], *, schedule: Schedule, folders: Folders
+) -> None:
+    """Train on ``sentences``, choose by ``dev``, and leave the best pipeline in ``folders.output``."""
+    nlp, optimizer = new_pipeline(sentences, seed=schedule.seed)
+
+    def score(pipeline: Language) -> dict[str, float]:
+        scores = score_sentences(pipeline, dev)
+        return {
+            "LAS": scores.las,
+            "UPOS": scores.upos,
+            "sentence F": scores.sentence_f,
+            "selection": scores.selection,
+        }
+
+    train(
+        nlp,
+        optimizer,
+        endless_batches(nlp, sentences, schedule),
+        schedule=schedule,
+        folders=folders,
+        score=score,
+    )
+
+
+def print_scores(directory: Path, paths: Sequence[Path]) -> None:
+    """Print size and scores of a pipeline: each file with paragraphs apart and run together, then its genres."""
+    nlp = spacy.load(directory)
+    print(f"size {size_in_megabytes(directory):.1f} MB")
+    for path in paths:
+        sentences = read_sentences(read_text(path))
+        print(f"{path.name}: {score_sentences(nlp, sentences)}")
+        print(f"{path.name}, paragraphs run together: {score_sentences(nlp, sentences, separator=BLANK)}")
+        for name in sorted({genre(sentence.document_id) for sentence in sentences}):
+            part = [sentence for sentence in sentences if genre(sentence.document_id) == name]
+            print(f"  {name}: {score_sentences(nlp, part)}")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options, refused unless they name something to train or something to evaluate."""
+    parser = argparse.ArgumentParser(prog="python -m training.parser", description="Train the bundled parser.")
+    for name, purpose in FILE_OPTIONS.items():
+        parser.add_argument(f"--{name}", type=Path, nargs="+", default=[], metavar="FILE", help=purpose)
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the best pipeline")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="folder to resume from (default: OUTPUT.work)")
+    parser.add_argument("--evaluate", type=Path, metavar="DIR", help="only print the figures of this pipeline")
+    parser.add_argument("--steps", type=int, default=Schedule.steps)
+    parser.add_argument("--batch-words", type=int, default=Schedule.batch_words)
+    parser.add_argument("--evaluate-every", type=int, default=Schedule.evaluate_every, metavar="STEPS")
+    parser.add_argument("--seed", type=int, default=Schedule.seed)
+    options = parser.parse_args(arguments)
+    if options.evaluate is None and not (options.train and options.dev and options.output):
+        parser.error("expected --train, --dev and --output, or --evaluate")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train and print the figures, or only print them."""
+    options = parse_arguments(arguments)
+    if options.evaluate is None:
+        schedule = Schedule(
+            steps=options.steps,
+            batch_words=options.batch_words,
+            evaluate_every=options.evaluate_every,
+            seed=options.seed,
+        )
+        work = options.work or options.output.with_name(options.output.name + ".work")
+        folders = Folders(output=options.output, work=work)
+        run_training(read_files(options.train), read_files(options.dev), schedule=schedule, folders=folders)
+    print_scores(options.evaluate or options.output, options.test)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The training loop of the parser, exact to resume since every step draws from a seed of its own."""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+import numpy
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.training import Example
+from thinc.api import Optimizer
+from tqdm import tqdm
+
+from training.loss_curve import draw_loss_curve
+from training.parser_checkpoint import Checkpoint, History
+from training.treebank import Sentence, build_doc, cut_at_random, group_by_document
+
+SEPARATORS = ("\n\n", "\n\n", "\n\n", "\n", " ", " ")
+LONGEST_PIECE = 10
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, scored now and then."""
+
+    steps: int = 6000
+    batch_words: int = 500
+    evaluate_every: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_words", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} should be at least 1, was: {getattr(self, name)}")
+
+    def learning_rate(self, step: int, *, peak: float) -> float:
+        """Rises to ``peak`` over the first twentieth of the steps and falls linearly to a twentieth of it."""
+        warm = max(1, self.steps // 20)
+        if step < warm:
+            return peak * (step + 1) / warm
+        return peak * max(0.05, (self.steps - step) / max(1, self.steps - warm))
+
+    def seed_at(self, step: int) -> None:
+        """Seed every generator that an update draws from (dropout, choice of oracle)."""
+        seed = self.seed + 1_000_003 * (step + 1)
+        random.seed(seed)
+        numpy.random.seed(seed % 2**32)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """``output`` receives the best pipeline, ``work`` the state to resume from and the picture of the curves."""
+
+    output: Path
+    work: Path
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The state of the run."""
+        return Checkpoint(self.work / "state.npz")
+
+    def replace_output(self, nlp: Language) -> None:
+        """Leave ``nlp`` in ``output`` instead of what was there, without the vocabulary of the training data."""
+        partial = self.work / "pipeline.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        nlp.to_disk(partial, exclude=["vocab"])
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, self.output)
+
+
+def epoch_batches(nlp: Language, sentences: Sequence[Sentence], *, seed: str, words: int) -> Iterator[list[Example]]:
+    """One pass over ``sentences`` in batches of about ``words`` words, cut into documents anew by ``seed``."""
+    rng = random.Random(seed)
+    pieces = list(cut_at_random(group_by_document(sentences), longest=LONGEST_PIECE, rng=rng))
+    rng.shuffle(pieces)
+    batch: list[Example] = []
+    size = 0
+    for piece in pieces:
+        reference = build_doc(nlp.vocab, piece, separator=lambda: rng.choice(SEPARATORS))
+        batch.append(Example(nlp.make_doc(reference.text), reference))
+        size += len(reference)
+        if size >= words:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def endless_batches(nlp: Language, sentences: Sequence[Sentence], schedule: Schedule) -> Iterator[list[Example]]:
+    """Epoch after epoch of ``epoch_batches``, each with a seed of its own."""
+    for epoch in count():
+        yield from epoch_batches(nlp, sentences, seed=f"{schedule.seed}/{epoch}", words=schedule.batch_words)
+
+
+def update(
+    nlp: Language, optimizer: Optimizer, batch: list[Example], *, dropout: float, losses: dict[str, float]
+) -> None:
+    """One step: the gradients of all components first, since all add to the shared ``tok2vec``, then the weights.
+
+    ``Language.update`` with an optimizer would change ``tok2vec`` before the others have added to its gradient.
+    """
+    nlp.update(batch, drop=dropout, sgd=False, losses=losses)  # type: ignore[arg-type]
+    for _, pipe in nlp.pipeline:
+        cast(TrainablePipe, pipe).finish_update(optimizer)
+
+
+def train(
+    nlp: Language,
+    optimizer: Optimizer,
+    batches: Iterator[list[Example]],
+    *,
+    schedule: Schedule,
+    folders: Folders,
+    score: Callable[[Language], dict[str, float]],
+) -> None:
+    """Train to the end of ``schedule`` from where ``folders.work`` stands, keeping the best in ``folders.output``.
+
+    ``batches`` starts at the first step's batch; those of steps already done are passed over. ``score`` returns
+    named figures, of which ``selection`` decides. The optimizer's learning rate is taken for the peak.
+    """
+    peak = optimizer.learn_rate
+    dropout = nlp.config["training"]["dropout"]
+    history = folders.checkpoint.load(nlp, optimizer)
+    for _ in range(history.step):
+        next(batches)
+    losses: dict[str, float] = {}
+    with tqdm(total=schedule.steps, initial=history.step, desc="training", mininterval=5) as bar:
+        while history.step < schedule.steps:
+            schedule.seed_at(history.step)
+            optimizer.learn_rate = schedule.learning_rate(history.step, peak=peak)
+            update(nlp, optimizer, next(batches), dropout=dropout, losses=losses)
+            history.step += 1
+            bar.update()
+            if history.step % schedule.evaluate_every == 0 or history.step == schedule.steps:
+                _evaluate(nlp, optimizer, history, losses, folders=folders, score=score)
+                losses = {}
+
+
+def _evaluate(
+    nlp: Language,
+    optimizer: Optimizer,
+    history: History,
+    losses: dict[str, float],
+    *,
+    folders: Folders,
+    score: Callable[[Language], dict[str, float]],
+) -> None:
+    """Score the averaged weights, keep them where they are the best so far, and save the state of the run."""
+    with nlp.use_params(optimizer.averages):
+        scores = score(nlp)
+        span = history.steps_since_evaluation
+        history.add({f"loss {name}": value / span for name, value in losses.items()} | scores)
+        if scores["selection"] > history.best:
+            history.best = scores["selection"]
+            folders.replace_output(nlp)
+    folders.checkpoint.save(nlp, optimizer, history)
+    draw_loss_curve(history.steps, history.series, folders.work / "loss_curve.png")
+    figures = "  ".join(f"{name} {values[-1]:.2f}" for name, values in history.series.items())
+    tqdm.write(f"step {history.step}: {figures}")

@@ -1,0 +1,135 @@
+"""Universal Dependencies treebanks as spaCy documents whose text is what a reader would have seen."""
+
+import lzma
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+Separator = Callable[[], str]
+
+
+@dataclass
+class Sentence:
+    """One annotated sentence; ``heads`` are 0-based word positions in it, the root being its own head."""
+
+    document_id: str = ""
+    opens_paragraph: bool = False
+    words: list[str] = field(default_factory=list)
+    spaces: list[bool] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    features: list[str] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def add_word(self, columns: list[str], *, space: bool) -> None:
+        """Append the word of one CoNLL-U line; "_" stands for an absent feature, 0 for the root's head."""
+        head = int(columns[6])
+        self.heads.append(head - 1 if head else len(self.words))
+        self.words.append(columns[1])
+        self.spaces.append(space)
+        self.tags.append(columns[3])
+        self.features.append("" if columns[5] == "_" else columns[5])
+        self.labels.append("ROOT" if columns[7] == "root" else columns[7])
+
+
+def read_text(path: Path) -> str:
+    """The text of a ``.conllu`` file or of its ``.conllu.xz``."""
+    if path.suffix == ".xz":
+        with lzma.open(path, "rt", encoding="utf-8") as packed:
+            return packed.read()
+    return path.read_text(encoding="utf-8")
+
+
+def read_sentences(text: str) -> list[Sentence]:
+    """The sentences of a CoNLL-U text in their order, each knowing its document and whether it opens a paragraph."""
+    sentences: list[Sentence] = []
+    document_id = ""
+    for number, block in enumerate(part for part in text.split("\n\n") if part.strip()):
+        lines = block.strip("\n").split("\n")
+        comments = [line for line in lines if line.startswith("#")]
+        new_document = next((line for line in comments if line.startswith("# newdoc")), None)
+        if new_document is not None:
+            document_id = new_document.partition("=")[2].strip() or f"document {number}"
+        paragraph = new_document is not None or any(line.startswith("# newpar") for line in comments)
+        sentence = Sentence(document_id=document_id, opens_paragraph=paragraph)
+        _add_words(sentence, [line.split("\t") for line in lines if not line.startswith("#")])
+        sentences.append(sentence)
+    return sentences
+
+
+def _add_words(sentence: Sentence, rows: list[list[str]]) -> None:
+    """Fill ``sentence``; the words of a multiword token touch each other, and empty nodes are passed over."""
+    end_of_multiword, space_after_multiword = 0, True
+    for columns in rows:
+        space = "SpaceAfter=No" not in columns[9].split("|")
+        if "." in columns[0]:
+            continue
+        if "-" in columns[0]:
+            end_of_multiword, space_after_multiword = int(columns[0].partition("-")[2]), space
+            continue
+        position = int(columns[0])
+        if position < end_of_multiword:
+            space = False
+        elif position == end_of_multiword:
+            space = space_after_multiword
+        sentence.add_word(columns, space=space)
+
+
+def group_by_document(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
+    """Neighbouring sentences of one document together, in their order."""
+    groups: list[list[Sentence]] = []
+    for sentence in sentences:
+        if not groups or groups[-1][-1].document_id != sentence.document_id:
+            groups.append([])
+        groups[-1].append(sentence)
+    return groups
+
+
+def cut_at_random(documents: Iterable[list[Sentence]], *, longest: int, rng: random.Random) -> Iterator[list[Sentence]]:
+    """Consecutive pieces of 1 to ``longest`` sentences that together make up every document once."""
+    for document in documents:
+        start = 0
+        while start < len(document):
+            end = start + rng.randint(1, longest)
+            yield document[start:end]
+            start = end
+
+
+def build_doc(vocab: Vocab, sentences: Sequence[Sentence], *, separator: Separator) -> Doc:
+    """One gold document of ``sentences``, whose text has ``separator()`` wherever a new paragraph opens.
+
+    A separator other than one blank becomes a word of its own (tag ``SPACE``, label ``dep``) that hangs on the word
+    before it, as spaCy's tokenizer has it.
+    """
+    whole = Sentence()
+    for position, sentence in enumerate(sentences):
+        if position and sentence.opens_paragraph:
+            _separate(whole, separator())
+        offset = len(whole.words)
+        whole.heads += [offset + head for head in sentence.heads]
+        for name in ("words", "spaces", "tags", "features", "labels"):
+            getattr(whole, name).extend(getattr(sentence, name))
+    return Doc(
+        vocab,
+        words=whole.words,
+        spaces=whole.spaces,
+        pos=whole.tags,
+        morphs=whole.features,
+        heads=whole.heads,
+        deps=whole.labels,
+    )
+
+
+def _separate(whole: Sentence, separator: str) -> None:
+    whole.spaces[-1] = separator == " "
+    if separator != " ":
+        whole.heads.append(len(whole.words) - 1)
+        whole.words.append(separator)
+        whole.spaces.append(False)
+        whole.tags.append("SPACE")
+        whole.features.append("")
+        whole.labels.append("dep")
