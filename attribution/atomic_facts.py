@@ -29,13 +29,16 @@ class AtomicFacts:
     def __init__(self, parsed: ParsedAnswer) -> None:
         self._parsed = parsed
         self._sentences: dict[int, _SentenceFacts] = {}
+        self._words: dict[int, frozenset[int]] = {}
 
     def words_of(self, word: int) -> frozenset[int]:
         """The words of the atomic fact of ``word``; equal facts are one object."""
-        start, end = sentence_of_word(self._parsed, word)
-        if start not in self._sentences:
-            self._sentences[start] = _SentenceFacts(sentence_tree(self._parsed, start, end))
-        return self._sentences[start].words_of(word - start)
+        if word not in self._words:
+            start, end = sentence_of_word(self._parsed, word)
+            if start not in self._sentences:
+                self._sentences[start] = _SentenceFacts(sentence_tree(self._parsed, start, end))
+            self._words[word] = self._sentences[start].words_of(word - start)
+        return self._words[word]
 
 
 class _SentenceFacts:

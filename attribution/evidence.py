@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attribution.atomic_facts import AtomicFacts
-from attribution.evidence_pieces import evidence_pieces
+from attribution.evidence_pieces import scaled_pieces
 from attribution.parsed_answer import ParsedAnswer
 from attribution.settings import Method, UnionSettings
 from attribution.support import decide_support
 from attribution.token_attribution import EncodedRow, TokenAttribution
-from attribution.union import PassageScores, SpanScores
+from attribution.union import PassageScores
+from attribution.united_evidence import UnitedEvidence, united_evidence
 from attribution.unmatched_values import ValueMatcher
 from attribution.word_token_alignment import WordTokenAlignment
 from schemas import CharRange, QARecord, SpanEvidence, TargetSpan
@@ -59,40 +60,38 @@ class _Response:
         self._facts = AtomicFacts(parsed)
         self._tokens_of_words: dict[frozenset[int], npt.NDArray[np.bool_]] = {}
         self._passage_scores = PassageScores(encoded=encoded, tokens=tokens)
+        self._unions: dict[bytes, UnitedEvidence] = {}
         self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-        self._augmented = settings.method is Method.ATTN_UNION_DEP
 
     def evidence_of(self, span_index: int, span: TargetSpan) -> SpanEvidence:
+        """The evidence record of one span."""
         own = self._alignment.tokens_of_range(span.chars)
-        facts = self._facts_of(own) if self._augmented else {}
-        scores = self._passage_scores.span_scores(
-            self._multiplicity(own, facts), isolation_tau=self._settings.isolation_tau
-        )
-        passage_scores = self._sum_by_passage(scores)
-        top, margin = _decide_passage(passage_scores)
-        mass = self._passage_scores.mean_mass_on(scores.columns, span_tokens=own)
-        pieces = evidence_pieces(scores, encoded=self._encoded, passages=self._record.passages)
-        unmatched = self._values.unmatched_values(span.chars, sorted({piece.passage_index for piece in pieces}))
+        facts = self._facts_of(own)
+        united, factor = self._united(own, facts)
+        mass = self._passage_scores.mean_mass_on(united.scores.columns, span_tokens=own)
+        unmatched = self._values.unmatched_values(span.chars, united.evidence_passages)
         return SpanEvidence(
             span_index=span_index,
             span_kind=span.kind,
             chars=span.chars,
             text=span.chars.of(self._record.answer),
             atomic_fact=self._fact_ranges(span.chars, facts),
-            evidence=pieces,
-            passage_scores=tuple(passage_scores.tolist()),
-            top_passage_index=top,
-            top_passage_id=None if top is None else self._record.passages[top].passage_id,
-            margin=margin,
+            evidence=scaled_pieces(united.pieces, factor),
+            passage_scores=tuple(score * factor for score in united.passage_scores),
+            top_passage_index=united.top_passage_index,
+            top_passage_id=united.top_passage_id,
+            margin=united.margin,
             evidence_mass=mass,
-            evidence_isolated=scores.evidence_isolated,
+            evidence_isolated=united.scores.evidence_isolated,
             support=decide_support(mass, bool(unmatched), self._settings),
             unmatched_values=unmatched,
         )
 
-    def _facts_of(self, own: npt.NDArray[np.intp]) -> dict[frozenset[int], int]:
-        """For the span's tokens the words of each A(r_i), and how many tokens have it; a token of no word has none."""
+    def _facts_of(self, own: npt.NDArray[np.intp]) -> Counter[frozenset[int]]:
+        """For the span's tokens the words of each A(r_i), and how many tokens have it; without augmentation none."""
         counts: Counter[frozenset[int]] = Counter()
+        if self._settings.method is not Method.ATTN_UNION_DEP:
+            return counts
         for words in self._alignment.words_of_tokens(own.tolist()):
             if len(words) == 1:
                 counts[self._facts.words_of(words[0])] += 1
@@ -100,21 +99,28 @@ class _Response:
                 counts[frozenset().union(*(self._facts.words_of(word) for word in words))] += 1
         return counts
 
-    def _multiplicity(self, own: npt.NDArray[np.intp], facts: dict[frozenset[int], int]) -> npt.NDArray[np.float64]:
-        """float64 [responses]: of how many of the span's tokens each token is in A(r_i); A has r_i itself always."""
-        multiplicity = np.zeros(len(self._encoded.response_char_start))
+    def _united(self, own: npt.NDArray[np.intp], facts: Counter[frozenset[int]]) -> tuple[UnitedEvidence, int]:
+        """The union, and the factor that its scores want; spans whose tokens have one atomic fact share theirs."""
+        multiplicity = self._multiplicity(own, facts)
+        factor = int(np.gcd.reduce(multiplicity)) or 1
+        key = (multiplicity // factor).tobytes()
+        if key not in self._unions:
+            scores = self._passage_scores.span_scores(
+                multiplicity // factor, isolation_tau=self._settings.isolation_tau
+            )
+            self._unions[key] = united_evidence(scores, encoded=self._encoded, passages=self._record.passages)
+        return self._unions[key], factor
+
+    def _multiplicity(self, own: npt.NDArray[np.intp], facts: Counter[frozenset[int]]) -> npt.NDArray[np.int64]:
+        """int64 [responses]: in A(r_i) of how many of the span's tokens each token is; r_i is in A(r_i) always."""
+        multiplicity = np.zeros(len(self._encoded.response_char_start), dtype=np.int64)
         for words, count in facts.items():
             if words not in self._tokens_of_words:
                 self._tokens_of_words[words] = self._alignment.tokens_of_words(words)
             multiplicity += count * self._tokens_of_words[words]
-        lone = own[multiplicity[own] == 0]
-        multiplicity[lone] = 1
+        of_no_word = own[multiplicity[own] == 0]
+        multiplicity[of_no_word] = 1
         return multiplicity
-
-    def _sum_by_passage(self, scores: SpanScores) -> npt.NDArray[np.float64]:
-        passages = self._encoded.column_passage[scores.columns]
-        sums = np.bincount(passages, weights=scores.scores, minlength=len(self._record.passages))
-        return sums.astype(np.float64, copy=False)
 
     def _fact_ranges(self, span: CharRange, facts: Iterable[frozenset[int]]) -> tuple[CharRange, ...]:
         words: set[int] = set().union(*facts)
@@ -124,20 +130,10 @@ class _Response:
         return [self._parsed.words[word] for word in words]
 
 
-def _decide_passage(passage_scores: npt.NDArray[np.float64]) -> tuple[int | None, float | None]:
-    """The passage with the largest score, ties towards the first, and its lead as a share of all scores."""
-    total = float(passage_scores.sum())
-    if total <= 0:
-        return None, None
-    top = int(passage_scores.argmax())
-    second = float(np.delete(passage_scores, top).max(initial=0.0))
-    return top, (float(passage_scores[top]) - second) / total
-
-
 def _merged_ranges(ranges: Iterable[CharRange], *, answer: str) -> tuple[CharRange, ...]:
     """The ranges ascending, merged where they overlap, touch, or only white space lies between."""
     merged: list[list[int]] = []
-    for one in sorted(ranges):
+    for one in sorted(ranges, key=lambda one: one.char_start):
         if merged and not answer[merged[-1][1] : one.char_start].strip():
             merged[-1][1] = max(merged[-1][1], one.char_end)
         else:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import numpy as np
 
 from attribution.token_attribution import EncodedRow
 from attribution.union import SpanScores
 from schemas import CharRange, EvidencePiece, Passage
 
-
-@dataclass(slots=True)
-class _Run:
-    passage_index: int
-    in_title: bool
-    column_end: int
-    char_start: int
-    char_end: int
-    score: float
+_Run = tuple[int, bool, int, int, float]  # passage_index, in_title, char_start, char_end, score
 
 
 def evidence_pieces(
@@ -28,49 +21,66 @@ def evidence_pieces(
     Tokens of one text are neighbours where their columns are, or where only white space lies between. A piece has no
     white space at its edges unless it is nothing else; tokens that cover no code point are in no piece.
     """
-    pieces = [_piece(run, passages) for run in _runs(scores, encoded, passages)]
-    pieces.sort(key=lambda one: (-one.score, one.passage_index, not one.in_title, one.chars))
+    pieces = [_piece(run, passages) for run in _joined(_column_runs(scores, encoded), passages)]
+    pieces.sort(key=lambda one: (-one.score, one.passage_index, not one.in_title, one.chars.char_start))
     return tuple(pieces)
 
 
-def _runs(scores: SpanScores, encoded: EncodedRow, passages: Sequence[Passage]) -> Iterator[_Run]:
-    columns = scores.columns
-    run: _Run | None = None
-    for column, passage_index, in_title, char_start, char_end, score in zip(
-        columns.tolist(),
-        encoded.column_passage[columns].tolist(),
-        encoded.column_in_title[columns].tolist(),
-        encoded.column_char_start[columns].tolist(),
-        encoded.column_char_end[columns].tolist(),
-        scores.scores.tolist(),
+def scaled_pieces(pieces: Sequence[EvidencePiece], factor: float) -> tuple[EvidencePiece, ...]:
+    """The same pieces with their scores times a positive factor; their order stays."""
+    return tuple(
+        EvidencePiece(one.passage_index, one.passage_id, one.in_title, one.chars, one.text, one.score * factor)
+        for one in pieces
+    )
+
+
+def _column_runs(scores: SpanScores, encoded: EncodedRow) -> Iterator[_Run]:
+    """Runs of adjacent columns of one text, ascending."""
+    visible = encoded.column_char_start[scores.columns] < encoded.column_char_end[scores.columns]
+    columns = scores.columns[visible]
+    if not len(columns):
+        return iter(())
+    texts = 2 * encoded.column_passage[columns] + encoded.column_in_title[columns]
+    last_of_run = (columns[1:] - columns[:-1] > 1) | (texts[1:] != texts[:-1])
+    lasts = np.append(np.flatnonzero(last_of_run), len(columns) - 1)
+    starts = np.append(0, lasts[:-1] + 1)
+    return zip(
+        encoded.column_passage[columns[starts]].tolist(),
+        encoded.column_in_title[columns[starts]].tolist(),
+        encoded.column_char_start[columns[starts]].tolist(),
+        encoded.column_char_end[columns[lasts]].tolist(),
+        np.add.reduceat(scores.scores[visible], starts).tolist(),
         strict=True,
-    ):
-        if char_start >= char_end:
-            continue
-        if run is not None and (run.passage_index, run.in_title) == (passage_index, in_title):
-            between = _text(passages, passage_index, in_title)[run.char_end : char_start]
-            if column == run.column_end or not between or between.isspace():
-                run.column_end = column + 1
-                run.char_end = max(run.char_end, char_end)
-                run.score += score
+    )
+
+
+def _joined(runs: Iterator[_Run], passages: Sequence[Passage]) -> Iterator[_Run]:
+    """Runs joined where only white space, or nothing, lies between."""
+    joined: _Run | None = None
+    for run in runs:
+        if joined is not None and joined[:2] == run[:2]:
+            between = _text(passages, run)[joined[3] : run[2]]
+            if not between or between.isspace():
+                joined = (*joined[:3], max(joined[3], run[3]), joined[4] + run[4])
                 continue
-        if run is not None:
-            yield run
-        run = _Run(passage_index, in_title, column + 1, char_start, char_end, score)
-    if run is not None:
-        yield run
+        if joined is not None:
+            yield joined
+        joined = run
+    if joined is not None:
+        yield joined
 
 
 def _piece(run: _Run, passages: Sequence[Passage]) -> EvidencePiece:
-    passage = passages[run.passage_index]
-    text = _text(passages, run.passage_index, run.in_title)
-    covered = text[run.char_start : run.char_end]
-    char_start = run.char_start + len(covered) - len(covered.lstrip())
-    char_end = char_start + len(covered.strip())
-    chars = CharRange(char_start, char_end) if char_start < char_end else CharRange(run.char_start, run.char_end)
-    return EvidencePiece(run.passage_index, passage.passage_id, run.in_title, chars, chars.of(text), run.score)
+    passage_index, in_title, char_start, char_end, score = run
+    covered = _text(passages, run)[char_start:char_end]
+    text = covered.strip()
+    if text and len(text) < len(covered):
+        char_start += len(covered) - len(covered.lstrip())
+        char_end = char_start + len(text)
+    chars = CharRange(char_start, char_end)
+    return EvidencePiece(passage_index, passages[passage_index].passage_id, in_title, chars, text or covered, score)
 
 
-def _text(passages: Sequence[Passage], passage_index: int, in_title: bool) -> str:
-    passage = passages[passage_index]
-    return (passage.title or "") if in_title else passage.text
+def _text(passages: Sequence[Passage], run: _Run) -> str:
+    passage = passages[run[0]]
+    return (passage.title or "") if run[1] else passage.text

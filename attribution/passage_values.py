@@ -5,32 +5,53 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 from attribution.value_patterns import ISO_DATE, MONTHS, NUMBER, WORDED_NUMBER, amounts, worded_amount
 from schemas import Passage
 
 _WORD = re.compile(r"\w+")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _CAPITALISED = re.compile(r"\b([A-Z])\w*|\S+")
 _SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
 
-@dataclass(frozen=True, slots=True)
 class PassageContent:
-    """What one passage, its title included, says in comparable form.
+    """What one passage, its title included, says in comparable form; each part is read when first asked for."""
 
-    Attributes:
-        words: words in lower case, without diacritics.
-        numbers: every amount that may be meant by its numbers.
-        months: 1 to 12.
-        initials: first letters of its runs of capitalised words, one string a run: "un" for "the United Nations".
-    """
+    def __init__(self, passage: Passage) -> None:
+        self._plain = plain_text(f"{passage.title or ''}\n{passage.text}")
 
-    words: frozenset[str]
-    numbers: frozenset[Decimal]
-    months: frozenset[int]
-    initials: tuple[str, ...]
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Words in lower case, without diacritics."""
+        return frozenset(comparable_words(self._plain))
+
+    @cached_property
+    def numbers(self) -> frozenset[Decimal]:
+        """Every amount that may be meant by its numbers."""
+        numbers = {amount for match in NUMBER.finditer(self._plain) for amount in amounts(match)}
+        numbers |= {worded_amount(match.group()) for match in WORDED_NUMBER.finditer(self._plain)}
+        numbers |= {Decimal(part) for match in ISO_DATE.finditer(self._plain) for part in match.groups()}
+        return frozenset(numbers)
+
+    @cached_property
+    def months(self) -> frozenset[int]:
+        """Months that it names, 1 to 12."""
+        named = {month for name, month in MONTHS.items() if name in self.words}
+        return frozenset(named | {int(match.group(2)) for match in ISO_DATE.finditer(self._plain)})
+
+    @cached_property
+    def initials(self) -> tuple[str, ...]:
+        """First letters of its runs of capitalised words, one string a run: "un" for "the United Nations"."""
+        runs = [""]
+        for match in _CAPITALISED.finditer(self._plain):
+            if match.group(1):
+                runs[-1] += match.group(1).lower()
+            elif match.group().lower() not in _SMALL_WORDS:
+                runs.append("")
+        return tuple(run for run in runs if len(run) > 1)
 
 
 class PassageValues:
@@ -46,8 +67,7 @@ class PassageValues:
     def content(self, passage_index: int) -> PassageContent:
         """The content of one passage."""
         if passage_index not in self._contents:
-            passage = self._passages[passage_index]
-            self._contents[passage_index] = _read(f"{passage.title or ''}\n{passage.text}")
+            self._contents[passage_index] = PassageContent(self._passages[passage_index])
         return self._contents[passage_index]
 
 
@@ -55,8 +75,8 @@ def plain_text(text: str) -> str:
     """The text in NFKC, with ASCII digits and quotes, without diacritics; case is kept."""
     if text.isascii():
         return text
-    text = "".join(_plain_character(one) for one in unicodedata.normalize("NFKD", text))
-    return unicodedata.normalize("NFC", text)
+    plain = _BEYOND_ASCII.sub(_plain_character, unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFC", plain)
 
 
 def comparable_words(text: str) -> list[str]:
@@ -65,32 +85,11 @@ def comparable_words(text: str) -> list[str]:
     return _WORD.findall(re.sub(r"\b(\w)\.(?=\w\b|\W|$)", r"\1", plain))
 
 
-def _plain_character(character: str) -> str:
+def _plain_character(match: re.Match[str]) -> str:
+    character = match.group()
     if unicodedata.combining(character):
         return ""
     if character in "’‘ʼ":
         return "'"
     digit = unicodedata.decimal(character, None)
     return character if digit is None else str(digit)
-
-
-def _read(text: str) -> PassageContent:
-    plain = plain_text(text)
-    words = frozenset(comparable_words(plain))
-    numbers = {amount for match in NUMBER.finditer(plain) for amount in amounts(match)}
-    numbers |= {worded_amount(match.group()) for match in WORDED_NUMBER.finditer(plain)}
-    months = {MONTHS[word] for word in words if word in MONTHS}
-    for match in ISO_DATE.finditer(plain):
-        numbers |= {Decimal(part) for part in match.groups()}
-        months.add(int(match.group(2)))
-    return PassageContent(words, frozenset(numbers), frozenset(months), _initials(plain))
-
-
-def _initials(plain: str) -> tuple[str, ...]:
-    runs = [""]
-    for match in _CAPITALISED.finditer(plain):
-        if match.group(1):
-            runs[-1] += match.group(1).lower()
-        elif match.group().lower() not in _SMALL_WORDS:
-            runs.append("")
-    return tuple(run for run in runs if len(run) > 1)

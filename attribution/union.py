@@ -35,11 +35,11 @@ class PassageScores:
         self._scores = np.where(in_passage, tokens.top_scores.astype(np.float64), 0.0)
         self._prompt_length = encoded.prompt_length
 
-    def span_scores(self, multiplicity: npt.NDArray[np.float64], *, isolation_tau: float) -> SpanScores:
+    def span_scores(self, multiplicity: npt.NDArray[np.int64], *, isolation_tau: float) -> SpanScores:
         """Unite the tokens of a span, then drop isolated evidence.
 
         Args:
-            multiplicity: float [responses], how often a response token's attribution counts: the number of the span's
+            multiplicity: int64 [responses], how often a response token's attribution counts: the number of the span's
                 tokens whose atomic fact it is in (Section 3.3, step 2), or 1 for the span's own tokens.
             isolation_tau: see ``keep_neighboured``.
         """
@@ -70,7 +70,7 @@ def keep_neighboured(columns: npt.NDArray[np.intp], *, isolation_tau: float) -> 
     """
     if math.isinf(isolation_tau):
         return np.ones(len(columns), dtype=np.bool_)
-    near = np.diff(columns) <= isolation_tau
+    near = columns[1:] - columns[:-1] <= isolation_tau
     kept = np.zeros(len(columns), dtype=np.bool_)
     kept[1:] |= near
     kept[:-1] |= near

@@ -66,7 +66,7 @@ def test_union_and_filter_are_algorithm_1(
     top, column_passage, multiplicity = response
     expected = algorithm_1(top, column_passage, multiplicity, tau)
     unfiltered = algorithm_1(top, column_passage, multiplicity, math.inf)
-    found = scores_of(top, column_passage).span_scores(np.array(multiplicity, dtype=float), isolation_tau=tau)
+    found = scores_of(top, column_passage).span_scores(np.array(multiplicity), isolation_tau=tau)
     assert found.evidence_isolated == (bool(unfiltered) and not expected)
     kept = expected or unfiltered
     assert found.columns.tolist() == sorted(kept)
@@ -98,17 +98,17 @@ def test_tau_of_zero_drops_everything() -> None:
 
 
 def test_tokens_outside_passages_neighbour_nothing() -> None:
-    found = scores_of([[(0, 0.5), (1, 0.25)]], [-1, 0, 0]).span_scores(np.ones(1), isolation_tau=2)
+    found = scores_of([[(0, 0.5), (1, 0.25)]], [-1, 0, 0]).span_scores(np.ones(1, dtype=np.int64), isolation_tau=2)
     assert (found.columns.tolist(), found.evidence_isolated) == ([1], True)
 
 
 def test_filter_that_leaves_nothing_gives_the_unfiltered_evidence() -> None:
-    found = scores_of([[(0, 0.5), (9, 0.25)]], [0] * 10).span_scores(np.ones(1), isolation_tau=2)
+    found = scores_of([[(0, 0.5), (9, 0.25)]], [0] * 10).span_scores(np.ones(1, dtype=np.int64), isolation_tau=2)
     assert (found.columns.tolist(), found.scores.tolist(), found.evidence_isolated) == ([0, 9], [0.5, 0.25], True)
 
 
 def test_no_evidence_is_not_isolated_evidence() -> None:
-    found = scores_of([[(0, 0.5)]], [-1]).span_scores(np.ones(1), isolation_tau=2)
+    found = scores_of([[(0, 0.5)]], [-1]).span_scores(np.ones(1, dtype=np.int64), isolation_tau=2)
     assert (found.columns.tolist(), found.evidence_isolated) == ([], False)
 
 
