@@ -11,7 +11,7 @@ from schemas import SpanEvidence
 QUESTION = "How much did the Larkfield cannery earn in 2012 and 2013?"
 PASSAGES = [
     ("Annual review 2012", "The cannery closed its books for 2012 with earnings of one million dollars."),
-    ("Annual review 2013", "After the new boiler went in, earnings for 2013 reached two million dollars."),
+    ("Annual review 2013", "The cannery closed its books for 2013 with earnings of two million dollars."),
 ]
 ANSWER = "The cannery earned one million dollars and two million dollars in 2012 and 2013, respectively."
 
