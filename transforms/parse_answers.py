@@ -10,11 +10,12 @@ import apache_beam as beam
 from attribution.answer_parser import AnswerParser
 from attribution.parsed_answer import ParsedAnswer
 from attribution.target_spans import choose_target_spans
-from schemas import QARecord, Reason, RowFault, Stage
+from schemas import QARecord, Reason, RowFault, Stage, TargetSpan
 from transforms.audit_row import ParsedRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
 from transforms.pack_rows import PackRows
+from transforms.parser_pool import give_parser_back, take_parser
 
 MICRO_BATCH_ROWS = 64
 
@@ -44,7 +45,10 @@ class ParseRecords(beam.DoFn):
         self._office = DeadLetterOffice(Stage.PARSE, settings.dead_letter_text)
 
     def setup(self) -> None:
-        self._parser = AnswerParser.from_pretrained(self._settings.parser)
+        self._parser = take_parser(self._settings.parser)
+
+    def teardown(self) -> None:
+        give_parser_back(self._settings.parser, self._parser)
 
     def process(self, records: Sequence[QARecord]) -> Iterator[ParsedRow | beam.pvalue.TaggedOutput]:
         outcomes = parse_each(self._parser, [record.answer for record in records])
@@ -54,7 +58,7 @@ class ParseRecords(beam.DoFn):
             else:
                 yield ParsedRow(record, outcome, self._spans(record, outcome))
 
-    def _spans(self, record: QARecord, parsed: ParsedAnswer):  # type: ignore[no-untyped-def]
+    def _spans(self, record: QARecord, parsed: ParsedAnswer) -> tuple[TargetSpan, ...]:
         return choose_target_spans(parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans)
 
 
