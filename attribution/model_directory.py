@@ -149,6 +149,12 @@ def _errors_named(model: str) -> Iterator[None]:
     """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
     try:
         yield
+    except KeyError as error:
+        if error.args != (IMPLEMENTATION,):
+            raise
+        raise ModelLoadError(
+            f"model {model!r} should go through transformers' attention interface, its code does not; choose another"
+        ) from error
     except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise ModelLoadError(
             f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertTokenizerLegacy, T5Config
+from transformers import AutoModelForCausalLM, BertTokenizerLegacy, GPTJConfig, T5Config
 
 from attribution import model_directory
 from attribution.model_directory import (
@@ -86,6 +86,13 @@ def test_encoder_decoder_is_refused(tmp_path: Path) -> None:
     T5Config().save_pretrained(tmp_path)
     with pytest.raises(ModelLoadError, match="is an encoder-decoder"):
         read_model_directory(options(tmp_path))
+
+
+def test_model_without_the_attention_interface_is_refused(tmp_path: Path) -> None:
+    config = GPTJConfig(vocab_size=400, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelLoadError, match="attention interface"):
+        load(tmp_path, layer=2)
 
 
 def test_missing_weights_file_is_a_load_error(tmp_path: Path) -> None:
