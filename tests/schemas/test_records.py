@@ -1,0 +1,92 @@
+"""The records and their Arrow schemas: every row fits, nothing reveals an answer unasked, faults survive pickling."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from schemas import (
+    SCHEMA_VERSION,
+    CharRange,
+    DeadLetter,
+    EvidencePiece,
+    Passage,
+    QARecord,
+    Reason,
+    RowFault,
+    RowSource,
+    SpanEvidence,
+    SpanKind,
+    Stage,
+    Support,
+    dead_letter_row,
+    dead_letter_schema,
+    evidence_row,
+    evidence_schema,
+)
+
+SOURCE = RowSource("log.parquet", 4)
+RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", SOURCE, extra_columns=(("region", "north"),))
+PIECE = EvidencePiece(0, None, False, CharRange(0, 3), "Ada", 0.5)
+SPAN = SpanEvidence(
+    span_index=0,
+    span_kind=SpanKind.FACTS,
+    chars=CharRange(0, 3),
+    text="Ada",
+    atomic_fact=(CharRange(0, 3),),
+    evidence=(PIECE,),
+    passage_scores=(0.5,),
+    top_passage_index=0,
+    top_passage_id=None,
+    margin=1.0,
+    evidence_mass=0.5,
+    evidence_isolated=False,
+    support=Support.SUPPORTED,
+    unmatched_values=("1874",),
+)
+
+
+def test_evidence_row_has_the_fields_of_its_schema_in_their_order() -> None:
+    schema = evidence_schema(extra_fields=[pa.field("region", pa.string())])
+    row = evidence_row(RECORD, SPAN)
+    assert list(row) == schema.names
+    (read,) = pa.Table.from_pylist([row], schema=schema).to_pylist()
+    assert read == row
+
+
+def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order() -> None:
+    letter = DeadLetter("r", SOURCE, Stage.PARSE, Reason.PARSE_FAILED, "should, does not", column="answer")
+    row = dead_letter_row(letter)
+    schema = dead_letter_schema()
+    assert list(row) == schema.names
+    assert pa.Table.from_pylist([row], schema=schema).to_pylist() == [row]
+    assert row["answer"] is None
+
+
+@pytest.mark.parametrize("schema", [evidence_schema(metadata={"a": "b"}), dead_letter_schema({"a": "b"})])
+def test_schemas_carry_version_metadata_and_descriptions(schema: pa.Schema) -> None:
+    assert schema.metadata == {b"attribeam.schema_version": SCHEMA_VERSION.encode(), b"a": b"b"}
+    assert all(field.metadata[b"description"] for field in schema)
+
+
+def test_extra_column_with_a_name_of_the_record_is_refused() -> None:
+    with pytest.raises(ValueError, match="'support' has the name of a field"):
+        evidence_schema(extra_fields=[pa.field("support", pa.string())])
+
+
+def test_row_fault_survives_pickling() -> None:
+    fault = pickle.loads(pickle.dumps(RowFault(Reason.NO_PASSAGES, "should, does not", column="contexts")))
+    assert (fault.reason, str(fault), fault.column) == (Reason.NO_PASSAGES, "should, does not", "contexts")
+
+
+@pytest.mark.parametrize(("char_start", "char_end"), [(2, 2), (3, 1), (-1, 4)])
+def test_range_that_is_empty_reversed_or_negative_is_refused(char_start: int, char_end: int) -> None:
+    with pytest.raises(ValueError, match="0 <= char_start < char_end"):
+        CharRange(char_start, char_end)
+
+
+def test_ranges_that_only_touch_do_not_overlap() -> None:
+    assert not CharRange(0, 2).overlaps(CharRange(2, 4))
+    assert CharRange(0, 3).overlaps(CharRange(2, 4))

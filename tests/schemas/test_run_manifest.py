@@ -1,0 +1,71 @@
+"""Manifests survive their own JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.run_manifest import (
+    AuditCounts,
+    ChunkManifest,
+    DeadLetterCount,
+    InputFile,
+    OutputFile,
+    RunManifest,
+    RunStatus,
+    sum_counts,
+)
+
+COUNTS = AuditCounts(3, 2, (DeadLetterCount("validate", "no_passages", 1),), {"supported": 4, "weak": 1}, 120)
+CHUNK = ChunkManifest(
+    chunk="00000-log-r0000000000",
+    source_file="log.parquet",
+    input_sha256="ab",
+    row_start=0,
+    row_end=3,
+    configuration="cd",
+    counts=COUNTS,
+    evidence=OutputFile("evidence/x.parquet", 5, 900, "ef"),
+    dead_letters=OutputFile("dead_letters/x.parquet", 1, 400, "01"),
+    seconds=1.5,
+)
+RUN = RunManifest(
+    status=RunStatus.DONE,
+    attribeam_version="0.1.0",
+    runner="local",
+    started_at="2026-11-19T02:00:00+00:00",
+    seconds=2.5,
+    rows_per_second=1.2,
+    configuration="cd",
+    inputs=(InputFile("log.parquet", 1000, 3, "ab"),),
+    options={"parser": "bundled"},
+    models={"layer": "2"},
+    versions={"python": "3.11"},
+    counts=COUNTS,
+    chunks=("00000-log-r0000000000",),
+)
+
+
+def test_a_chunk_manifest_comes_back_from_json() -> None:
+    assert ChunkManifest.from_json(CHUNK.to_json()) == CHUNK
+
+
+def test_a_run_manifest_comes_back_from_json() -> None:
+    assert RunManifest.from_json(RUN.to_json()) == RUN
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"counts": 1}', CHUNK.to_json()[:-20]])
+def test_what_is_no_manifest_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        ChunkManifest.from_json(text)
+
+
+def test_counts_of_disjoint_rows_add_up() -> None:
+    other = AuditCounts(2, 0, (DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1)))
+    total = sum_counts([COUNTS, other])
+    assert (total.rows, total.audited, total.dead_lettered, total.span_count, total.tokens) == (5, 2, 3, 5, 120)
+    assert [letter.rows for letter in total.dead_letters] == [1, 2]
+    assert total.reconciled
+
+
+def test_tokens_that_were_not_counted_stay_unknown() -> None:
+    assert sum_counts([COUNTS, AuditCounts(tokens=None)]).tokens is None
