@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
-from attribution.attention_model import load_attention_model
 from schemas import RowFault, Stage
 from transforms.audit_row import AuditRow, ParsedRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DeadLetterOffice
+from transforms.row_encoder import load_row_encoder
 
 
 class EncodeRows(beam.DoFn):
@@ -21,8 +21,7 @@ class EncodeRows(beam.DoFn):
         self._office = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
 
     def setup(self) -> None:
-        settings = self._settings
-        self._encoder = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
+        self._encoder = load_row_encoder(self._settings.model)
 
     def process(self, row: ParsedRow) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
         try:
