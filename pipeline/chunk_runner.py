@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from pipeline.beam_counters import counter_sum
 from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
 from pipeline.chunk_check import count_rows
 from pipeline.graph import GraphOutput, build_graph
-from transforms.row_progress import reporting_rows
 from schemas.run_manifest import OutputFile
 from transforms.audit_settings import AuditSettings
+from transforms.row_counters import TOKENS
+from transforms.row_progress import reporting_rows
 from transforms.row_range import RowRange
 
 
@@ -41,7 +43,7 @@ def run_chunk(
     tokens = _run_graph(rows, settings, schemas, folder, on_rows) if rows.row_count else 0
     evidence = _only_file(folder, "evidence", schemas.evidence)
     dead_letters = _only_file(folder, "dead_letters", schemas.dead_letters)
-    counts = count_rows(rows, evidence=evidence, dead_letters=dead_letters, tokens=tokens)
+    counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)], tokens=tokens)
     return ChunkAttempt(
         folder=str(folder),
         evidence=_describe(evidence),
@@ -65,13 +67,7 @@ def _run_graph(
     with reporting_rows(on_rows):
         result = pipeline.run()
         result.wait_until_finish()
-    return _counter(result, "tokens")
-
-
-def _counter(result: beam.runners.runner.PipelineResult, name: str) -> int | None:
-    """The sum of one counter over all steps; None where nothing counted it."""
-    found = [one.result for one in result.metrics().query()["counters"] if one.key.metric.name == name]
-    return sum(found) if found else None
+    return counter_sum(result, TOKENS)
 
 
 def _only_file(folder: Path, prefix: str, schema: pa.Schema) -> Path:

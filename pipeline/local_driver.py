@@ -85,7 +85,7 @@ def _audit(
         progress=choose_progress(quiet=options.quiet),
         finished=finished,
     )
-    manifest = _run_recorded(run, first, record, workers=_worker_count(options, models))
+    manifest = _run_recorded(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
 
@@ -209,7 +209,8 @@ def _reconcile(run: _ChunkRun) -> None:
         )
 
 
-def _worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
+def worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
+    """Number of processes; by default one a CPU, or one in all where the model runs on a GPU."""
     if options.workers is not None:
         return options.workers
     return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1

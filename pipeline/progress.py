@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol, TextIO
+from typing import NoReturn, Protocol, TextIO
 
 from tqdm import tqdm
 
@@ -42,7 +42,7 @@ class BarProgress:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._bar: tqdm | None = None
+        self._bar: tqdm[NoReturn] | None = None
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""

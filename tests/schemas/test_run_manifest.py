@@ -60,7 +60,9 @@ def test_what_is_no_manifest_is_a_value_error(text: str) -> None:
 
 
 def test_counts_of_disjoint_rows_add_up() -> None:
-    other = AuditCounts(2, 0, (DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1)))
+    other = AuditCounts(
+        2, 0, (DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1))
+    )
     total = sum_counts([COUNTS, other])
     assert (total.rows, total.audited, total.dead_lettered, total.span_count, total.tokens) == (5, 2, 3, 5, 120)
     assert [letter.rows for letter in total.dead_letters] == [1, 2]

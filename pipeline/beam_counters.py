@@ -1,0 +1,14 @@
+"""Sums of Beam's counters after a run."""
+
+from __future__ import annotations
+
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.runners.runner import PipelineResult
+
+from transforms.row_counters import NAMESPACE
+
+
+def counter_sum(result: PipelineResult, name: str) -> int | None:
+    """The sum of one of our counters over all steps; None where the runner reports no counters of ours."""
+    counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    return sum(one.attempted for one in counters if one.key.metric.name == name) if counters else None

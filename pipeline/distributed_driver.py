@@ -1,0 +1,129 @@
+"""One submission of the whole audit to a Beam runner, then the same reconciliation as a local run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import apache_beam as beam
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineResult, PipelineState
+
+from pipeline.audit_options import RunOptions
+from pipeline.beam_counters import counter_sum
+from pipeline.chunk_attempt import OutputSchemas
+from pipeline.chunk_check import RowsDoNotReconcileError, count_rows
+from pipeline.configuration import configuration_hash, output_schemas
+from pipeline.failures import AuditError, UsageError
+from pipeline.graph import GraphOutput, build_graph
+from pipeline.input_plan import InputPlan, check_input, make_plan
+from pipeline.local_driver import load_first
+from pipeline.run_record import RunClock, make_run_manifest
+from pipeline.summary import summary_text
+from pipeline.worker_pool import WorkerPool
+from schemas.run_manifest import AuditCounts, RunStatus
+from transforms.audit_settings import AuditSettings
+from transforms.row_counters import TOKENS
+from transforms.row_range import RowRange
+
+_FOLDERS = ("evidence", "dead_letters")
+
+
+def run_distributed(settings: AuditSettings, options: RunOptions) -> None:
+    """Audit the input on ``options.runner``; ``--setup_file ./setup.py`` ships this program to the workers.
+
+    The models are loaded once on this machine first, so that what cannot work fails before anything is submitted.
+
+    Raises:
+        UsageError: if the input or the output cannot be used; nothing was written.
+        AuditError: if the run failed or its rows do not reconcile.
+    """
+    clock = RunClock()
+    check = check_input(options.input, settings)
+    _clear_output(options)
+    plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
+    models = {**_load_here(settings, options), "device": f"{settings.model.device} of {options.runner}"}
+    result = _submit(settings, options, plan, output_schemas(settings, models, check.extra_fields))
+    counts = _reconcile(options, plan, tokens=counter_sum(result, TOKENS))
+    manifest = make_run_manifest(
+        status=RunStatus.DONE,
+        settings=settings,
+        options=options,
+        plan=plan,
+        models=models,
+        configuration=configuration_hash(settings, models, check.extra_fields),
+        clock=clock,
+        counts=counts,
+        own_rows=counts.rows,
+    )
+    _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
+    if not options.quiet:
+        print(summary_text(manifest, output=options.output))
+
+
+def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:
+    pool = WorkerPool(settings, verbose=options.verbose)
+    try:
+        return load_first(pool)[1]
+    finally:
+        pool.kill()
+
+
+def _submit(settings: AuditSettings, options: RunOptions, plan: InputPlan, schemas: OutputSchemas) -> PipelineResult:
+    evidence, dead_letters = (FileSystems.join(options.output, folder) for folder in _FOLDERS)
+    output = GraphOutput(
+        evidence_prefix=FileSystems.join(evidence, "part"),
+        dead_letter_prefix=FileSystems.join(dead_letters, "part"),
+        evidence_schema=schemas.evidence,
+        dead_letter_schema=schemas.dead_letters,
+    )
+    for folder in (evidence, dead_letters):
+        if not FileSystems.exists(folder):
+            FileSystems.mkdirs(folder)
+    pipeline = beam.Pipeline(options=PipelineOptions([f"--runner={options.runner}", *options.runner_options]))
+    ranges = [chunk.rows for chunk in plan.chunks if chunk.rows.row_count]
+    build_graph(pipeline, row_ranges=ranges, settings=settings, output=output, distributed=True)
+    result = pipeline.run()
+    state = result.wait_until_finish()
+    if state not in (PipelineState.DONE, None):
+        raise AuditError(f"{options.runner} ended the run in state {state}; its own logs say why")
+    return result
+
+
+def _reconcile(options: RunOptions, plan: InputPlan, *, tokens: int | None) -> AuditCounts:
+    """Counts from the files that were written.
+
+    Raises:
+        AuditError: if a row is missing from them, or there twice.
+    """
+    evidence, dead_letters = (_files_in(options.output, folder) for folder in _FOLDERS)
+    ranges = [RowRange(file.path, 0, file.row_count) for file in plan.inputs]
+    try:
+        return count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=tokens)
+    except RowsDoNotReconcileError as error:
+        raise AuditError(str(error)) from error
+
+
+def _clear_output(options: RunOptions) -> None:
+    """Remove the files of an earlier run, where that was asked for.
+
+    Raises:
+        UsageError: if there are files and it was not.
+    """
+    there = [path for folder in _FOLDERS for path in _files_in(options.output, folder)]
+    if there and not options.overwrite:
+        raise UsageError(f"--output holds files already, such as {there[0]!r}; choose another, or give --overwrite")
+    if there:
+        FileSystems.delete(there)
+
+
+def _files_in(output: str, folder: str) -> list[str]:
+    """Our files in one folder of the output."""
+    (result,) = FileSystems.match([FileSystems.join(output, folder, "part-*.parquet")])
+    return sorted(metadata.path for metadata in result.metadata_list)
+
+
+def _write_text(path: str, text: str) -> None:
+    with FileSystems.create(path, "text/plain", CompressionTypes.UNCOMPRESSED) as file:
+        file.write(text.encode())

@@ -1,0 +1,184 @@
+"""``--dry-run``: the input checked, a few rows really audited, the whole estimated; nothing is written."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pipeline.audit_options import LOCAL, RunOptions
+from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
+from pipeline.configuration import output_schemas
+from pipeline.failures import AuditError
+from pipeline.input_plan import CheckedFile, InputCheck, check_input
+from pipeline.local_driver import last_words, load_first, worker_count
+from pipeline.output_directory import OutputDirectory
+from pipeline.progress import readable_duration
+from pipeline.worker_messages import RowsFinished, RunRows
+from pipeline.worker_pool import Worker, WorkerPool
+from transforms.audit_settings import AuditSettings
+from transforms.row_range import RowRange
+
+_SAMPLE_RANGES = 4
+_RANGE_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the whole input will need, from a sample of its rows."""
+
+    files: int
+    rows: int
+    sampled_rows: int
+    sampled_dead_letters: int
+    spans: float
+    tokens: float
+    output_bytes: float
+    load_seconds: float
+    audit_seconds: float
+    workers: int
+
+
+def run_dry(settings: AuditSettings, options: RunOptions) -> None:
+    """Check input and output directory, audit a sample in a temporary folder, print an estimate.
+
+    Raises:
+        UsageError: if the input or the output directory cannot be used.
+        AuditError: if the models cannot be loaded or the sample fails.
+    """
+    check = check_input(options.input, settings)
+    if options.output and options.runner == LOCAL:
+        OutputDirectory(Path(options.output)).check()
+    print(estimate_text(_estimate(check, settings, options)))
+
+
+def sample_ranges(files: Sequence[CheckedFile]) -> list[RowRange]:
+    """Up to four short ranges spread evenly over all rows; all rows where there are few."""
+    total = sum(file.row_count for file in files)
+    if total <= _SAMPLE_RANGES * _RANGE_ROWS:
+        return [RowRange(file.path, 0, file.row_count) for file in files if file.row_count]
+    starts = [place * (total - _RANGE_ROWS) // (_SAMPLE_RANGES - 1) for place in range(_SAMPLE_RANGES)]
+    return [_range_at(files, start) for start in starts]
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """The estimate in aligned lines."""
+    rate = estimate.rows / estimate.audit_seconds if estimate.audit_seconds else 0.0
+    workers = f"{estimate.workers} worker{'s' if estimate.workers > 1 else ''}"
+    lines = [
+        "Dry run: nothing was written. Estimates (~) are from a short sample.",
+        "",
+        f"files           {estimate.files:>14,}",
+        f"rows            {estimate.rows:>14,}",
+        f"sampled rows    {estimate.sampled_rows:>14,}   of them {estimate.sampled_dead_letters:,} dead letters",
+        f"target spans   ~{_rounded(estimate.spans):>14,}",
+        f"tokens         ~{_rounded(estimate.tokens):>14,}",
+        f"output         ~{_rounded(estimate.output_bytes / 1000):>14,} kB",
+        f"time           ~{readable_duration(estimate.audit_seconds):>14}   with {workers} ({rate:.1f} rows/s), "
+        f"after {readable_duration(estimate.load_seconds)} of loading",
+    ]
+    return "\n".join(lines)
+
+
+def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -> Estimate:
+    pool = WorkerPool(settings, verbose=options.verbose)
+    started = time.monotonic()
+    try:
+        worker, models = load_first(pool)
+        load_seconds = time.monotonic() - started
+        schemas = output_schemas(settings, models, check.extra_fields)
+        with TemporaryDirectory(prefix="attribeam-") as folder:
+            sample = _run_sample(_Sampler(pool, worker, schemas, Path(folder)), sample_ranges(check.files))
+    finally:
+        pool.kill()
+    return _extrapolate(check, sample, models, options, load_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Attempts over the sampled ranges, and one over a single row, which shows what a chunk costs anyway."""
+
+    attempts: tuple[ChunkAttempt, ...]
+    single: ChunkAttempt | None
+
+
+@dataclass(eq=False)
+class _Sampler:
+    """Runs one range after the other in one worker."""
+
+    pool: WorkerPool
+    worker: Worker
+    schemas: OutputSchemas
+    folder: Path
+    runs: int = 0
+
+    def run(self, rows: RowRange) -> ChunkAttempt:
+        """The attempt over ``rows``.
+
+        Raises:
+            AuditError: if it fails.
+        """
+        self.runs += 1
+        self.worker.send(RunRows(rows, self.schemas, str(self.folder / str(self.runs))))
+        while True:
+            for _, message in self.pool.messages(timeout=1):
+                if isinstance(message, ChunkAttempt):
+                    return message
+                if not isinstance(message, RowsFinished):
+                    raise AuditError(last_words(message, "while the sample was audited"))
+
+
+def _run_sample(sampler: _Sampler, ranges: Sequence[RowRange]) -> _Sample:
+    """The first single row only warms up; the second one is timed."""
+    if not ranges:
+        return _Sample((), None)
+    one_row = RowRange(ranges[0].file, ranges[0].row_start, ranges[0].row_start + 1)
+    sampler.run(one_row)
+    return _Sample(attempts=tuple(sampler.run(rows) for rows in ranges), single=sampler.run(one_row))
+
+
+def _extrapolate(
+    check: InputCheck, sample: _Sample, models: Mapping[str, str], options: RunOptions, load_seconds: float
+) -> Estimate:
+    counts = [attempt.counts for attempt in sample.attempts]
+    sampled = sum(one.rows for one in counts)
+    scale = check.row_count / sampled if sampled else 0.0
+    chunks = sum(math.ceil(file.row_count / options.rows_per_chunk) for file in check.files)
+    chunk_seconds = sample.single.seconds if sample.single else 0.0
+    chunk_bytes = _output_bytes(sample.single) if sample.single else 0
+    row_seconds = sum(max(0.0, attempt.seconds - chunk_seconds) for attempt in sample.attempts) * scale
+    row_bytes = sum(max(0, _output_bytes(attempt) - chunk_bytes) for attempt in sample.attempts) * scale
+    workers = max(1, min(worker_count(options, models), chunks))
+    return Estimate(
+        files=len(check.files),
+        rows=check.row_count,
+        sampled_rows=sampled,
+        sampled_dead_letters=sum(one.dead_lettered for one in counts),
+        spans=sum(one.span_count for one in counts) * scale,
+        tokens=sum(one.tokens or 0 for one in counts) * scale,
+        output_bytes=row_bytes + chunks * chunk_bytes,
+        load_seconds=load_seconds,
+        audit_seconds=(row_seconds + chunks * chunk_seconds) / workers,
+        workers=workers,
+    )
+
+
+def _output_bytes(attempt: ChunkAttempt) -> int:
+    return attempt.evidence.size_bytes + attempt.dead_letters.size_bytes
+
+
+def _range_at(files: Sequence[CheckedFile], row: int) -> RowRange:
+    """A range that begins at a row counted over all files, and ends with its file at the latest."""
+    for file in files:
+        if row < file.row_count:
+            return RowRange(file.path, row, min(row + _RANGE_ROWS, file.row_count))
+        row -= file.row_count
+    raise ValueError(f"a row within the files was expected, {row} lies behind them")
+
+
+def _rounded(value: float) -> int:
+    """Two significant digits: a sample tells no more."""
+    return int(round(value, 1 - math.floor(math.log10(value)))) if value >= 1 else round(value)

@@ -1,0 +1,115 @@
+"""Options, exit codes and what is printed about them."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from attribution.settings import Method
+from pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
+from pipeline.command_line import COMMANDS, main
+from pipeline.failures import UsageError
+from pipeline.version import ATTRIBEAM_VERSION
+from schemas import SpanKind
+from tests.pipeline.small_log import log_rows, write_log
+from transforms.audit_settings import AuditSettings
+
+ROOT = Path(__file__).parents[2]
+
+
+def _arguments(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_audit_arguments(parser)
+    known, unknown = parser.parse_known_args(["--input", "x.parquet", *argv])
+    known.runner_options = unknown
+    return known
+
+
+def test_defaults_are_those_of_the_dataclasses() -> None:
+    arguments = _arguments("--output", "out")
+    assert read_settings(arguments) == AuditSettings()
+    assert read_run_options(arguments) == RunOptions(input=("x.parquet",), output="out")
+
+
+def test_options_reach_their_settings() -> None:
+    arguments = _arguments(
+        *"--output o --spans words,given --columns record_id=trace_id --extra-columns team,tier --top-k 3".split(),
+        *"--isolation-tau inf --method attn-union --layer 4 --device cpu --threads 2 --max-tokens 900".split(),
+    )
+    settings = read_settings(arguments)
+    assert settings.span_kinds == (SpanKind.WORDS, SpanKind.GIVEN)
+    assert settings.columns == (("record_id", "trace_id"),)
+    assert settings.extra_columns == ("team", "tier")
+    assert (settings.method.method, settings.method.top_k) == (Method.ATTN_UNION, 3)
+    assert settings.method.isolation_tau == float("inf")
+    assert (settings.model.layer, settings.model.max_tokens, settings.threads) == (4, 900, 2)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    ["--top-k 0", "--isolation-tau 1.5", "--spans clauses", "--supported-threshold 2", "--rows-per-chunk x"],
+)
+def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--input", "x.parquet", "--output", "o", *argv.split()])
+    assert ended.value.code == 2
+    assert argv.split()[0] in capsys.readouterr().err
+
+
+def test_thresholds_in_the_wrong_order_are_refused() -> None:
+    with pytest.raises(UsageError, match="weak_threshold"):
+        read_settings(_arguments("--output", "o", "--supported-threshold", "0.2", "--weak-threshold", "0.4"))
+
+
+def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one() -> None:
+    with pytest.raises(UsageError, match="--job_endpoint"):
+        read_run_options(_arguments("--output", "o", "--job_endpoint=embed"))
+    options = read_run_options(_arguments("--output", "o", "--runner", "PortableRunner", "--job_endpoint=embed"))
+    assert options.runner_options == ("--job_endpoint=embed",)
+
+
+def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--input", f"{tmp_path}/*.parquet", "--output", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("attribeam audit: --input should name existing Parquet files")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_output_is_needed_unless_it_is_a_dry_run() -> None:
+    with pytest.raises(UsageError, match="--output"):
+        read_run_options(_arguments())
+    assert read_run_options(_arguments("--dry-run")).dry_run
+
+
+def test_a_wrong_extra_column_ends_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--extra-columns", "tier"]) == 2
+    assert "tier" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"attribeam {ATTRIBEAM_VERSION}\n"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == ATTRIBEAM_VERSION
+
+
+@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"attribeam {command}" in capsys.readouterr().out
+
+
+def test_an_unknown_command_ends_with_exit_code_2() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["audlt"])
+    assert ended.value.code == 2

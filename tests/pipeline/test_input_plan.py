@@ -1,0 +1,103 @@
+"""Which files and rows a run reads, and how they are cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.duplicate_ids import find_duplicate_rows
+from pipeline.failures import UsageError
+from pipeline.input_plan import chunk_name, check_input, make_plan
+from tests.pipeline.small_log import log_rows, write_log
+from transforms.audit_settings import AuditSettings
+
+SETTINGS = AuditSettings()
+
+
+def test_chunks_cover_every_row_once_and_sort_in_input_order(tmp_path: Path) -> None:
+    write_log(tmp_path / "a.parquet", log_rows(7))
+    write_log(tmp_path / "b.parquet", log_rows(3))
+    plan = make_plan(check_input([f"{tmp_path}/*.parquet"], SETTINGS), rows_per_chunk=3)
+    names = [chunk.name for chunk in plan.chunks]
+    assert names == sorted(names)
+    ranges = [(Path(chunk.rows.file).name, chunk.rows.row_start, chunk.rows.row_end) for chunk in plan.chunks]
+    assert ranges == [("a.parquet", 0, 3), ("a.parquet", 3, 6), ("a.parquet", 6, 7), ("b.parquet", 0, 3)]
+
+
+def test_a_path_that_two_patterns_match_is_read_once(tmp_path: Path) -> None:
+    write_log(tmp_path / "a.parquet", log_rows(2))
+    check = check_input([f"{tmp_path}/*.parquet", f"{tmp_path}/a.parquet"], SETTINGS)
+    assert [Path(file.path).name for file in check.files] == ["a.parquet"]
+
+
+def test_files_of_the_same_name_in_two_folders_get_different_chunks(tmp_path: Path) -> None:
+    write_log(tmp_path / "x" / "part-0.parquet", log_rows(2))
+    write_log(tmp_path / "y" / "part-0.parquet", log_rows(2))
+    plan = make_plan(check_input([f"{tmp_path}/*/part-0.parquet"], SETTINGS), rows_per_chunk=2000)
+    assert [chunk.name for chunk in plan.chunks] == ["00000-part-0-r0000000000", "00001-part-0-r0000000000"]
+
+
+def test_a_file_without_rows_has_one_empty_chunk(tmp_path: Path) -> None:
+    write_log(tmp_path / "none.parquet", [])
+    (chunk,) = make_plan(check_input([f"{tmp_path}/none.parquet"], SETTINGS), rows_per_chunk=5).chunks
+    assert chunk.rows.row_count == 0
+
+
+def test_a_rewritten_answer_of_the_same_length_changes_the_fingerprint(tmp_path: Path) -> None:
+    rows = log_rows(9)
+    path = write_log(tmp_path / "a.parquet", rows)
+    before = make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=9).inputs[0]
+    rows[4]["answer"] = str(rows[4]["answer"]).replace("noon", "nine")
+    write_log(path, rows)
+    assert make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=9).inputs[0].sha256 != before.sha256
+
+
+def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path: Path) -> None:
+    rows = [*log_rows(4), *log_rows(2), *log_rows(1)]
+    path = write_log(tmp_path / "a.parquet", rows)
+    plan = make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=3)
+    assert [chunk.rows.duplicate_rows for chunk in plan.chunks] == [(), (4, 5), (6,)]
+
+
+@given(ids=st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "", "é"])), max_size=30))
+def test_duplicates_are_those_of_a_naive_search(
+    ids: list[str | None], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("ids") / "ids.parquet"
+    pq.write_table(pa.table({"id": pa.array(ids, pa.string())}), path)
+    naive = [row for row, value in enumerate(ids) if value is not None and value in ids[:row]]
+    assert find_duplicate_rows(str(path), id_column="id").tolist() == naive
+
+
+def test_ids_that_are_no_utf8_are_compared_as_bytes(tmp_path: Path) -> None:
+    ids = pa.array([b"\xff", b"ok", b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
+    assert find_duplicate_rows(str(tmp_path / "ids.parquet"), id_column="id").tolist() == [2]
+
+
+def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing matches"):
+        check_input([f"{tmp_path}/*.parquet"], SETTINGS)
+
+
+def test_a_file_that_is_no_parquet_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").write_text("not columns")
+    with pytest.raises(UsageError, match=r"log\.parquet.*footer"):
+        check_input([f"{tmp_path}/log.parquet"], SETTINGS)
+
+
+def test_a_missing_column_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"record_id": ["a"]}), tmp_path / "log.parquet")
+    with pytest.raises(UsageError, match="question"):
+        check_input([f"{tmp_path}/log.parquet"], SETTINGS)
+
+
+def test_chunk_names_are_readable_whatever_the_file_is_called() -> None:
+    assert chunk_name(3, "gs://logs/date=2026-11-19/part 0 (é).parquet", 2000) == "00003-part-0-r0000002000"
+    assert np.all([chunk_name(0, f"{stem}.parquet", 0) for stem in ("...", "é", "-")] == ["00000-file-r0000000000"] * 3)

@@ -1,0 +1,56 @@
+"""The two commands: they parse, are executable, and what they stand on is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_is_executable_and_parses(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_stops_at_the_first_error(script: str) -> None:
+    assert "set -euo pipefail" in (ROOT / script).read_text().splitlines()
+
+
+def test_constraints_pin_every_direct_dependency_exactly() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    names = {re.split(r"[<>=\[]", one)[0].lower() for one in wanted}
+    assert names <= {line.split("==")[0] for line in lines}
+
+
+def test_without_a_fitting_python_the_error_names_the_versions(tmp_path: Path) -> None:
+    """Only the few tools that the script needs are on PATH, and no Python."""
+    for tool in ("bash", "cat", "cksum", "tr", "grep", "dirname", "rm"):
+        found = shutil.which(tool)
+        assert found is not None
+        (tmp_path / tool).symlink_to(found)
+    checkout = tmp_path / "check out"
+    checkout.mkdir()
+    for name in ("run_local.sh", "make_environment.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, checkout / name)
+    run = subprocess.run(
+        [str(tmp_path / "bash"), str(checkout / "run_local.sh")],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "3.11, 3.12 or 3.13" in run.stderr
