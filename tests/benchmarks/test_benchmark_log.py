@@ -1,0 +1,71 @@
+import json
+import lzma
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.benchmark_log import ANSWER_WORDS, benchmark_rows, write_log
+from benchmarks.benchmark_text import PASSAGE_WORDS, made_up_pages, read_pages
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return made_up_pages(seed=3, pages=20, vocabulary=500)
+
+
+def test_equal_seeds_give_equal_rows(pages):
+    assert made_up_pages(seed=3, pages=20, vocabulary=500) == pages
+    assert list(benchmark_rows(pages, rows=5, seed=1)) == list(benchmark_rows(pages, rows=5, seed=1))
+    assert list(benchmark_rows(pages, rows=5, seed=1)) != list(benchmark_rows(pages, rows=5, seed=2))
+
+
+def test_longer_log_begins_with_the_shorter_one(pages):
+    assert list(benchmark_rows(pages, rows=9, seed=1))[:4] == list(benchmark_rows(pages, rows=4, seed=1))
+
+
+def test_rows_have_the_lengths_that_were_asked_for(pages):
+    rows = list(benchmark_rows(pages, rows=200, seed=0))
+    assert {len(row.passages) for row in rows} == {2, 3, 4, 5, 6}
+    assert {len(passage.text.split()) for row in rows for passage in row.passages} == {PASSAGE_WORDS}
+    assert {len(row.answer.split()) for row in rows} == {ANSWER_WORDS}
+    assert len({row.record_id for row in rows}) == 200
+
+
+def test_answer_holds_runs_of_passage_words(pages):
+    for row in benchmark_rows(pages, rows=20, seed=0):
+        words = row.answer.split()
+        runs = {" ".join(words[start : start + 4]) for start in range(len(words) - 3)}
+        assert any(run in passage.text for run in runs for passage in row.passages)
+
+
+def test_frequent_words_are_frequent(pages):
+    words = [word for page in pages for word in page.words]
+    assert 0.02 < words.count("the") / len(words) < 0.3
+
+
+def test_log_has_the_columns_of_a_qa_log(tmp_path, pages):
+    path = tmp_path / "qa_logs.parquet"
+    write_log(path, benchmark_rows(pages, rows=1003, seed=0))
+    table = pq.read_table(path)
+    assert table.num_rows == 1003
+    assert table.column_names == ["record_id", "question", "passages", "answer"]
+    first = next(benchmark_rows(pages, rows=1, seed=0))
+    assert table["passages"][0].as_py()[1]["text"] == first.passages[1].text
+    assert table["answer"][0].as_py() == first.answer
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.xz"])
+def test_pages_are_read_and_short_ones_left_out(tmp_path, name):
+    lines = [{"title": "Long", "paras": ["one two", "three " * 90]}, {"title": "Short", "paras": ["few words"]}]
+    text = "\n".join(json.dumps(line) for line in lines).encode()
+    path = tmp_path / name
+    path.write_bytes(lzma.compress(text) if name.endswith(".xz") else text)
+    (page,) = read_pages(path)
+    assert (page.title, len(page.words)) == ("Long", 92)
+
+
+def test_text_without_a_long_page_is_refused(tmp_path):
+    path = tmp_path / "pages.jsonl"
+    path.write_text('{"title": "Short", "paras": ["few words"]}')
+    with pytest.raises(ValueError, match="should have a page of at least 90 words"):
+        read_pages(path)
