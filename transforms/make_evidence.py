@@ -16,8 +16,6 @@ from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DeadLetterOffice
 from transforms.row_counters import count_audited_row
 
-Output = dict[str, object] | beam.pvalue.TaggedOutput
-
 
 class MakeEvidence(beam.DoFn):
     """A block in; for each row the evidence of all its spans (main output), or one dead letter and nothing else."""
@@ -26,14 +24,16 @@ class MakeEvidence(beam.DoFn):
         self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
         self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
 
-    def process(self, block: AttributedBlock) -> Iterator[Output]:
+    def process(self, block: AttributedBlock) -> Iterator[dict[str, object] | beam.pvalue.TaggedOutput]:
         for row, outcome in zip(block.rows, block.outcomes, strict=True):
             if isinstance(outcome, RowFault):
                 yield self._model_faults.refuse(row.record, outcome)
             else:
                 yield from self._evidence(row, outcome, block.settings)
 
-    def _evidence(self, row: AuditRow, tokens: TokenAttribution, settings: UnionSettings) -> Iterator[Output]:
+    def _evidence(
+        self, row: AuditRow, tokens: TokenAttribution, settings: UnionSettings
+    ) -> Iterator[dict[str, object] | beam.pvalue.TaggedOutput]:
         try:
             spans = evidence_of(row, tokens, settings)
         except RowFault as fault:

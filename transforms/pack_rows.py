@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
@@ -16,7 +17,7 @@ class PackRows(beam.DoFn):
     """
 
     def __init__(
-        self, max_rows: int, *, weigh: Callable[[object], int] | None = None, max_weight: int | None = None
+        self, max_rows: int, *, weigh: Callable[[Any], int] | None = None, max_weight: int | None = None
     ) -> None:
         self._max_rows = max_rows
         self._weigh = weigh

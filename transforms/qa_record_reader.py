@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -101,9 +101,9 @@ def _row_groups(metadata: pq.FileMetaData, row_range: RowRange) -> tuple[list[in
     return groups, first_row if groups else row
 
 
-def _readable(part: object, raw: RawRow) -> str | None:
+def _readable(part: Callable[[RawRow], str], raw: RawRow) -> str | None:
     """A part of the row, None where it is what is faulty."""
     try:
-        return part(raw)  # type: ignore[operator]
+        return part(raw)
     except RowFault:
         return None

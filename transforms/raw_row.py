@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,16 +14,19 @@ from transforms.column_types import is_text, plain_array
 from transforms.input_format import InputFormat
 
 _MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
+
+
 RawText = bytes | int | None
 RawRange = tuple[int | None, int | None]
+_Reader = Callable[[pa.Array], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class RawPassage:
     """One passage before its texts are decoded."""
 
-    text: bytes | None
-    title: bytes | None
+    text: RawText
+    title: RawText
     passage_id: RawText
 
 
@@ -56,13 +60,14 @@ def raw_rows(batch: pa.RecordBatch, input_format: InputFormat) -> Iterator[RawRo
 def text_values(array: pa.Array) -> list[RawText]:
     """Bytes of each text, or the number where the column holds integers."""
     plain = plain_array(array)
-    return (plain.cast(pa.large_binary()) if is_text(plain.type) else plain).to_pylist()
+    values: list[RawText] = (plain.cast(pa.large_binary()) if is_text(plain.type) else plain).to_pylist()
+    return values
 
 
-def _field_values(name: str, reader: object, batch: pa.RecordBatch, input_format: InputFormat) -> list[object]:
+def _field_values(name: str, reader: _Reader, batch: pa.RecordBatch, input_format: InputFormat) -> list[Any]:
     if not input_format.has(name):
         return [None] * batch.num_rows
-    return reader(batch.column(input_format.column_of(name)))  # type: ignore[operator]
+    return reader(batch.column(input_format.column_of(name)))
 
 
 def _passage_values(array: pa.Array) -> list[list[RawPassage | None] | None]:
@@ -97,7 +102,7 @@ def _moment_values(array: pa.Array) -> list[bytes | int | None]:
     return [None if tick is None else tick * _MICROSECONDS[unit] for tick in ticks]
 
 
-_READERS = {
+_READERS: dict[str, _Reader] = {
     "record_id": text_values,
     "question": text_values,
     "passages": _passage_values,
@@ -114,7 +119,7 @@ def _member(items: pa.Array, name: str) -> list[RawText]:
     return [None] * len(items) if index < 0 else text_values(pc.struct_field(items, name))
 
 
-def _grouped(array: pa.Array, items: list) -> list:  # type: ignore[type-arg]
+def _grouped(array: pa.Array, items: list[Any]) -> list[Any]:
     """The items of each row's list, None where the list itself is null."""
     grouped, start = [], 0
     for length in pc.list_value_length(plain_array(array)).to_pylist():
@@ -126,8 +131,8 @@ def _grouped(array: pa.Array, items: list) -> list:  # type: ignore[type-arg]
 def _extra_value(name: str, scalar: pa.Scalar) -> object | RowFault:
     try:
         if pa.types.is_temporal(scalar.type) and not pa.types.is_interval(scalar.type):
-            return scalar.value
-        return scalar.as_py()
+            return cast(object, scalar.value)
+        return cast(object, scalar.as_py())
     except UnicodeDecodeError:
         return RowFault(Reason.INVALID_UTF8, _message(name, "UTF-8", "other bytes"), column=name)
     except (ValueError, OverflowError):
