@@ -35,10 +35,11 @@ def test_defaults_are_those_of_the_dataclasses() -> None:
 
 
 def test_options_reach_their_settings() -> None:
-    arguments = _arguments(
-        *"--output o --spans words,given --columns record_id=trace_id --extra-columns team,tier --top-k 3".split(),
-        *"--isolation-tau inf --method attn-union --layer 4 --device cpu --threads 2 --max-tokens 900".split(),
+    text = (
+        "--output o --spans words,given --columns record_id=trace_id --extra-columns team,tier --top-k 3 "
+        "--isolation-tau inf --method attn-union --layer 4 --device cpu --threads 2 --max-tokens 900"
     )
+    arguments = _arguments(*text.split())
     settings = read_settings(arguments)
     assert settings.span_kinds == (SpanKind.WORDS, SpanKind.GIVEN)
     assert settings.columns == (("record_id", "trace_id"),)

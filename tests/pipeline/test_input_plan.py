@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.duplicate_ids import find_duplicate_rows
 from pipeline.failures import UsageError
-from pipeline.input_plan import chunk_name, check_input, make_plan
+from pipeline.input_plan import check_input, chunk_name, make_plan
 from tests.pipeline.small_log import log_rows, write_log
 from transforms.audit_settings import AuditSettings
 

@@ -47,7 +47,8 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
         "empty_answer 2",
         "unsupported 3 30.0%",
         "evidence audits/x/evidence/*.parquet",
-        "Look first at the 3 evidence records with support = 'unsupported', then at the 3 dead letters and their reasons.",
+        "Look first at the 3 evidence records with support = 'unsupported', "
+        "then at the 3 dead letters and their reasons.",
     ):
         assert line in lines
     assert lines.index("empty_answer 2") < lines.index("no_passages 1")
