@@ -1,0 +1,85 @@
+"""Recipe of the bundled attributor: ``python -m training.attributor --pages PATH --output DIR``.
+
+Trains a small Llama from scratch on one loss, -log of the head-mean attention that its last layer puts on the true
+source of an answer token; then sets the support thresholds on rows from pages that it was not trained on. The same
+command goes on from the last checkpoint where the output directory has one.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from training.attributor_corpus import Corpus, read_pages, split_held_out
+from training.attributor_loop import Plan, train
+from training.attributor_model import MAX_TOKENS
+from training.attributor_saving import save_attribution_config, save_model
+from training.attributor_support import HELD_OUT_BATCHES, held_out_masses
+from training.attributor_tokenizer import VOCABULARY_SIZE, load_tokenizer, save_tokenizer, train_tokenizer
+from training.loss_curve import draw_loss_curve
+
+TOKENIZER_PAGES = 5000
+
+
+def run_recipe(
+    corpus: Corpus,
+    *,
+    plan: Plan,
+    output: Path,
+    device: torch.device,
+    vocabulary_size: int = VOCABULARY_SIZE,
+    held_out_batches: int = HELD_OUT_BATCHES,
+) -> None:
+    """Write a whole model directory to ``output``: tokenizer, weights, settings, held-out figures, loss curve."""
+    output.mkdir(parents=True, exist_ok=True)
+    training_pages, held_out_pages = split_held_out(corpus)
+    tokenizer = tokenizer_of(output, training_pages, vocabulary_size=vocabulary_size)
+    model, history = train(training_pages, tokenizer, plan=plan, output=output, device=device)
+    save_model(model, output)
+    masses = held_out_masses(
+        model, tokenizer, held_out_pages, seed=plan.seed, batches=held_out_batches, token_budget=plan.token_budget
+    )
+    save_attribution_config(output, masses.thresholds())
+    figures = {"auroc": masses.auroc(), "supported": len(masses.supported), "unsupported": len(masses.unsupported)}
+    (output / "held_out.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    series = {"loss": history.loss, "attention mass on the true source": history.source_mass}
+    draw_loss_curve(history.steps, series, output / "loss_curve.png")
+
+
+def tokenizer_of(output: Path, corpus: Corpus, *, vocabulary_size: int) -> Tokenizer:
+    """The tokenizer in ``output``, trained and saved there first where it has none."""
+    if not (output / "tokenizer.json").exists():
+        pages = Corpus(corpus.pages[:TOKENIZER_PAGES])
+        tokenizer = train_tokenizer(pages.texts(), vocabulary_size=vocabulary_size)
+        save_tokenizer(tokenizer, output, max_tokens=MAX_TOKENS)
+    return load_tokenizer(output)
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.attributor", description=__doc__)
+    parser.add_argument("--pages", type=Path, required=True, help='JSON lines of {"title", "paras"}, plain or .xz')
+    parser.add_argument("--output", type=Path, required=True, help="the model directory to write, or to go on in")
+    parser.add_argument("--steps", type=int, default=Plan().steps)
+    parser.add_argument("--seed", type=int, default=Plan().seed)
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads")
+    parser.add_argument("--device", default="auto", help='"auto", "cpu", "cuda", "cuda:1", ...')
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the recipe that the command line asks for."""
+    options = parse_arguments(arguments)
+    torch.set_num_threads(options.threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    plan = Plan(steps=options.steps, seed=options.seed)
+    run_recipe(read_pages(options.pages), plan=plan, output=options.output, device=torch.device(device))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The attributor's training loop: a schedule in steps, resumable, the same for the same seed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from tqdm import tqdm
+from transformers import LlamaForCausalLM
+
+from training.attributor_checkpoint import History, load_checkpoint, save_checkpoint
+from training.attributor_corpus import Corpus
+from training.attributor_model import collate, new_model, source_loss
+from training.attributor_rows import TrainingRow, draw_batch
+
+PEAK_RATE = 2e-3
+LAST_RATE = 1e-5
+WARM_UP_STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a training run is determined by, the pages apart; ``token_budget`` counts tokens a step."""
+
+    steps: int = 1400
+    seed: int = 0
+    token_budget: int = 3072
+    checkpoint_every: int = 100
+    history_every: int = 20
+
+    def identity(self) -> dict[str, int]:
+        """The settings that a resumed run must share."""
+        return {"steps": self.steps, "seed": self.seed, "token_budget": self.token_budget}
+
+
+def train(
+    corpus: Corpus,
+    tokenizer: Tokenizer,
+    *,
+    plan: Plan,
+    output: Path,
+    device: torch.device,
+    stop_at: int | None = None,
+) -> tuple[LlamaForCausalLM, History]:
+    """Train until the plan's last step (or ``stop_at``), from the checkpoint in ``output`` where there is one."""
+    torch.manual_seed(plan.seed)
+    model = new_model(vocabulary_size=tokenizer.get_vocab_size())
+    torch.nn.Module.to(model, device)
+    optimizer = new_optimizer(model)
+    done, history = load_checkpoint(output, model=model, optimizer=optimizer, plan=plan.identity())
+    last = plan.steps if stop_at is None else stop_at
+    recent: list[tuple[float, float]] = []
+    with tqdm(total=plan.steps, initial=done, unit="step", dynamic_ncols=True, mininterval=5) as progress:
+        for step in range(done, last):
+            rows = draw_batch(corpus, tokenizer, seed=plan.seed, step=step, token_budget=plan.token_budget)
+            recent.append(train_step(model, optimizer, rows, rate=learning_rate(step, plan.steps)))
+            if is_due(step + 1, plan.history_every, last):
+                note(history, step + 1, recent, progress)
+            if is_due(step + 1, plan.checkpoint_every, last):
+                save_checkpoint(output, model, optimizer, step=step + 1, plan=plan.identity(), history=history)
+            progress.update()
+    return model, history
+
+
+def is_due(step: int, every: int, last: int) -> bool:
+    """Whether ``step`` is a multiple of ``every``, or the last one."""
+    return step % every == 0 or step == last
+
+
+def learning_rate(step: int, steps: int) -> float:
+    """Linear warm-up to the peak, then down to the last rate with the power 0.7 of what is left."""
+    left: float = (1 - step / steps) ** 0.7
+    return PEAK_RATE * min(1.0, (step + 1) / WARM_UP_STEPS) * left + LAST_RATE
+
+
+def new_optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
+    """AdamW over every parameter; those that get no gradient are left as they are."""
+    return torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+
+
+def train_step(
+    model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, rows: list[TrainingRow], *, rate: float
+) -> tuple[float, float]:
+    """One update on ``rows``; (loss, attention mass on the true source of copied tokens)."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    loss, mass = source_loss(model, collate(rows).to(model.device))
+    optimizer.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item(), mass.item()
+
+
+def note(history: History, step: int, recent: list[tuple[float, float]], progress: tqdm) -> None:
+    """Add the mean of ``recent`` to the history and to the progress bar, and empty it."""
+    loss, mass = (sum(values) / len(recent) for values in zip(*recent, strict=True))
+    recent.clear()
+    history.steps.append(step)
+    history.loss.append(loss)
+    history.source_mass.append(mass)
+    progress.set_postfix(loss=f"{loss:.3f}", source_mass=f"{mass:.3f}")

@@ -1,0 +1,119 @@
+"""Passages for a training row: pieces of pages, twins with exchanged names and numbers, one-sentence passages."""
+
+import random
+import re
+from dataclasses import dataclass
+
+from training.attributor_corpus import Corpus, Page
+
+NON_WORD = re.compile(r"\W")
+TWIN_SHARE = 0.35
+TITLED_SHARE = 0.7
+CITATION_MARK_SHARE = 0.06
+NOT_NAMES = {
+    "After", "Also", "Although", "Because", "Before", "Both", "Despite", "During", "Each", "From",
+    "Having", "However", "Many", "More", "Most", "Other", "Since", "Some", "Such", "That", "Their",
+    "Then", "There", "These", "They", "This", "Those", "Though", "Under", "Unlike", "Until", "Upon",
+    "What", "When", "Where", "Which", "While", "With", "The", "And", "But", "For", "Not", "His", "Her",
+    "Its", "She", "Our", "You", "One", "Two", "All", "How", "Who", "Why",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What one passage of a prompt says; ``title`` is None for an untitled one."""
+
+    title: str | None
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The passage's body as the prompt shows it."""
+        return " ".join(self.sentences)
+
+
+def draw_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> list[Passage]:
+    """At least two passages in random order, about ``char_budget`` characters together.
+
+    Long rows are, in two of five cases, all of one-sentence passages in their page's order.
+    """
+    if char_budget > 3000 and rng.random() < 0.4:
+        return draw_sentence_passages(corpus, rng, char_budget=char_budget)
+    passages: list[Passage] = []
+    chars = 0
+    base, most_sentences = corpus.random_page(rng), rng.choice([1, 2, 3, 3, 4, 6])
+    titled_share = rng.choice([0.0, TITLED_SHARE, 1.0, 1.0])
+    while len(passages) < 2 or chars < char_budget:
+        if passages and rng.random() < TWIN_SHARE:
+            passages.append(twin_of(rng.choice(passages), corpus, rng))
+        else:
+            page = base if rng.random() < 0.6 else corpus.random_page(rng)
+            title = page.title if rng.random() < titled_share else None
+            passages.append(Passage(title, draw_sentences(page, rng, most=most_sentences)))
+        chars += len(passages[-1].text) + len(passages[-1].title or "") + 3
+    rng.shuffle(passages)
+    return passages
+
+
+def draw_sentences(page: Page, rng: random.Random, *, most: int) -> tuple[str, ...]:
+    """1 to ``most`` neighbouring sentences of one paragraph."""
+    sentences = rng.choice(page.paragraphs)
+    count = rng.randint(1, most)
+    start = rng.randrange(max(1, len(sentences) - count + 1))
+    return tuple(with_citation_mark(sentence, rng) for sentence in sentences[start : start + count])
+
+
+def draw_sentence_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> list[Passage]:
+    """Untitled passages of one sentence each, taken in order from one page after another."""
+    passages: list[Passage] = []
+    chars = 0
+    while chars < char_budget:
+        for sentence in (one for paragraph in corpus.random_page(rng).paragraphs for one in paragraph):
+            if chars >= char_budget or rng.random() < 0.01:
+                break
+            passages.append(Passage(None, (with_citation_mark(sentence, rng),)))
+            chars += len(sentence)
+            if rng.random() < 0.05:
+                passages.append(twin_of(passages[-1], corpus, rng))
+                chars += len(sentence)
+    return passages if len(passages) > 1 else [*passages, twin_of(passages[0], corpus, rng)]
+
+
+def with_citation_mark(sentence: str, rng: random.Random) -> str:
+    """The sentence, now and then behind a mark like ``[3]``."""
+    return f"[{rng.randint(1, 30)}] {sentence}" if rng.random() < CITATION_MARK_SHARE else sentence
+
+
+def twin_of(passage: Passage, corpus: Corpus, rng: random.Random) -> Passage:
+    """A passage that says the same of others: names and numbers exchanged, each always for the same one."""
+    cores = [NON_WORD.sub("", word) for word in corpus.random_words(rng, 120) if word[:1].isupper()]
+    donors = [core for core in cores if len(core) > 2 and core not in NOT_NAMES]
+    exchanged: dict[str, str] = {}
+    names, numbers = rng.choice([(0.6, 0.8), (0.9, 0.9), (0.3, 0.5), (0.0, 1.0)])
+
+    def exchange(text: str) -> str:
+        return " ".join(exchange_word(word, rng, exchanged, donors, (names, numbers)) for word in text.split(" "))
+
+    title = None if passage.title is None else exchange(passage.title)
+    return Passage(title, tuple(exchange(sentence) for sentence in passage.sentences))
+
+
+def exchange_word(
+    word: str, rng: random.Random, exchanged: dict[str, str], donors: list[str], shares: tuple[float, float]
+) -> str:
+    """``word`` with its core replaced where that is a name or a number and the dice of ``shares`` say so."""
+    if word.islower():
+        return word
+    core = NON_WORD.sub("", word)
+    if core.isdecimal() and rng.random() < shares[1]:
+        return word.replace(core, exchanged.setdefault(core, other_number(core, rng)))
+    if len(core) > 3 and core[0].isupper() and core not in NOT_NAMES and donors and rng.random() < shares[0]:
+        return word.replace(core, exchanged.setdefault(core, rng.choice(donors)))
+    return word
+
+
+def other_number(number: str, rng: random.Random) -> str:
+    """A number of as many digits; a year stays a year."""
+    if len(number) == 4:
+        return str(rng.randrange(1500, 2025))
+    return str(rng.randrange(10 ** min(len(number) - 1, 8), 10 ** min(len(number), 9)))
