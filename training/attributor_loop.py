@@ -55,7 +55,7 @@ def train(
             rows = draw_batch(corpus, tokenizer, seed=plan.seed, step=step, token_budget=plan.token_budget)
             recent.append(train_step(model, optimizer, rows, rate=learning_rate(step, plan.steps)))
             if is_due(step + 1, plan.history_every, last):
-                note(history, step + 1, recent, progress)
+                progress.set_postfix(note(history, step + 1, recent))
             if is_due(step + 1, plan.checkpoint_every, last):
                 save_checkpoint(output, model, optimizer, step=step + 1, plan=plan.identity(), history=history)
             progress.update()
@@ -92,11 +92,11 @@ def train_step(
     return loss.item(), mass.item()
 
 
-def note(history: History, step: int, recent: list[tuple[float, float]], progress: tqdm) -> None:
-    """Add the mean of ``recent`` to the history and to the progress bar, and empty it."""
+def note(history: History, step: int, recent: list[tuple[float, float]]) -> dict[str, str]:
+    """Add the mean of ``recent`` to the history, empty it, and return the means for the progress bar."""
     loss, mass = (sum(values) / len(recent) for values in zip(*recent, strict=True))
     recent.clear()
     history.steps.append(step)
     history.loss.append(loss)
     history.source_mass.append(mass)
-    progress.set_postfix(loss=f"{loss:.3f}", source_mass=f"{mass:.3f}")
+    return {"loss": f"{loss:.3f}", "source_mass": f"{mass:.3f}"}
