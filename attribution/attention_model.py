@@ -9,7 +9,6 @@ from functools import lru_cache
 import numpy as np
 import torch
 import transformers
-from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
 from attribution.attention_capture import Capture, CapturedRow, RowRequest, capturing
@@ -18,7 +17,6 @@ from attribution.attribution_config import merge_settings
 from attribution.model_directory import (
     ModelDirectory,
     ModelLoadError,
-    load_tokenizer,
     load_weights,
     read_model_directory,
     revision_of,
@@ -26,11 +24,10 @@ from attribution.model_directory import (
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget
-from attribution.prompt_template import PromptTemplate
-from attribution.row_encoding import encode_row
+from attribution.row_encoder import RowEncoder
 from attribution.settings import QueryPosition, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, Reason, RowFault
+from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _Job = tuple[EncodedRow, int]
@@ -54,8 +51,7 @@ class AttentionModel:
         *,
         directory: ModelDirectory,
         model: PreTrainedModel,
-        tokenizer: Tokenizer,
-        template: PromptTemplate,
+        encoder: RowEncoder,
         layer: int,
         method: MethodOptions,
     ) -> None:
@@ -65,14 +61,13 @@ class AttentionModel:
         self.layer = layer
         self.layer_count = len(layer_types(config))
         self.query_position = options.query_position or directory.defaults.query_position or QueryPosition.PREDICTING
-        self.template = template
-        self.max_tokens = _smallest(options.max_tokens, getattr(config, "max_position_embeddings", None))
+        self.template = encoder.template
+        self.max_tokens = encoder.max_tokens
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self._directory = directory
         self._model = model
-        self._tokenizer = tokenizer
-        self._add_special_tokens = not _begins_with_special_token(template, tokenizer)
+        self._encoder = encoder
         self._bidirectional = False
         self._bidirectional = self._probe()
 
@@ -94,17 +89,14 @@ class AttentionModel:
         device = _device(options.device)
         try:
             layer = choose_layer(directory.config, _first(options.layer, directory.defaults.layer))
-            template = _template(options, directory)
         except ValueError as error:
             raise ModelLoadError(f"model {options.model!r}: {error}") from error
-        tokenizer = load_tokenizer(directory)
-        tokenizer.encode_special_tokens = not _has_special_tokens(template, tokenizer)
+        encoder = RowEncoder(directory)
         model = load_weights(directory, layer=layer, dtype=_dtype(options, directory, device), device=device)
         return cls(
             directory=directory,
             model=model,
-            tokenizer=tokenizer,
-            template=template,
+            encoder=encoder,
             layer=layer,
             method=method or MethodOptions(),
         )
@@ -123,16 +115,9 @@ class AttentionModel:
         """The record's tokens and their characters.
 
         Raises:
-            RowFault: TOO_MANY_TOKENS if the row is longer than ``max_tokens``; faults of ``encode_row``.
+            RowFault: as ``RowEncoder.encode``.
         """
-        row = self._encode(record.question, record.passages, record.answer)
-        if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
-            raise RowFault(
-                Reason.TOO_MANY_TOKENS,
-                f"a row should have at most {self.max_tokens} tokens, has {len(row.token_ids)}; "
-                "log fewer passages, or choose a model with a longer context",
-            )
-        return row
+        return self._encoder.encode(record)
 
     def attribute(self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> list[TokenAttribution | RowFault]:
         """Token-wise attributions, exactly one outcome a row, in the order of ``rows``.
@@ -175,16 +160,6 @@ class AttentionModel:
             "transformers_version": transformers.__version__,
         }
 
-    def _encode(self, question: str, passages: Sequence[Passage], answer: str) -> EncodedRow:
-        return encode_row(
-            question=question,
-            passages=passages,
-            answer=answer,
-            tokenizer=self._tokenizer,
-            template=self.template,
-            add_special_tokens=self._add_special_tokens,
-        )
-
     def _run(self, jobs: Sequence[_Job]) -> list[TokenAttribution | RowFault]:
         """One forward pass over rows that are padded on the right."""
         return [_outcome(row) for row in self._capture(jobs).captured]
@@ -214,7 +189,8 @@ class AttentionModel:
         Raises:
             ModelLoadError: if that does not work, so that a run fails before it starts.
         """
-        job = (self._encode("Which word?", [Passage(text="One word.")], "A word."), 1)
+        record = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
+        job = (self._encoder.encode_any_length(record), 1)
         model = self._directory.options.model
         try:
             capture = self._capture([job])
@@ -261,26 +237,6 @@ def _pad(rows: Sequence[np.typing.NDArray[np.int32]]) -> torch.Tensor:
     return torch.from_numpy(padded.astype(np.int64))
 
 
-def _template(options: ModelOptions, directory: ModelDirectory) -> PromptTemplate:
-    if options.prompt_template is not None:
-        return PromptTemplate.from_file(options.prompt_template)
-    return directory.defaults.prompt_template or PromptTemplate()
-
-
-def _has_special_tokens(template: PromptTemplate, tokenizer: Tokenizer) -> bool:
-    """True for a chat template: only then are special tokens in the text more than plain text."""
-    return any(token in template.literal_text for token in _special_tokens(tokenizer))
-
-
-def _begins_with_special_token(template: PromptTemplate, tokenizer: Tokenizer) -> bool:
-    """True where the template brings its own BOS."""
-    return template.literal_text.startswith(tuple(_special_tokens(tokenizer)))
-
-
-def _special_tokens(tokenizer: Tokenizer) -> list[str]:
-    return [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
-
-
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -300,10 +256,6 @@ def _dtype(options: ModelOptions, directory: ModelDirectory, device: torch.devic
     if name not in _DTYPES:
         raise ModelLoadError(f"dtype should be one of {', '.join(_DTYPES)}, was: {name!r}")
     return _DTYPES[name]
-
-
-def _smallest(*limits: int | None) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _first(*values: int | None) -> int | None:

@@ -10,7 +10,7 @@ from schemas import RowFault, Stage
 from transforms.audit_row import AuditRow, ParsedRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DeadLetterOffice
-from transforms.row_encoder import load_row_encoder
+from attribution.row_encoder import load_row_encoder
 
 
 class EncodeRows(beam.DoFn):

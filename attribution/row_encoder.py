@@ -1,4 +1,4 @@
-"""The encoding half of an attention model, for workers that need no weights: tokenizer, template and length limit."""
+"""The encoding half of an attention model: tokenizer, template and length limit, without any weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tokenizers import Tokenizer
 
-from attribution.model_directory import ModelDirectory, load_tokenizer, read_model_directory
+from attribution.model_directory import ModelDirectory, ModelLoadError, load_tokenizer, read_model_directory
 from attribution.model_options import ModelOptions
 from attribution.prompt_template import PromptTemplate
 from attribution.row_encoding import encode_row
@@ -15,22 +15,32 @@ from schemas import QARecord, Reason, RowFault
 
 
 class RowEncoder:
-    """Encodes rows exactly as ``AttentionModel.encode`` of the same options does; threads may share it."""
+    """Turns records into encoded rows; threads may share it.
+
+    Attributes:
+        template: the prompt.
+        max_tokens: longest row that is accepted, None where there is no limit.
+    """
 
     def __init__(self, directory: ModelDirectory) -> None:
         """Read tokenizer and template, no weights.
 
+        Only a template that holds special tokens, a chat template, makes them more than plain text in a row; one that
+        begins with a special token brings its own BOS.
+
         Raises:
-            ModelLoadError: if the model has no fast tokenizer.
-            ValueError: if the prompt template's file is none.
+            ModelLoadError: if the model has no fast tokenizer, or the prompt template's file is none.
         """
-        self._template = _template(directory)
+        try:
+            self.template = _template(directory)
+        except (OSError, ValueError) as error:
+            raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
         self._tokenizer = load_tokenizer(directory)
         specials = _special_tokens(self._tokenizer)
-        text = self._template.literal_text
+        text = self.template.literal_text
         self._tokenizer.encode_special_tokens = not any(token in text for token in specials)
         self._add_special_tokens = not text.startswith(specials)
-        self._max_tokens = _max_tokens(directory)
+        self.max_tokens = _max_tokens(directory)
 
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and their characters.
@@ -38,21 +48,29 @@ class RowEncoder:
         Raises:
             RowFault: TOO_MANY_TOKENS if the row is longer than the model takes; faults of ``encode_row``.
         """
-        row = encode_row(
+        row = self.encode_any_length(record)
+        if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
+            raise RowFault(
+                Reason.TOO_MANY_TOKENS,
+                f"a row should have at most {self.max_tokens} tokens, has {len(row.token_ids)}; "
+                "log fewer passages, or choose a model with a longer context",
+            )
+        return row
+
+    def encode_any_length(self, record: QARecord) -> EncodedRow:
+        """As ``encode``, without the length limit.
+
+        Raises:
+            RowFault: faults of ``encode_row``.
+        """
+        return encode_row(
             question=record.question,
             passages=record.passages,
             answer=record.answer,
             tokenizer=self._tokenizer,
-            template=self._template,
+            template=self.template,
             add_special_tokens=self._add_special_tokens,
         )
-        if self._max_tokens is not None and len(row.token_ids) > self._max_tokens:
-            raise RowFault(
-                Reason.TOO_MANY_TOKENS,
-                f"a row should have at most {self._max_tokens} tokens, has {len(row.token_ids)}; "
-                "log fewer passages, or choose a model with a longer context",
-            )
-        return row
 
 
 @lru_cache(maxsize=1)
@@ -60,7 +78,7 @@ def load_row_encoder(options: ModelOptions) -> RowEncoder:
     """The encoder of a model; the last one stays loaded for the next call with the same options.
 
     Raises:
-        ModelLoadError, ValueError: as ``RowEncoder``.
+        ModelLoadError: as ``RowEncoder``.
     """
     return RowEncoder(read_model_directory(options))
 
