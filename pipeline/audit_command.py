@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 
 from pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
 from pipeline.failures import GO_ON, AuditError, is_disk_full
@@ -15,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the audit; 0 if every row was audited or dead-lettered.
+    """Run the audit; 0 if every row was audited or dead-lettered, 130 if it was interrupted.
 
     Raises:
         UsageError: if it cannot be run as asked.
@@ -37,6 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
             from pipeline.distributed_driver import run_distributed
 
             run_distributed(settings, options)
+    except KeyboardInterrupt:
+        print(f"attribeam audit: interrupted. {GO_ON}", file=sys.stderr)
+        return 130
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
         raise AuditError(f"{reason}. {GO_ON}") from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-import traceback
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,15 +24,17 @@ def serve(connection: Connection, settings: AuditSettings) -> None:
     """Load the models, then audit what the driver sends; the first failure is told and ends the process."""
     try:
         models = load_models(settings)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the driver tells it and stops the run
-        connection.send(WorkerFailed(explain_load_failure(error, settings), traceback.format_exc()))
+    except Exception as error:
+        logging.info("the models could not be loaded", exc_info=True)
+        connection.send(WorkerFailed(explain_load_failure(error, settings)))
         return
     connection.send(ModelsLoaded(models))
     while (job := _next_job(connection)) is not None:
         try:
             attempt = _run(connection, settings, job)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the driver tells it and stops the run
-            connection.send(WorkerFailed(explain_chunk_failure(error, job.rows), traceback.format_exc()))
+        except Exception as error:
+            logging.info("a chunk failed", exc_info=True)
+            connection.send(WorkerFailed(explain_chunk_failure(error, job.rows)))
             return
         connection.send(attempt)
 

@@ -35,10 +35,9 @@ class RowsFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """From a worker, which ends afterwards: one paragraph for the user and the traceback for --verbose."""
+    """From a worker, which ends afterwards: one paragraph for the user."""
 
     explanation: str
-    traceback: str
 
 
 @dataclass(frozen=True, slots=True)

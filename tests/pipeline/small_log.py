@@ -35,8 +35,8 @@ def log_rows(count: int, *, first: int = 0) -> list[dict[str, object]]:
     ]
 
 
-def write_log(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_log(path: Path, rows: list[dict[str, object]], *, row_group_size: int | None = None) -> Path:
     """The rows as a Parquet file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, row_group_size=row_group_size)
     return path

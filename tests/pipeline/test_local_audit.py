@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -125,6 +126,18 @@ def test_a_model_that_cannot_load_ends_with_exit_code_1_before_any_chunk(audit: 
     assert not list((tmp_path / "out" / "evidence").iterdir())
 
 
+def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(audit: AuditProcess, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "damaged.parquet", log_rows(12), row_group_size=4)
+    _damage(log, row_group=1, column="answer")
+    failed = replace(audit, log=log).run(tmp_path / "out", "--workers", "1")
+    assert failed.returncode == 1
+    assert "rows 4 to 8" in failed.stderr
+    assert str(log) in failed.stderr
+    assert "start the same command again" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert _finished(tmp_path / "out") == 1
+
+
 def test_a_dry_run_estimates_and_writes_nothing(audit: AuditProcess, tmp_path: Path) -> None:
     dry = audit.run(tmp_path / "out", "--dry-run", "--workers", "1")
     assert dry.returncode == 0, dry.stderr
@@ -132,6 +145,18 @@ def test_a_dry_run_estimates_and_writes_nothing(audit: AuditProcess, tmp_path: P
     assert words[words.index("rows") + 1] == str(ROWS)
     assert "tokens" in words
     assert list(tmp_path.iterdir()) == []
+
+
+def _damage(log: Path, *, row_group: int, column: str) -> None:
+    """Turn over the bits of one column's data; the footer stays as it is."""
+    metadata = pq.read_metadata(log).row_group(row_group)
+    chunks = (metadata.column(index) for index in range(metadata.num_columns))
+    chunk = next(one for one in chunks if one.path_in_schema == column)
+    start = (chunk.dictionary_page_offset or chunk.data_page_offset) + 20
+    end = (chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size
+    content = bytearray(log.read_bytes())
+    content[start:end] = bytes(byte ^ 0xFF for byte in content[start:end])
+    log.write_bytes(content)
 
 
 def _finished(output: Path) -> int:
