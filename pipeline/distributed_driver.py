@@ -44,6 +44,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> None:
     _clear_output(options)
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     models = {**_load_here(settings, options), "device": f"{settings.model.device} of {options.runner}"}
+    clock.rows_begin()
     result = _submit(settings, options, plan, output_schemas(settings, models, check.extra_fields))
     counts = _reconcile(options, plan, tokens=counter_sum(result, TOKENS))
     manifest = make_run_manifest(

@@ -85,6 +85,7 @@ def _audit(
         progress=choose_progress(quiet=options.quiet),
         finished=finished,
     )
+    clock.rows_begin()
     manifest = _run_recorded(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows

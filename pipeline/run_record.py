@@ -22,6 +22,11 @@ class RunClock:
     def __init__(self) -> None:
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._started = time.monotonic()
+        self.load_seconds = 0.0
+
+    def rows_begin(self) -> None:
+        """What comes from now on counts for rows/s; what was before is loading."""
+        self.load_seconds = self.seconds
 
     @property
     def seconds(self) -> float:
@@ -50,7 +55,8 @@ def make_run_manifest(
         runner=options.runner,
         started_at=clock.started_at,
         seconds=round(seconds, 3),
-        rows_per_second=round(own_rows / seconds, 3) if seconds > 0 else 0.0,
+        load_seconds=round(clock.load_seconds, 3),
+        rows_per_second=round(own_rows / (seconds - clock.load_seconds), 3) if own_rows else 0.0,
         configuration=configuration,
         inputs=plan.inputs,
         options={**plain_settings(settings), "run": asdict(options)},

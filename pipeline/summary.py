@@ -15,7 +15,10 @@ def summary_text(manifest: RunManifest, *, output: str, earlier_rows: int = 0) -
 
 
 def _head(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
-    speed = f"{manifest.rows_per_second:,.1f} rows/s" if manifest.counts.rows > earlier_rows else "nothing left to do"
+    loading = readable_duration(manifest.load_seconds)
+    speed = f"{manifest.rows_per_second:,.1f} rows/s after {loading} of loading"
+    if manifest.counts.rows <= earlier_rows:
+        speed = "nothing left to do"
     yield f"Audit {manifest.status} in {readable_duration(manifest.seconds)} ({speed})"
     if earlier_rows:
         yield f"{earlier_rows:,} of {manifest.counts.rows:,} rows were finished by an earlier run"

@@ -124,8 +124,9 @@ class RunManifest:
 
     Attributes:
         status: only "done" says that the output is complete.
-        started_at: ISO 8601 in UTC; ``seconds`` is the duration of the last run, ``rows_per_second`` counts the rows
-            that this run audited itself, without the chunks that it found finished.
+        started_at: ISO 8601 in UTC, of the last run; ``seconds`` is its duration, and ``load_seconds`` of these passed
+            before the first row: planning the input and loading the models.
+        rows_per_second: rows that the last run audited itself, without what it found finished and without loading.
         options: every setting as the user gave it, defaults filled in.
         models: provenance of the attributor and the parser, as in the files' metadata.
         chunks: names of the committed chunks in input order; empty for a distributed run.
@@ -136,6 +137,7 @@ class RunManifest:
     runner: str
     started_at: str
     seconds: float
+    load_seconds: float
     rows_per_second: float
     configuration: str
     inputs: tuple[InputFile, ...]

@@ -40,7 +40,7 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     text = summary_text(_manifest(counts), output="audits/x/", earlier_rows=200)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     for line in (
-        "Audit done in 50 s (20.0 rows/s)",
+        "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)",
         "200 of 1,200 rows were finished by an earlier run",
         "rows read 1,200",
         "dead-lettered 3 0.2%",
@@ -67,7 +67,8 @@ def _manifest(counts: AuditCounts) -> RunManifest:
         attribeam_version="0.1.0",
         runner="local",
         started_at="2026-11-19T02:00:00+00:00",
-        seconds=50.0,
+        seconds=55.0,
+        load_seconds=5.0,
         rows_per_second=20.0,
         configuration="",
         inputs=(),

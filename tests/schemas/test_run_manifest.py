@@ -34,6 +34,7 @@ RUN = RunManifest(
     runner="local",
     started_at="2026-11-19T02:00:00+00:00",
     seconds=2.5,
+    load_seconds=1.0,
     rows_per_second=1.2,
     configuration="cd",
     inputs=(InputFile("log.parquet", 1000, 3, "ab"),),
