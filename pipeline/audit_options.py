@@ -86,6 +86,11 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         )
     if arguments.output is None and not arguments.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
+    if arguments.runner == LOCAL and "://" in (arguments.output or ""):
+        raise UsageError(
+            f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
+            "directory there, or name a --runner"
+        )
     return RunOptions(
         input=tuple(arguments.input),
         output=arguments.output or "",

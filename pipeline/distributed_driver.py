@@ -85,8 +85,11 @@ def _submit(settings: AuditSettings, options: RunOptions, plan: InputPlan, schem
     pipeline = beam.Pipeline(options=PipelineOptions([f"--runner={options.runner}", *options.runner_options]))
     ranges = [chunk.rows for chunk in plan.chunks if chunk.rows.row_count]
     build_graph(pipeline, row_ranges=ranges, settings=settings, output=output, distributed=True)
-    result = pipeline.run()
-    state = result.wait_until_finish()
+    try:
+        result = pipeline.run()
+        state = result.wait_until_finish()
+    except RuntimeError as error:
+        raise AuditError(f"{options.runner} could not run the audit: {error}") from error
     if state not in (PipelineState.DONE, None):
         raise AuditError(f"{options.runner} ended the run in state {state}; its own logs say why")
     return result

@@ -82,6 +82,12 @@ def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_local_run_does_not_take_a_bucket_for_a_directory() -> None:
+    with pytest.raises(UsageError, match="local directory"):
+        read_run_options(_arguments("--output", "s3://audits/x"))
+    assert read_run_options(_arguments("--output", "s3://audits/x", "--runner", "DataflowRunner")).output
+
+
 def test_output_is_needed_unless_it_is_a_dry_run() -> None:
     with pytest.raises(UsageError, match="--output"):
         read_run_options(_arguments())
