@@ -30,6 +30,7 @@ from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _Job = tuple[EncodedRow, int]
 
 
@@ -44,6 +45,7 @@ class AttentionModel:
         template: the prompt.
         max_tokens: longest row that is accepted, None where there is no limit.
         device, dtype: where and in which precision the layers run (the captured layer always in float32).
+        token_budget: tokens of one batch, padding included.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class AttentionModel:
         self.max_tokens = encoder.max_tokens
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
+        self.token_budget = options.token_budget or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
         self._directory = directory
         self._model = model
         self._encoder = encoder
@@ -130,7 +133,7 @@ class AttentionModel:
         """
         jobs = list(zip(rows, passage_counts, strict=True))
         outcomes: dict[int, TokenAttribution | RowFault] = {}
-        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self._directory.options.token_budget):
+        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self.token_budget):
             found = run_halving([jobs[index] for index in batch], self._run)
             outcomes.update(zip(batch, found, strict=True))
         return [outcomes[index] for index in range(len(rows))]
@@ -153,6 +156,7 @@ class AttentionModel:
             "weak_threshold": f"{self.settings.weak_threshold:g}",
             "prompt_template": self.template.digest,
             "max_tokens": str(self.max_tokens),
+            "token_budget": str(self.token_budget),
             "attention_backend": "sdpa",
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type,

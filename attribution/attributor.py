@@ -49,7 +49,7 @@ class Attributor:
         prompt_template: str | None = None,
         dtype: str | None = None,
         device: str = "auto",
-        token_budget: int = ModelOptions().token_budget,
+        token_budget: int | None = None,
         max_tokens: int | None = None,
         trust_remote_code: bool = False,
     ) -> Attributor:

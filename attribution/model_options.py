@@ -19,7 +19,8 @@ class ModelOptions:
         prompt_template: path of a JSON file with the fields of ``attribution.prompt_template.PromptTemplate``.
         dtype: "float32", "bfloat16" or "float16"; default float32 on a CPU, the model's own on a GPU.
         device: "auto", "cpu", "cuda", "cuda:1", ...
-        token_budget: tokens of one batch, padding included.
+        token_budget: tokens of one batch, padding included; default 2,048 on a CPU, where a batch that fits into the
+            caches is quickest, and 16,384 on a GPU.
         max_tokens: longest row in tokens; default the model's context.
         trust_remote_code: run code from the model's repository.
     """
@@ -31,7 +32,7 @@ class ModelOptions:
     prompt_template: str | None = None
     dtype: str | None = None
     device: str = "auto"
-    token_budget: int = 8192
+    token_budget: int | None = None
     max_tokens: int | None = None
     trust_remote_code: bool = False
 

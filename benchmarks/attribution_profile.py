@@ -80,7 +80,9 @@ def main() -> None:
         parser=args.parser, threads=args.threads, model=ModelOptions(model=args.model, token_budget=args.token_budget)
     )
     print(machine_description())
-    print(f"threads {args.threads}, token budget {args.token_budget}, model {args.model}, parser {args.parser}")
+    print(
+        f"threads {args.threads}, token budget {args.token_budget or 'default'}, model {args.model}, parser {args.parser}"
+    )
     parser = AnswerParser.from_pretrained(settings.parser)
     model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +137,7 @@ def _run_block(
         ]
     with clock.stage("write"):
         _write(rows, found, writer)
-    _count(rows, found, settings.model.token_budget, clock)
+    _count(rows, found, model.token_budget, clock)
 
 
 def _attributed(outcome: TokenAttribution | RowFault) -> TokenAttribution:
@@ -167,7 +169,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: 1)")
-    parser.add_argument("--token-budget", type=int, default=ModelOptions().token_budget, help="tokens of one batch")
+    parser.add_argument("--token-budget", type=int, help="tokens of one batch (default: the model's)")
     return parser.parse_args()
 
 

@@ -183,8 +183,8 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add("--dtype", choices=["float32", "bfloat16", "float16"], help="(default: float32 on a CPU, else the model's)")
     add("--device", default=defaults.device, help="auto, cpu, cuda, cuda:1 (default: %(default)s)")
     add(
-        "--token-budget", type=positive_integer, default=defaults.token_budget, metavar="N",
-        help="tokens of one batch, padding included (default: %(default)s)",
+        "--token-budget", type=positive_integer, metavar="N",
+        help="tokens of one batch, padding included (default: 2048 on a CPU, 16384 on a GPU)",
     )  # fmt: skip
     add("--max-tokens", type=positive_integer, metavar="N", help="longest row in tokens (default: the model's context)")
     add("--trust-remote-code", action="store_true", help="run code from the model's repository")

@@ -17,12 +17,12 @@ from transforms.pack_rows import PackRows
 from transforms.row_counters import NAMESPACE
 
 BLOCK_ROWS = 256
-BLOCK_BUDGETS = 16
+BLOCK_TOKENS = 131_072
 
 
 @dataclass
 class PackForModel(beam.PTransform):
-    """Gathers rows into blocks of some token budgets, large enough for rows of like length to meet in a batch."""
+    """Gathers rows into blocks of many batches, large enough for rows of like length to meet in a batch."""
 
     settings: AuditSettings
 
@@ -30,8 +30,7 @@ class PackForModel(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
-        max_weight = BLOCK_BUDGETS * self.settings.model.token_budget
-        return rows | beam.ParDo(PackRows(BLOCK_ROWS, weigh=token_count, max_weight=max_weight))
+        return rows | beam.ParDo(PackRows(BLOCK_ROWS, weigh=token_count, max_weight=BLOCK_TOKENS))
 
 
 @dataclass
