@@ -31,7 +31,7 @@ make_environment() {
         return 1
     }
     echo "attribeam: installing packages$extras by constraints.txt" >&2
-    "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+    "$root/.venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --no-input \
         --constraint "$root/constraints.txt" --editable "$root$extras"
     echo "$wanted $extras" >>"$stamp"
 }
