@@ -80,9 +80,8 @@ def main() -> None:
         parser=args.parser, threads=args.threads, model=ModelOptions(model=args.model, token_budget=args.token_budget)
     )
     print(machine_description())
-    print(
-        f"threads {args.threads}, token budget {args.token_budget or 'default'}, model {args.model}, parser {args.parser}"
-    )
+    print(f"threads {args.threads}, token budget {args.token_budget or 'default'}")
+    print(f"model {args.model}, parser {args.parser}")
     parser = AnswerParser.from_pretrained(settings.parser)
     model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection, wait
 
 from transforms.audit_settings import AuditSettings
 
-
 _KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "1000000000"}
 
 

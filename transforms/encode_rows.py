@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from attribution.row_encoder import load_row_encoder
 from schemas import RowFault, Stage
 from transforms.audit_row import AuditRow, ParsedRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DeadLetterOffice
-from attribution.row_encoder import load_row_encoder
 
 
 class EncodeRows(beam.DoFn):

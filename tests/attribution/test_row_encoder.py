@@ -11,9 +11,9 @@ import pytest
 
 from attribution.attention_model import AttentionModel
 from attribution.model_options import ModelOptions
+from attribution.row_encoder import load_row_encoder
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_model
-from attribution.row_encoder import load_row_encoder
 
 RECORD = QARecord(
     record_id="r",
