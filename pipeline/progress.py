@@ -9,6 +9,7 @@ from typing import NoReturn, Protocol, TextIO
 from tqdm import tqdm
 
 _LINE_SECONDS = 10
+_TELLING_ROWS = 20
 
 
 class Progress(Protocol):
@@ -103,12 +104,13 @@ def choose_progress(*, quiet: bool, stream: TextIO = sys.stderr) -> Progress:
 
 
 def progress_line(finished: int, total: int, initial: int, seconds: float) -> str:
-    """Rows, share, rows/s of this run and time left, as far as they are known."""
+    """Rows and share; rows/s of this run and time left once there are enough rows to tell."""
     share = finished / total if total else 1
     line = f"audit: {finished:,} of {total:,} rows ({share:.0%})"
-    rate = (finished - initial) / seconds if seconds > 0 else 0
-    if rate <= 0:
+    own_rows = finished - initial
+    if own_rows < _TELLING_ROWS or seconds <= 0:
         return line
+    rate = own_rows / seconds
     return f"{line}, {rate:.1f} rows/s, {readable_duration((total - finished) / rate)} left"
 
 

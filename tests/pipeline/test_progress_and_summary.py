@@ -24,8 +24,8 @@ def test_a_line_tells_rows_speed_and_time_left_without_the_rows_of_earlier_runs(
     assert line == "audit: 600 of 1,000 rows (60%), 10.0 rows/s, 40 s left"
 
 
-def test_no_speed_is_told_before_a_row_is_done() -> None:
-    assert progress_line(finished=5, total=10, initial=5, seconds=3) == "audit: 5 of 10 rows (50%)"
+def test_no_speed_is_told_from_the_first_few_rows() -> None:
+    assert progress_line(finished=51, total=100, initial=50, seconds=3) == "audit: 51 of 100 rows (51%)"
 
 
 def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -> None:
