@@ -27,7 +27,10 @@ def match_input_files(patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         paths = [path for path in _match(pattern) if not _file_name(path).startswith((".", "_"))]
         if not paths:
-            raise UsageError(f"--input should name existing Parquet files, nothing matches {pattern!r}")
+            raise UsageError(
+                f"--input should name existing Parquet files, nothing matches {pattern!r}; "
+                "for a folder say folder/*.parquet"
+            )
         found.update(paths)
     return sorted(found)
 
@@ -70,11 +73,13 @@ def measure_input(path: str) -> tuple[int, str]:
 
 
 def _match(pattern: str) -> list[str]:
+    """Paths of one pattern; Beam finds nothing by a bare name, so that it gets a folder for the time of the search."""
+    bare = "/" not in pattern
     try:
-        (result,) = FileSystems.match([pattern])
+        (result,) = FileSystems.match([f"./{pattern}" if bare else pattern])
     except (BeamIOError, ValueError) as error:
         raise UsageError(f"--input {pattern!r} cannot be looked up: {error}") from error
-    return [metadata.path for metadata in result.metadata_list]
+    return [metadata.path.removeprefix("./") if bare else metadata.path for metadata in result.metadata_list]
 
 
 def _file_name(path: str) -> str:

@@ -43,6 +43,16 @@ def test_files_of_the_same_name_in_two_folders_get_different_chunks(tmp_path: Pa
     assert [chunk.name for chunk in plan.chunks] == ["00000-part-0-r0000000000", "00001-part-0-r0000000000"]
 
 
+@pytest.mark.parametrize("pattern", ["*.parquet", "lo?.parquet", "log.parquet", "./log.parquet"])
+def test_patterns_count_from_the_working_directory(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(tmp_path / "log.parquet", log_rows(1))
+    monkeypatch.chdir(tmp_path)
+    (file,) = check_input([pattern], SETTINGS).files
+    assert Path(file.path) == Path("log.parquet")
+
+
 def test_a_file_without_rows_has_one_empty_chunk(tmp_path: Path) -> None:
     write_log(tmp_path / "none.parquet", [])
     (chunk,) = make_plan(check_input([f"{tmp_path}/none.parquet"], SETTINGS), rows_per_chunk=5).chunks
