@@ -142,6 +142,17 @@ def test_another_format_of_a_number_is_matched(evidence: list[dict], record_id: 
     assert all(value not in one for row in rows for one in row["unmatched_values"])
 
 
+def test_the_readme_shows_a_record_of_this_audit(evidence: list[dict]) -> None:
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    shown = json.loads(readme.partition("```json\n")[2].partition("```")[0])
+    (row,) = [row for row in evidence if (row["record_id"], row["text"]) == (shown["record_id"], shown["text"])]
+    assert list(shown) == list(row)
+    for name in ("char_start", "char_end", "atomic_fact", "support", "top_passage_id", "unmatched_values", "thumbs"):
+        assert shown[name] == row[name]
+    assert shown["evidence"][0]["text"] == row["evidence"][0]["text"]
+    assert shown["evidence_mass"] == pytest.approx(row["evidence_mass"], abs=0.01)
+
+
 def test_two_workers_write_the_same_bytes(audit: Path, tmp_path: Path) -> None:
     other = _run(tmp_path / "two", workers=2)
     for folder in ("evidence", "dead_letters"):
