@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 
 from pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
@@ -23,8 +22,6 @@ def run(arguments: argparse.Namespace) -> int:
         AuditError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
-    if options.verbose:
-        logging.getLogger().setLevel(logging.INFO)
     try:
         if options.dry_run:
             from pipeline.dry_run import run_dry

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
 from pipeline.failures import AuditError, UsageError
+from pipeline.quiet_libraries import set_verbosity
 from pipeline.version import ATTRIBEAM_VERSION
 
 
@@ -57,7 +57,7 @@ def _top_parser() -> argparse.ArgumentParser:
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
-    logging.basicConfig(level=logging.ERROR)
+    set_verbosity(verbose="--verbose" in argv)
     module = import_module(command.module)
     parser = argparse.ArgumentParser(prog=f"attribeam {command.name}", description=module.__doc__, allow_abbrev=False)
     add_arguments: Callable[[argparse.ArgumentParser], None] = module.add_arguments

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,7 +22,15 @@ _REPORT_SECONDS = 0.5
 
 
 def serve(connection: Connection, settings: AuditSettings) -> None:
-    """Load the models, then audit what the driver sends; the first failure is told and ends the process."""
+    """Load the models, then audit what the driver sends; the first failure is told and ends the process.
+
+    It also ends, without a word, when the driver has closed its end: no more work is wanted then.
+    """
+    with suppress(BrokenPipeError, ConnectionResetError):
+        _serve(connection, settings)
+
+
+def _serve(connection: Connection, settings: AuditSettings) -> None:
     try:
         models = load_models(settings)
     except Exception as error:

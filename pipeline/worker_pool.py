@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from pipeline.worker_messages import FromWorker, RunRows, WorkerDied
+from pipeline.worker_messages import FromWorker, ModelsLoaded, RunRows, WorkerDied
 from pipeline.worker_process import environment, run_worker
 from transforms.audit_settings import AuditSettings
 
@@ -19,10 +19,11 @@ _END_SECONDS = 10
 
 @dataclass(eq=False)
 class Worker:
-    """One process and the driver's end of its pipe."""
+    """One process and the driver's end of its pipe; ``loaded`` once it has said that its models are."""
 
     process: BaseProcess
     connection: Connection
+    loaded: bool = False
 
     def send(self, job: RunRows) -> None:
         """Hand over a job; a worker that is gone is noticed at the next ``WorkerPool.messages``."""
@@ -62,8 +63,10 @@ class WorkerPool:
             yield worker, self._receive(worker)
 
     def finish(self) -> None:
-        """Let idle workers end; then like ``kill``."""
+        """Let idle workers end, and do not wait for those that still load; then like ``kill``."""
         for worker in self._workers:
+            if not worker.loaded:
+                worker.process.kill()
             worker.connection.close()
         for worker in self._workers:
             worker.process.join(_END_SECONDS)
@@ -84,6 +87,7 @@ class WorkerPool:
         except (EOFError, OSError):
             worker.process.join(_END_SECONDS)
             return WorkerDied(worker.process.exitcode)
+        worker.loaded = worker.loaded or isinstance(message, ModelsLoaded)
         return message
 
 
