@@ -9,7 +9,7 @@ from training.attributor_rows import TrainingRow
 from training.attributor_tokenizer import BOS_ID, EOS_ID, PAD_ID, VOCABULARY_SIZE
 
 ATTENTION_LAYER = 3
-MAX_TOKENS = 4096
+MAX_TOKENS = 16_384
 ROPE_THETA = 500_000.0
 NO_SOURCE_WEIGHT = 0.5
 
