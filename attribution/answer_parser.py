@@ -8,15 +8,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribution.answer_blocks import blocks, without_marks
+from attribution.answer_blocks import blocks, is_table_row, without_marks
+from attribution.code_spans import inline_code
 from attribution.label_schemes import scheme_of_labels
 from attribution.parsed_answer import ParsedAnswer
 from attribution.parsed_blocks import ParsedBlock, joined_blocks
+from attribution.parser_input import ParserInput, parser_input
+from attribution.sentence_ends import ends_sentence, with_ended_sentences
 from schemas import CharRange
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Token
+    from spacy.tokens import Doc
 
 _BUNDLED = Path(__file__).parent / "bundled" / "parser"
 _LONGEST_TEXT = 1_000_000_000
@@ -91,50 +94,45 @@ class AnswerParser:
             yield from self._parse_batch(batch, batch_size)
 
     def _parse_batch(self, texts: Sequence[str], batch_size: int) -> list[ParsedAnswer]:
-        places: list[tuple[int, int]] = []
-        pieces: list[str] = []
-        for index, text in enumerate(texts):
-            masked = without_marks(text)
-            shown = [block for block in blocks(text) if not block.of(masked).isspace()]
-            places += [(index, block.char_start) for block in shown]
-            pieces += [block.of(masked) for block in shown]
         parsed: list[list[ParsedBlock]] = [[] for _ in texts]
         with self._nlp.memory_zone():
-            docs = self._nlp.pipe(pieces, batch_size=batch_size)
-            for (index, char_start), doc in zip(places, docs, strict=True):
-                parsed[index].append(_parsed_block(doc, char_start))
+            inputs = [(index, one) for index, text in enumerate(texts) for one in self._inputs(text)]
+            docs = self._nlp.pipe([one.doc for _, one in inputs], batch_size=batch_size)
+            for (index, one), doc in zip(inputs, docs, strict=True):
+                parsed[index].append(_parsed_block(doc, one, inline_code(texts[index])))
         return [joined_blocks(one, label_scheme=self._scheme) for one in parsed]
 
+    def _inputs(self, text: str) -> Iterator[ParserInput]:
+        masked, code = without_marks(text), inline_code(text)
+        for block in blocks(text):
+            shown = block.of(masked)
+            if not shown.isspace():
+                row = is_table_row(block.of(text))
+                yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_row=row)
 
-def _parsed_block(doc: Doc, char_start: int) -> ParsedBlock:
-    """Plain data of one block, without its white space; ``char_start`` is the block's place in the answer."""
-    words = [token for token in doc if not token.is_space]
-    place = {token.i: index for index, token in enumerate(words)}
+
+def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedBlock:
+    """Plain data of one block; inline code is tagged as a name."""
     sentence_of = {token.i: index for index, sentence in enumerate(doc.sents) for token in sentence}
-    heads = [place[_head_word(token, sentence_of).i] for token in words]
-    starts = sorted({sentence_of[token.i]: index for index, token in reversed(list(enumerate(words)))}.values())
-    return ParsedBlock(
-        words=[CharRange(char_start + token.idx, char_start + token.idx + len(token)) for token in words],
-        dependency_heads=heads,
-        dependency_labels=[
-            "root" if head == index else token.dep_.lower()
-            for index, (head, token) in enumerate(zip(heads, words, strict=True))
-        ],
-        universal_tags=[token.pos_ for token in words],
-        fine_tags=[token.tag_ for token in words],
-        sentence_starts=starts,
-        entities=[CharRange(char_start + entity.start_char, char_start + entity.end_char) for entity in doc.ents],
+    starts = sorted({sentence_of[token.i]: token.i for token in reversed(doc)}.values())
+    heads = [token.head.i if sentence_of[token.head.i] == sentence_of[token.i] else token.i for token in doc]
+    heads, labels, starts = with_ended_sentences(
+        heads,
+        ["root" if head == index else doc[index].dep_.lower() for index, head in enumerate(heads)],
+        starts,
+        ended=[not given.is_row and ends_sentence(token.text) for token in doc],
     )
-
-
-def _head_word(token: Token, sentence_of: dict[int, int]) -> Token:
-    """The closest head of the same sentence that is no white space; the token itself where there is none."""
-    above = token
-    while above.head.i != above.i and sentence_of[above.head.i] == sentence_of[token.i]:
-        above = above.head
-        if not above.is_space:
-            return above
-    return token
+    words = [given.range_of(token.idx, token.idx + len(token)) for token in doc]
+    is_code = [any(one.overlaps(word) for one in code) for word in words]
+    return ParsedBlock(
+        words=words,
+        dependency_heads=heads,
+        dependency_labels=labels,
+        universal_tags=["PROPN" if named else token.pos_ for named, token in zip(is_code, doc, strict=True)],
+        fine_tags=[token.tag_ for token in doc],
+        sentence_starts=starts,
+        entities=[given.range_of(entity.start_char, entity.end_char) for entity in doc.ents],
+    )
 
 
 def _identity(nlp: Language) -> str:

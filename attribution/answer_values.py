@@ -10,8 +10,20 @@ from decimal import Decimal
 from attribution.answer_blocks import without_marks
 from attribution.label_schemes import base_label
 from attribution.parsed_answer import ParsedAnswer
-from attribution.passage_values import PassageContent, comparable_words, plain_text
-from attribution.value_patterns import DATE, ISO_DATE, MONTHS, NUMBER, WORDED_NUMBER, amounts, worded_amount
+from attribution.passage_values import SMALL_WORDS, PassageContent, comparable_words, plain_text
+from attribution.value_patterns import (
+    DATE,
+    DOTTED_DATE,
+    GROUPED_NUMBER,
+    ISO_DATE,
+    MONTHS,
+    NUMBER,
+    UNIT_BESIDE_NUMBER,
+    VERSION,
+    WORDED_NUMBER,
+    amounts,
+    worded_amount,
+)
 from schemas import CharRange
 
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
@@ -27,6 +39,7 @@ class AnswerValue:
         numbers: for each number of the value the amounts of which one must occur.
         months: months that must occur.
         words: words that must occur, in comparable form.
+        version: a number such as "4.8.2" that must occur as it is written, "" for none.
         slack: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
     """
 
@@ -34,22 +47,24 @@ class AnswerValue:
     numbers: tuple[frozenset[Decimal], ...] = ()
     months: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
+    version: str = ""
     slack: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
 
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
         return (
             all(month in passage.months for month in self.months)
+            and (not self.version or self.version in passage.versions)
             and all(_occurs(one, self.slack, passage) for one in self.numbers)
             and all(_is_named(word, passage) for word in self.words)
         )
 
 
 def answer_values(parsed: ParsedAnswer, answer: str) -> tuple[AnswerValue, ...]:
-    """The values of an answer, ascending; dates first where a number is part of one."""
+    """The values of an answer, ascending; a number that is part of a date or version is none of its own."""
     text = without_marks(answer)
     values = [*_dates(text)]
-    for found in (*_numbers(text), *_worded_numbers(parsed, text), *_names(parsed, text)):
+    for found in (*_versions(text), *_numbers(text), *_worded_numbers(parsed, text), *_names(parsed, text)):
         if not any(found.chars.overlaps(other.chars) for other in values):
             values.append(found)
     return tuple(sorted(values, key=lambda value: value.chars))
@@ -58,9 +73,11 @@ def answer_values(parsed: ParsedAnswer, answer: str) -> tuple[AnswerValue, ...]:
 def _dates(text: str) -> Iterator[AnswerValue]:
     for match in DATE.finditer(text):
         plain = plain_text(match.group()).lower()
-        iso = ISO_DATE.fullmatch(plain)
-        days_and_years = [iso[1], iso[3]] if iso else re.findall(r"\d+", plain)
-        months = [int(iso[2])] if iso else [MONTHS[word] for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
+        figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
+        days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
+        months = (
+            [int(figures[2])] if figures else [MONTHS[word] for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
+        )
         yield AnswerValue(
             CharRange(*match.span()),
             numbers=tuple(frozenset({Decimal(number)}) for number in days_and_years),
@@ -68,10 +85,16 @@ def _dates(text: str) -> Iterator[AnswerValue]:
         )
 
 
+def _versions(text: str) -> Iterator[AnswerValue]:
+    for match in VERSION.finditer(text):
+        if not GROUPED_NUMBER.fullmatch(match.group()):
+            yield AnswerValue(CharRange(*match.span()), version=plain_text(match.group()))
+
+
 def _numbers(text: str) -> Iterator[AnswerValue]:
     for match in NUMBER.finditer(text):
         plain = NUMBER.match(plain_text(match.group()))
-        if plain is None:
+        if plain is None or _is_enumerator(match, text):
             continue
         meant = frozenset(amounts(plain))
         slack = (Decimal(0), Decimal(9 if plain["decade"] else 0))
@@ -79,6 +102,12 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
             slack = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
         if meant:
             yield AnswerValue(CharRange(*match.span()), numbers=(meant,), slack=slack)
+
+
+def _is_enumerator(number: re.Match[str], text: str) -> bool:
+    """True for "(2)": one or two digits alone in brackets number the parts of a sentence, or cite."""
+    around = text[max(number.start() - 1, 0) : number.end() + 1]
+    return re.fullmatch(r"\(\d{1,2}\)", around) is not None
 
 
 def _half_of_last_digit(digits: str, amount: Decimal) -> Decimal:
@@ -104,15 +133,33 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
 
 
 def _names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
-    """Proper nouns with a capital letter, word by word; months as months."""
+    """Proper nouns with a capital letter, word by word; months as months, units beside a number not at all."""
+    units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
     for word, tag in enumerate(parsed.universal_tags):
         chars = parsed.words[word]
         name = chars.of(text)
-        if tag == "PROPN" and any(character.isupper() for character in name):
+        no_name = any(unit.overlaps(chars) for unit in units) or _abbreviates(chars, text) or _is_request(parsed, word)
+        if tag == "PROPN" and not no_name and any(character.isupper() for character in name):
             words = tuple(comparable_words(name))
             months = tuple(MONTHS[one] for one in words if one in MONTHS)
             if months or words:
                 yield AnswerValue(chars, months=months, words=() if months else words)
+
+
+def _abbreviates(chars: CharRange, text: str) -> bool:
+    """True for the initials, in brackets, of the words before them: "Iron Ore Board (IOB)"."""
+    name = chars.of(text)
+    before = text[: chars.char_start]
+    if not before.endswith("(") or not text.startswith(")", chars.char_end) or len(name) < 2:
+        return False
+    initials = [word[0] for word in re.findall(r"\w+", before[-200:]) if word.lower() not in SMALL_WORDS]
+    return "".join(initials[-len(name) :]).lower() == name.lower()
+
+
+def _is_request(parsed: ParsedAnswer, word: int) -> bool:
+    """True for a capitalised root at a sentence's start with a determiner or pronoun after it: "Dip a cloth"."""
+    starts = word in parsed.sentence_starts and parsed.dependency_heads[word] == word
+    return starts and parsed.universal_tags[word + 1 : word + 2] in (("DET",), ("PRON",))
 
 
 def _occurs(meant: frozenset[Decimal], slack: tuple[Decimal, Decimal], passage: PassageContent) -> bool:

@@ -21,10 +21,39 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
 
     Entities are the parser's where it gives any, else runs of proper nouns.
     """
-    runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed)]
-    trimmed = {trimmed_words(parsed, run, answer) for run in runs}
+    runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
+    whole = [piece for run in runs for piece in _without_bars(parsed, _with_hyphenated(parsed, run, answer), answer)]
+    trimmed = {trimmed_words(parsed, run, answer) for run in whole}
     named = [words for words in trimmed if words and any(is_content_word(parsed, word, answer) for word in words)]
     return [words_range(parsed, words) for words in _outermost(named)]
+
+
+def _with_hyphenated(parsed: ParsedAnswer, run: range, answer: str) -> range:
+    """The run with the words that a hyphen without white space joins to its edges: "Runa line" of "Skelde-Runa"."""
+    if not run:
+        return run
+    first, end = run.start, run.stop
+    while first >= 2 and _is_hyphen_inside(parsed, first - 1, answer):
+        first -= 2
+    while end + 1 < len(parsed.words) and _is_hyphen_inside(parsed, end, answer):
+        end += 2
+    return range(first, end)
+
+
+def _is_hyphen_inside(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    before, hyphen, after = parsed.words[word - 1 : word + 2]
+    glued = before.char_end == hyphen.char_start and hyphen.char_end == after.char_start
+    return glued and hyphen.of(answer) in ("-", "\u2010", "\u2011")
+
+
+def _without_bars(parsed: ParsedAnswer, run: range, answer: str) -> Iterator[range]:
+    """The parts of a run between the bars of a table's row."""
+    first = run.start
+    for word in run:
+        following = parsed.words[word + 1].char_start if word + 1 < run.stop else None
+        if following is None or "|" in answer[parsed.words[word].char_end : following]:
+            yield range(first, word + 1)
+            first = word + 1
 
 
 def _outermost(runs: list[range]) -> list[range]:
@@ -68,14 +97,17 @@ def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:
     )
 
 
-def _noun_chunks(parsed: ParsedAnswer) -> Iterator[range]:
+def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Each noun with the determiners, adjectives, numbers and names that hang on it, as far as they stand together."""
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         members = _chunk_heads(parsed, start, end, scheme)
         for noun in range(start, end):
             if members[noun - start] == noun and parsed.universal_tags[noun] in _NOUN_TAGS:
-                yield _run_around(noun, [start + word for word, head in enumerate(members) if head == noun])
+                inside = {start + word for word, head in enumerate(members) if head == noun}
+                between = range(start + 1, end - 1)
+                hyphens = {word for word in between if word + 1 in inside and _is_hyphen_inside(parsed, word, answer)}
+                yield _run_around(noun, inside | hyphens)
 
 
 def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
@@ -98,8 +130,7 @@ def _hangs_within_chunk(parsed: ParsedAnswer, word: int, start: int, end: int, s
     return possessive or label in scheme.noun_chunk_labels or base_label(label) in scheme.noun_chunk_labels
 
 
-def _run_around(noun: int, members: list[int]) -> range:
-    inside = set(members)
+def _run_around(noun: int, inside: set[int]) -> range:
     first = end = noun
     while first - 1 in inside:
         first -= 1

@@ -8,13 +8,22 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
 
-from attribution.value_patterns import ISO_DATE, MONTHS, NUMBER, WORDED_NUMBER, amounts, worded_amount
+from attribution.value_patterns import (
+    DOTTED_DATE,
+    ISO_DATE,
+    MONTHS,
+    NUMBER,
+    VERSION,
+    WORDED_NUMBER,
+    amounts,
+    worded_amount,
+)
 from schemas import Passage
 
 _WORD = re.compile(r"\w+")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _CAPITALISED = re.compile(r"\b([A-Z])\w*|\S+")
-_SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
+SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
 
 class PassageContent:
@@ -40,7 +49,13 @@ class PassageContent:
     def months(self) -> frozenset[int]:
         """Months that it names, 1 to 12."""
         named = {month for name, month in MONTHS.items() if name in self.words}
-        return frozenset(named | {int(match.group(2)) for match in ISO_DATE.finditer(self._plain)})
+        dates = (*ISO_DATE.finditer(self._plain), *DOTTED_DATE.finditer(self._plain))
+        return frozenset(named | {int(match.group(2)) for match in dates})
+
+    @cached_property
+    def versions(self) -> frozenset[str]:
+        """Numbers of three or more parts with full stops between them, as they are written: "4.8.2"."""
+        return frozenset(match.group() for match in VERSION.finditer(self._plain))
 
     @cached_property
     def initials(self) -> tuple[str, ...]:
@@ -49,7 +64,7 @@ class PassageContent:
         for match in _CAPITALISED.finditer(self._plain):
             if match.group(1):
                 runs[-1] += match.group(1).lower()
-            elif match.group().lower() not in _SMALL_WORDS:
+            elif match.group().lower() not in SMALL_WORDS:
                 runs.append("")
         return tuple(run for run in runs if len(run) > 1)
 

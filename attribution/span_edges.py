@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from attribution.parsed_answer import ParsedAnswer
@@ -9,6 +10,8 @@ from schemas import CharRange
 
 _FUNCTION_TAGS = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SPACE"})
 _JOINING_LABELS = frozenset({"cc", "mark"})
+_PICTURE_CATEGORIES = frozenset({"So", "Sk", "Cf", "Mn", "Me"})
+_SIGNS = frozenset("°©®№℃℉")
 _CLOSED_BY = {")": "(", "]": "[", "}": "{", "»": "«", "”": "“"}
 
 
@@ -44,8 +47,13 @@ def words_range(parsed: ParsedAnswer, words: range) -> CharRange:
 
 
 def _is_mark(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    """True for punctuation, and for emoji and the like whatever their tag."""
+    form = parsed.words[word].of(answer)
+    categories = {unicodedata.category(character) for character in form}
+    if categories & _PICTURE_CATEGORIES and categories <= _PICTURE_CATEGORIES | {"Po"} and form not in _SIGNS:
+        return True
     tagged = parsed.universal_tags[word] == "PUNCT" or parsed.dependency_labels[word].startswith("punct")
-    return tagged and not has_letter_or_digit(parsed.words[word].of(answer))
+    return tagged and not has_letter_or_digit(form)
 
 
 def _is_edge_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 _MONTH_NAMES = (
@@ -34,18 +34,26 @@ _NUMBER_WORDS = (
 _CURRENCY = r"[$€£¥₹₩₽¢]"
 _MONTH = r"(?:" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_CURRENCY_CODE = (
+    r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"
+    r"|PHP|PKR|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)"
+)
+_UNIT_SIGN = (
+    r"(?:[kMGT]?(?:Hz|W|Wh|V|J|N|Pa|B|bit|bps|eV)|[KMGT]iB|KB|KM|[kcm]?m[²³23]?|m?Ah?|hPa|[kmµ]?g|[mc]?[lL]|kcal|dB|°?[CFK]"
+    r"|Nm|[Mm]ph|MPH|[AaPp]\.?[Mm]\.?)"
+)
 _UNIT = (
     r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
     r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
     r"|km²|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|inch(?:es)?|cm|mm|kg|kilograms?|grams?|tons?|tonnes?"
-    r"|hectares?|acres?|people|inhabitants)\b)"
+    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{_UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
 )
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
 _SCALE = r"(?:" + "|".join((*_SCALES, *_SHORT_SCALES)) + r")\b"
 
 DATE = re.compile(
     rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
-    r"|\d{4}-\d{2}-\d{2})(?!\w)",
+    r"|\d{4}-\d{2}-\d{2}|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w)",
     re.IGNORECASE,
 )
 NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:\s?-?(?P<scale>{_SCALE}))?(?P<decade>s\b)?", re.IGNORECASE)
@@ -54,15 +62,32 @@ QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _ANY_NUMBER_WORD = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
+_SCALE_WORD = "|".join(_SCALES)
+_LESS_THAN_HUNDRED = rf"(?!{_SCALE_WORD})(?:{_ANY_NUMBER_WORD})(?:[\s-]+(?!{_SCALE_WORD})(?:{_ANY_NUMBER_WORD}))?"
+_AND = (
+    rf"(?:(?<=hundred)\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+hundred\b)"
+    rf"|(?:{'|'.join(f'(?<={scale})' for scale in _SCALES if scale != 'hundred')})"
+    rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{_SCALE_WORD})\b))(?!{_SCALE_WORD})"
+)
 WORDED_NUMBER = re.compile(
-    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:(?<=hundred)\s+and\s+|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
+    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
     re.IGNORECASE,
 )
 ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
+VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
+GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
+UNIT_BESIDE_NUMBER = re.compile(
+    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{_SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{_CURRENCY_CODE}|{_UNIT_SIGN})(?!\w)"
+    rf"|(?<!\w)(?P<code>{_CURRENCY_CODE})(?=\s?\d)"
+)
 
 
 def amounts(match: re.Match[str]) -> Iterator[Decimal]:
-    """What a match of ``NUMBER`` in text with ASCII digits may amount to; "1.234" is read both ways."""
+    """What a match of ``NUMBER`` in text with ASCII digits may amount to; "1.234" is read both ways.
+
+    "4.8.2" as a whole is no amount; it stands for what its first one or two parts amount to, 4 and 4.8.
+    """
     scale = (match["scale"] or "").lower()
     for value in _read_digits(match["digits"]):
         if scale in _SCALES:
@@ -79,11 +104,18 @@ def _read_digits(digits: str) -> Iterator[Decimal]:
     thousands = len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:])
     if len(groups) == 1 or (thousands and len(set(separators)) == 1):
         yield Decimal("".join(groups))
-    if len(groups) > 1 and separators[-1] in ".," and separators[-1] not in separators[:-1]:
+    if _is_version(groups, separators) and not thousands:
+        yield from (Decimal(groups[0]), Decimal(".".join(groups[:2])))
+    elif len(groups) > 1 and separators[-1] in ".," and separators[-1] not in separators[:-1]:
         if not (separators == "," and thousands) and all(len(group) == 3 for group in groups[1:-1]):
             yield Decimal("".join(groups[:-1]) + "." + groups[-1])
     elif len(groups) > 2 and not thousands:
         yield from (Decimal(group) for group in groups)
+
+
+def _is_version(groups: Sequence[str], separators: str) -> bool:
+    dotted = len(groups) > 2 and set(separators) == {"."}
+    return dotted and DOTTED_DATE.fullmatch(".".join(groups)) is None
 
 
 def worded_amount(text: str) -> Decimal:

@@ -230,3 +230,48 @@ def test_no_mention_lies_within_another(parse: tuple[str, ParsedAnswer]) -> None
     for one, following in pairwise(chars):
         assert one.char_start < following.char_start
         assert one.char_end < following.char_end
+
+
+def test_fragment_of_function_words_joins_the_fact_before_it() -> None:
+    notation = "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN"
+    text, parsed = tree(notation)
+    roots = ParsedAnswer(
+        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
+        dependency_heads=(1, 1, 2, 3, 4),
+    )
+    facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
+    assert [span.chars.of(text) for span in facts] == ["The cache is in", "tmp"]
+
+
+def test_lone_adverb_joins_the_fact_after_it() -> None:
+    text, parsed = tree("There/root/0/ADV ships/nsubj/3/NOUN sank/root/0/VERB")
+    roots = ParsedAnswer(
+        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
+        dependency_heads=(0, 2, 2),
+    )
+    facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
+    assert [span.chars.of(text) for span in facts] == ["There ships sank"]
+
+
+def test_sentence_of_one_function_word_is_no_fact() -> None:
+    assert texts("Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || is/root/0/AUX", "facts") == ["Rain fell"]
+
+
+def test_mention_takes_its_hyphenated_words_along() -> None:
+    notation = (
+        "The/det/5/DET two/nummod/4/NUM ~-/punct/4/PUNCT ~room/compound/5/NOUN flat/nsubj/6/NOUN burnt/root/0/VERB"
+    )
+    assert texts(notation, "mentions") == ["The two-room flat"]
+
+
+def test_mention_ends_at_a_bar() -> None:
+    text = "Oak | Elm"
+    parsed = ParsedAnswer(
+        (CharRange(0, 3), CharRange(6, 9)), (1, 1), ("compound", "root"), ("PROPN",) * 2, ("",) * 2, (0,)
+    )
+    spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
+    assert [span.chars.of(text) for span in spans] == ["Oak", "Elm"]
+
+
+def test_emoji_at_an_edge_is_left_out() -> None:
+    assert texts("🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM", "facts") == ["Rain fell"]

@@ -123,3 +123,63 @@ def test_span_without_evidence_passages_is_held_against_all() -> None:
 
 def test_repeated_value_is_given_once() -> None:
     assert unmatched("from Oslo and to Oslo", "Nothing.") == ("Oslo",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("it came with 4.8.2 then", "The fix is in v4.8.2."),
+        ("it came with 4.8 then", "The fix is in 4.8.2."),
+        ("it opened on 05.05.2021 then", "It opened on 5 May 2021."),
+        ("it opened on 5 May 2021", "Opened: 05.05.2021"),
+        ("it opened on 05.05.2021 then", "Opened: 2021-05-05"),
+    ],
+)
+def test_version_or_dotted_date_is_found(answer: str, passage: str) -> None:
+    assert unmatched(answer, passage) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("it came with 4.8.2 then", "The fix is in 4.8.3, not 2, 4 or 8.", ("4.8.2",)),
+        ("it came with 4.8.2 then", "The fix is in 14.8.2 and 4.8.21.", ("4.8.2",)),
+        ("it answers at 10.0.0.1 only", "It answers at 10.0.0.2 now.", ("10.0.0.1",)),
+        ("it came with version 2 then", "The fix is in 4.8.2.", ("2",)),
+        ("it opened on 05.05.2021 then", "It opened on 6 May 2021.", ("05.05.2021",)),
+        ("it opened on 05.05.2021 then", "It opened on 05.06.2021.", ("05.05.2021",)),
+    ],
+)
+def test_version_or_date_must_match_as_a_whole(answer: str, passage: str, expected: tuple[str, ...]) -> None:
+    assert unmatched(answer, passage) == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "it cost NOK 48 then",
+        "it cost 48 NOK then",
+        "it cost 48 million EUR then",
+        "it has 48 °F now",
+        "it has 48 GB now",
+    ],
+)
+def test_unit_or_currency_beside_a_number_is_no_name(answer: str) -> None:
+    assert unmatched(answer, "We read 48 and 48 million there.") == ()
+
+
+@pytest.mark.parametrize("answer", ["it is in NOK now", "the F came", "about 48 Gebs then"])
+def test_unit_that_stands_elsewhere_is_a_name(answer: str) -> None:
+    assert unmatched(answer, "We read 48 there.") == (answer.split()[-2],)
+
+
+def test_bracketed_numbers_of_parts_are_no_values() -> None:
+    assert unmatched("it is (1) wet and (22) cold", "Nothing.") == ()
+    assert unmatched("it is (1999) old", "Nothing.") == ("1999",)
+
+
+def test_initials_of_the_words_before_them_are_no_value() -> None:
+    name = "the/det/4/DET Iron/compound/4/PROPN Ore/compound/4/PROPN Board/root/0/PROPN (/punct/6/PUNCT "
+    passage = "The Iron-Ore board met."
+    assert unmatched("", passage, notation=name + "~IOB/appos/4/PROPN ~)/punct/6/PUNCT") == ()
+    assert unmatched("", passage, notation=name + "~IOC/appos/4/PROPN ~)/punct/6/PUNCT") == ("IOC",)
