@@ -27,6 +27,7 @@ _MARKS = re.compile(
     re.MULTILINE,
 )
 _LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+(?=\S)", re.MULTILINE)
+_INLINE_NUMBER = re.compile(r"(?<=[.!?:;])[ \t]+(\d{1,2})[.)][ \t]+(?=[^\W\d_])")
 _BLOCK_BREAK = re.compile(
     r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}[.)][ \t]))"  # before a block's mark
     r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
@@ -45,6 +46,7 @@ def without_marks(answer: str) -> str:
 
     What stands in inline code is no mark. Numbers at the start of a line are marks where at least two lines start
     with one; a lone one is where it is 1, beside another mark as in "2. **Mix**", or after a line that is at its end.
+    Where there are such marks, so are numbers between two sentences of a line.
     """
     code = inline_code(answer)
     text = shielded(answer, code)
@@ -52,7 +54,7 @@ def without_marks(answer: str) -> str:
         text = marks.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))
     if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
-        text = _LIST_NUMBER.sub(_blank, text)
+        text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
     return unshielded(text, answer, code)
 
 

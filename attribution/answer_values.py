@@ -27,6 +27,7 @@ from attribution.value_patterns import (
 from schemas import CharRange
 
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
+_ADDED_ENDINGS = ("n", "an", "ian", "ese")
 _STEM_LENGTH = 4
 
 
@@ -172,8 +173,10 @@ def _occurs(meant: frozenset[Decimal], slack: tuple[Decimal, Decimal], passage: 
 
 
 def _is_named(word: str, passage: PassageContent) -> bool:
-    """True where the word occurs, in singular or plural, as initials ("un"), or as the stem of a demonym."""
+    """True where the word occurs, in singular or plural, as initials ("un"), as a demonym or as the stem of one."""
     if word in passage.words or word.rstrip("s") in passage.words or word + "s" in passage.words:
+        return True
+    if len(word) > _STEM_LENGTH and any(word + ending in passage.words for ending in _ADDED_ENDINGS):
         return True
     if len(word) > 1 and any(word in initials for initials in passage.initials):
         return True

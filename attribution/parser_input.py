@@ -41,8 +41,6 @@ def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[C
     White space is no word: blanked marks would else look like words that no parser was trained on. Each of the
     ``whole`` ranges of the answer is one word, however the tokeniser splits it.
     """
-    from spacy.tokens import Doc
-
     tokens = nlp.make_doc(text)
     ranges = [
         CharRange(char_start + token.idx, char_start + token.idx + len(token)) for token in tokens if not token.is_space
@@ -50,7 +48,7 @@ def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[C
     places = _joined(ranges, whole)
     words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
     spaces = [one.char_end < following.char_start for one, following in pairwise(places)]
-    doc = Doc(nlp.vocab, words=words, spaces=[*spaces, False] if words else [])
+    doc = type(tokens)(nlp.vocab, words=words, spaces=[*spaces, False] if words else [])
     starts = {token.idx: place.char_start for token, place in zip(doc, places, strict=True)}
     ends = {token.idx + len(token): place.char_end for token, place in zip(doc, places, strict=True)}
     return ParserInput(doc, starts, ends, is_row)

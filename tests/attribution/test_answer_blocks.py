@@ -64,6 +64,8 @@ def test_nothing_in_inline_code_is_a_mark() -> None:
         ("So:\n\n2. Mix it", "So: Mix it"),
         ("2. **Mix** it", "Mix it"),
         ("**2. Mix** it", "Mix it"),
+        ("1. Mix it. 2. Bake it.", "Mix it. Bake it."),
+        ("It was so. 2. Bake it.", "It was so. 2. Bake it."),
         ("- [x] Paint", "Paint"),
         ("It was May\n12. Then", "It was May 12. Then"),
     ],

@@ -135,3 +135,49 @@ def test_importing_the_parser_loads_no_spacy() -> None:
     code = "import sys, attribution.answer_parser, attribution.evidence; sys.exit('spacy' in sys.modules)"
     root = Path(__file__).resolve().parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+def bundled_spans(parser: AnswerParser, text: str, kind: str) -> list[str]:
+    spans = choose_target_spans(parser.parse(text), text, kinds=parse_span_kinds(kind), given=None)
+    return [span.chars.of(text) for span in spans]
+
+
+MARKDOWN_ANSWERS = [
+    "Before the glaze:\n\n1. **Sieve** the ash twice.\n2. **Mix** it with water [1].\n3. Let it rest.",
+    "1. Fill the tank [2].",
+    "Do this next:\n\n2. **Mix** the clay with sand.",
+    "- **Colour**: dark red\n- **Weight**: 40 kg [2]\n  - with the lid: 45 kg\n* Origin: Norvik",
+    "## Kiln rules\n\n> The kiln must cool [3].\n> Nobody opens it.\n\n---\n\n### Fees\nA firing costs **12 euros**.",
+    "| Kiln | Heat |\n|:---|---:|\n| Old oak | 1,200 °C |\n| Big Tom | **950 °C** |\n\nBoth burn wood.",
+    "Run this:\n\n```bash\npip install kilnlog==4.8.2\n```\n\nThen open `http://localhost:80/kilns` in a browser.",
+    "<p>Open the <b>kiln</b>.</p><ul><li>Wait &amp; see</li></ul>",
+]
+
+
+@pytest.fixture(scope="module")
+def bundled() -> AnswerParser:
+    return AnswerParser.from_pretrained("bundled")
+
+
+@pytest.mark.parametrize("answer", MARKDOWN_ANSWERS)
+@pytest.mark.parametrize("kind", ["facts", "mentions", "sentences", "words"])
+def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled: AnswerParser, answer: str, kind: str) -> None:
+    spans = bundled_spans(bundled, answer, kind)
+    assert spans
+    for span in spans:
+        assert span[0] not in "*_`#>|[<~-", span
+        assert not span.endswith(("*", "_", "`", "|", "[", "<", "~", "[1]", "[2]", "[3]")), span
+        assert span not in ("1.", "2.", "3.", "1", "3", "p", "b", "amp")
+
+
+def test_table_row_is_one_fact(bundled: AnswerParser) -> None:
+    facts = bundled_spans(bundled, "| Kiln | Heat |\n|---|---|\n| Old oak | 1,200 °C |", "facts")
+    assert facts == ["Kiln | Heat", "Old oak | 1,200 °C"]
+
+
+def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:
+    text = "The log is in `~/.local/share/kiln log/x`, set `KILN_LOG=*` to move it."
+    parsed = bundled.parse(text)
+    tags = dict(zip(forms(text, parsed), parsed.universal_tags, strict=True))
+    assert tags["~/.local/share/kiln log/x"] == tags["KILN_LOG=*"] == "PROPN"
+    assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(bundled, text, "facts"))

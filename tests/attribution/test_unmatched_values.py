@@ -50,6 +50,7 @@ def unmatched(answer: str, *texts: str, title: str | None = None, notation: str 
         ("in the U.S. today", "The US grew."),
         ("in the US today", "The United States grew."),
         ("the Canadians won", "Canada won."),
+        ("people in Australia won", "An Australian won."),
         ("it was 42", "It was ٤٢."),
         ("a Report of Ｕｎｅｓｃｏ today", "unesco's report"),
         ("it costs **25** euros [3]", "25 euros"),
