@@ -96,10 +96,11 @@ class LineProgress:
         """See ``Progress``."""
 
 
-def choose_progress(*, quiet: bool, stream: TextIO = sys.stderr) -> Progress:
-    """A bar where somebody watches, lines where not, nothing where it was asked for."""
+def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:
+    """A bar where somebody watches, lines where not, nothing where it was asked for; on standard error by default."""
     if quiet:
         return SilentProgress()
+    stream = sys.stderr if stream is None else stream
     return BarProgress(stream) if stream.isatty() else LineProgress(stream)
 
 

@@ -15,7 +15,7 @@ from pipeline.command_line import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AUDIT = (
-    *("audit", "--input", str(EXAMPLES / "qa_logs.parquet"), "--rows-per-chunk", "20"),
+    *("audit", "--input", str(EXAMPLES / "qa_logs.parquet"), "--rows-per-chunk", "40"),
     *("--extra-columns", "tenant,thumbs", "--quiet"),
 )
 

@@ -13,7 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.command_line import main
+
 ROOT = Path(__file__).parents[2]
+_PROGRAM = (sys.executable, "-m", "pipeline")
+_NOISE_VARIABLES = ("PYTHONWARNINGS", "TRANSFORMERS_VERBOSITY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +29,44 @@ class AuditProcess:
     log: Path
 
     def arguments(self, output: Path, *more: str) -> list[str]:
-        """The command that audits into ``output``."""
+        """The options that audit into ``output``, behind the command's name."""
         given = ["--input", str(self.log), "--output", str(output), "--model", str(self.model)]
         return [
-            *(sys.executable, "-m", "pipeline", "audit", *given, "--parser", str(self.parser)),
+            *("audit", *given, "--parser", str(self.parser)),
             *("--extra-columns", "team", "--rows-per-chunk", "4", *more),
         ]
 
     def run(self, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
-            self.arguments(output, *more), cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False
+            [*_PROGRAM, *self.arguments(output, *more)],
+            cwd=ROOT,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
+
+    def run_here(self, output: Path, *more: str) -> int:
+        """Run it with the driver in this process, which saves its start; the exit code."""
+        return main(self.arguments(output, *more))
 
     def start(self, output: Path, *more: str) -> subprocess.Popen[str]:
         """Start it; standard output and error are read together."""
         return subprocess.Popen(
-            self.arguments(output, *more),
+            [*_PROGRAM, *self.arguments(output, *more)],
             cwd=ROOT,
             env=_environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+
+def has_only_our_lines(stderr: str) -> bool:
+    """Whether an audit that went well told how far it was, and no library or traceback beside it."""
+    lines = stderr.splitlines()
+    return bool(lines) and all(line.startswith("audit: ") and " rows " in line for line in lines)
 
 
 def output_digests(output: Path) -> dict[str, str]:
@@ -62,4 +81,6 @@ def read_all(folder: Path) -> pa.Table:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
+    """Without the variables that keep libraries quiet: an audit does that by itself."""
+    kept = {name: value for name, value in os.environ.items() if name not in _NOISE_VARIABLES}
+    return {**kept, "HF_HUB_OFFLINE": "1"}
