@@ -64,10 +64,14 @@ class AnswerValue:
 def answer_values(parsed: ParsedAnswer, answer: str) -> tuple[AnswerValue, ...]:
     """The values of an answer, ascending; a number that is part of a date or version is none of its own."""
     text = without_marks(answer)
-    values = [*_dates(text)]
-    for found in (*_versions(text), *_numbers(text), *_worded_numbers(parsed, text), *_names(parsed, text)):
-        if not any(found.chars.overlaps(other.chars) for other in values):
-            values.append(found)
+    values: list[AnswerValue] = []
+    taken = bytearray(len(text))
+    for kind in (_dates(text), _versions(text), _numbers(text), _worded_numbers(parsed, text), _names(parsed, text)):
+        for found in kind:
+            place = slice(found.chars.char_start, found.chars.char_end)
+            if not any(taken[place]):
+                values.append(found)
+                taken[place] = b"\1" * (place.stop - place.start)
     return tuple(sorted(values, key=lambda value: value.chars))
 
 

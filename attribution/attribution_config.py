@@ -65,17 +65,23 @@ class AttributionConfig:
 def merge_settings(method: MethodOptions, defaults: AttributionConfig) -> UnionSettings:
     """The settings in force: the user's where given, else the model directory's, else the paper's.
 
+    A threshold that the user gives alone moves the other one with it where it would cross it.
+
     Raises:
         ValueError: if a value is out of its range.
     """
+    supported = _first(method.supported_threshold, defaults.supported_threshold, _PAPER.supported_threshold)
+    weak = _first(method.weak_threshold, defaults.weak_threshold, _PAPER.weak_threshold)
+    if method.supported_threshold is None:
+        supported = max(supported, weak)
+    elif method.weak_threshold is None:
+        weak = min(supported, weak)
     return UnionSettings(
         method=method.method,
         top_k=_first(method.top_k, defaults.top_k, _PAPER.top_k),
         isolation_tau=_first(method.isolation_tau, defaults.isolation_tau, _PAPER.isolation_tau),
-        supported_threshold=_first(
-            method.supported_threshold, defaults.supported_threshold, _PAPER.supported_threshold
-        ),
-        weak_threshold=_first(method.weak_threshold, defaults.weak_threshold, _PAPER.weak_threshold),
+        supported_threshold=supported,
+        weak_threshold=weak,
     )
 
 

@@ -23,7 +23,7 @@ from attribution.attribution_config import FILE_NAME, AttributionConfig
 from attribution.model_options import ModelOptions
 
 BUNDLED = Path(__file__).parent / "bundled" / "attributor"
-_HASHED = ("*.safetensors", "config.json", "tokenizer.json", FILE_NAME)
+_HASHED = ("*.safetensors", "*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", FILE_NAME)
 
 
 class ModelLoadError(RuntimeError):

@@ -27,12 +27,15 @@ class SpanScores:
 
 
 class PassageScores:
-    """The token-wise scores w(r_i, d_j) of one response, restricted to passage columns; reused by all of its spans."""
+    """The token-wise scores w(r_i, d_j) of one response, restricted to passage columns; reused by all of its spans.
+
+    A passage token of white space alone is no evidence: there is nothing of it to show.
+    """
 
     def __init__(self, *, encoded: EncodedRow, tokens: TokenAttribution) -> None:
         self._columns = tokens.top_columns.astype(np.intp)
-        in_passage = encoded.column_passage[self._columns] >= 0
-        self._scores = np.where(in_passage, tokens.top_scores.astype(np.float64), 0.0)
+        visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
+        self._scores = np.where(visible[self._columns], tokens.top_scores.astype(np.float64), 0.0)
         self._prompt_length = encoded.prompt_length
 
     def span_scores(self, multiplicity: npt.NDArray[np.int64], *, isolation_tau: float) -> SpanScores:

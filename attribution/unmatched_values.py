@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from attribution.answer_values import AnswerValue, answer_values
@@ -16,6 +17,7 @@ class ValueMatcher:
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
         self._answer = answer
         self._values = answer_values(parsed, answer)
+        self._starts = [value.chars.char_start for value in self._values]
         self._passages = PassageValues(passages)
         self._occurrences: dict[tuple[CharRange, int], bool] = {}
 
@@ -30,10 +32,10 @@ class ValueMatcher:
         indices = passage_indices or range(len(self._passages))
         unmatched = [
             value
-            for value in self._values
-            if span.char_start <= value.chars.char_start
-            and value.chars.char_end <= span.char_end
-            and not any(self._occurs(value, index) for index in indices)
+            for value in self._values[
+                bisect_left(self._starts, span.char_start) : bisect_left(self._starts, span.char_end)
+            ]
+            if value.chars.char_end <= span.char_end and not any(self._occurs(value, index) for index in indices)
         ]
         return tuple(dict.fromkeys(chars.of(self._answer) for chars in self._joined_names(unmatched)))
 

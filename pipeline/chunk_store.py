@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.chunk_attempt import ChunkAttempt
+from pipeline.failures import UsageError
 from pipeline.input_plan import Chunk
 from pipeline.output_directory import OutputDirectory, sync_folder, write_atomically
 from schemas.run_manifest import ChunkManifest, OutputFile
@@ -24,7 +25,12 @@ class ChunkStore:
         """The manifests of chunks that are finished and fit; everything else that a run wrote is removed.
 
         A chunk fits if its input's content, its rows, the configuration, and the size of its files are what they were.
+
+        Raises:
+            UsageError: if finished chunks are there and all are of other input or configuration; nothing was removed.
         """
+        if not overwrite:
+            self._refuse_another_audit(chunks)
         finished = {} if overwrite else self._finished(chunks)
         kept = {f"{name}.json" for name in finished}
         for path in self._directory.chunks.iterdir():
@@ -36,6 +42,17 @@ class ChunkStore:
                 if path.name not in kept:
                     path.unlink()
         return finished
+
+    def _refuse_another_audit(self, chunks: Sequence[Chunk]) -> None:
+        contents = {chunk.input.sha256 for chunk in chunks}
+        there = [found for path in self._directory.chunks.iterdir() if (found := self._read(path.stem)) is not None]
+        if there and not any(
+            found.configuration == self._configuration and found.input_sha256 in contents for found in there
+        ):
+            raise UsageError(
+                f"--output {str(self._directory.root)!r} holds {len(there)} finished chunks of another input, other "
+                "options or versions; choose another --output, or give --overwrite to lose them"
+            )
 
     def commit(self, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
         """Move the attempt's verified files to their place; the manifest, written last, makes the chunk exist."""

@@ -8,7 +8,7 @@ import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineResult, PipelineState
+from apache_beam.runners.runner import PipelineResult, PipelineState, create_runner
 
 from pipeline.audit_options import RunOptions
 from pipeline.beam_counters import counter_sum
@@ -41,11 +41,13 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> None:
     """
     clock = RunClock()
     check = check_input(options.input, settings)
-    _clear_output(options)
+    _check_output(options)
+    beam_options = _beam_options(options)
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     models = {**_load_here(settings, options), "device": f"{settings.model.device} of {options.runner}"}
     clock.rows_begin()
-    result = _submit(settings, options, plan, output_schemas(settings, models, check.extra_fields))
+    _clear_output(options)
+    result = _submit(beam_options, settings, options, plan, output_schemas(settings, models, check.extra_fields))
     counts = _reconcile(options, plan, tokens=counter_sum(result, TOKENS))
     manifest = make_run_manifest(
         status=RunStatus.DONE,
@@ -71,7 +73,27 @@ def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str
         pool.kill()
 
 
-def _submit(settings: AuditSettings, options: RunOptions, plan: InputPlan, schemas: OutputSchemas) -> PipelineResult:
+def _beam_options(options: RunOptions) -> PipelineOptions:
+    """Beam's own options.
+
+    Raises:
+        UsageError: if Beam has no such runner.
+    """
+    beam_options = PipelineOptions([f"--runner={options.runner}", *options.runner_options])
+    try:
+        create_runner(options.runner)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise UsageError(f"--runner {options.runner!r} is none of Beam's: {error}") from error
+    return beam_options
+
+
+def _submit(
+    beam_options: PipelineOptions,
+    settings: AuditSettings,
+    options: RunOptions,
+    plan: InputPlan,
+    schemas: OutputSchemas,
+) -> PipelineResult:
     evidence, dead_letters = (FileSystems.join(options.output, folder) for folder in _FOLDERS)
     output = GraphOutput(
         evidence_prefix=FileSystems.join(evidence, "part"),
@@ -82,7 +104,7 @@ def _submit(settings: AuditSettings, options: RunOptions, plan: InputPlan, schem
     for folder in (evidence, dead_letters):
         if not FileSystems.exists(folder):
             FileSystems.mkdirs(folder)
-    pipeline = beam.Pipeline(options=PipelineOptions([f"--runner={options.runner}", *options.runner_options]))
+    pipeline = beam.Pipeline(options=beam_options)
     ranges = [chunk.rows for chunk in plan.chunks if chunk.rows.row_count]
     build_graph(pipeline, row_ranges=ranges, settings=settings, output=output, distributed=True)
     try:
@@ -109,17 +131,25 @@ def _reconcile(options: RunOptions, plan: InputPlan, *, tokens: int | None) -> A
         raise AuditError(str(error)) from error
 
 
-def _clear_output(options: RunOptions) -> None:
-    """Remove the files of an earlier run, where that was asked for.
+def _check_output(options: RunOptions) -> None:
+    """Refuse to lose the files of an earlier run unasked.
 
     Raises:
-        UsageError: if there are files and it was not.
+        UsageError: if there are some, and ``--overwrite`` was not given.
     """
-    there = [path for folder in _FOLDERS for path in _files_in(options.output, folder)]
+    there = _earlier_files(options)
     if there and not options.overwrite:
         raise UsageError(f"--output holds files already, such as {there[0]!r}; choose another, or give --overwrite")
-    if there:
+
+
+def _clear_output(options: RunOptions) -> None:
+    """Remove the files of an earlier run; called when all is ready for the new one."""
+    if there := _earlier_files(options):
         FileSystems.delete(there)
+
+
+def _earlier_files(options: RunOptions) -> list[str]:
+    return [path for folder in _FOLDERS for path in _files_in(options.output, folder)]
 
 
 def _files_in(output: str, folder: str) -> list[str]:

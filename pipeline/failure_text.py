@@ -38,5 +38,5 @@ def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
 def _last_line(error: BaseException) -> str:
     """What was raised at the bottom; Beam puts whole tracebacks into messages, and step names behind them."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    text = _WHILE_RUNNING.sub("", lines[-1]).strip() if lines else type(error).__name__
+    text = " ".join(_WHILE_RUNNING.sub("", lines[-1]).split()) if lines else type(error).__name__
     return text[:_LONGEST].rstrip(".")

@@ -45,12 +45,12 @@ def build_graph(
     spread = _Spread(distributed)
     ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
     read = ranges | "ReadRows" >> ReadQALogs(settings)
-    parsed = read.records | "ParseAnswers" >> ParseAnswers(settings)
-    encoded = parsed.parsed | "EncodeRows" >> beam.ParDo(EncodeRows(settings)).with_outputs(DEAD_LETTERS, main="rows")
-    blocks = encoded.rows | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread
+    encoded = read.records | "EncodeRows" >> beam.ParDo(EncodeRows(settings)).with_outputs(DEAD_LETTERS, main="rows")
+    parsed = encoded.rows | "ParseAnswers" >> ParseAnswers(settings)
+    blocks = parsed.parsed | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread
     attributed = blocks | "AttributeRows" >> AttributeRows(settings)
     made = attributed | "MakeEvidence" >> beam.ParDo(MakeEvidence(settings)).with_outputs(DEAD_LETTERS, main="evidence")
-    letters = [stage[DEAD_LETTERS] for stage in (read, parsed, encoded, made)]
+    letters = [stage[DEAD_LETTERS] for stage in (read, encoded, parsed, made)]
     made.evidence | "WriteEvidence" >> WriteEvidence(output.evidence_prefix, output.evidence_schema)
     (
         letters

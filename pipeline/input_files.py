@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.failures import UsageError
+from pipeline.failures import AuditError, UsageError
 
 _BLOCK = 1 << 20
 
@@ -46,14 +46,15 @@ def read_footer(path: str) -> pq.FileMetaData:
     """The footer of a Parquet file.
 
     Raises:
-        UsageError: if the file cannot be opened or is no Parquet file.
+        AuditError: if the file cannot be opened or is no Parquet file.
     """
     try:
         with open_input(path) as file:
             return pq.read_metadata(file)
     except (OSError, BeamIOError, pa.ArrowException) as error:
-        raise UsageError(
-            f"input file {path!r} should be readable Parquet, but its footer is not: {error}; "
+        found = " ".join(str(error).split())
+        raise AuditError(
+            f"input file {path!r} should be readable Parquet, but its footer is not: {found}; "
             "replace the file or leave it out of --input"
         ) from error
 

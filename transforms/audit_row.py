@@ -11,12 +11,11 @@ from schemas import QARecord, RowFault, TargetSpan
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedRow:
-    """A record whose answer is parsed and whose target spans are chosen."""
+class TokenisedRow:
+    """A record and its tokens: short enough for the model, and so for the parser."""
 
     record: QARecord
-    parsed: ParsedAnswer
-    spans: tuple[TargetSpan, ...]
+    encoded: EncodedRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The model's tokenizer on the CPU: parsed rows in, encoded rows out."""
+"""The model's tokenizer on the CPU: records in, tokenised rows out.
+
+This comes before parsing, so that an answer beyond the model's length is refused before the parser meets it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from attribution.row_encoder import load_row_encoder
-from schemas import RowFault, Stage
-from transforms.audit_row import AuditRow, ParsedRow
+from schemas import QARecord, RowFault, Stage
+from transforms.audit_row import TokenisedRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DeadLetterOffice
 
 
 class EncodeRows(beam.DoFn):
-    """Tokenises every row once: an ``AuditRow`` (main output), or a dead letter where it is too long."""
+    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter where it is too long."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
@@ -23,10 +26,10 @@ class EncodeRows(beam.DoFn):
     def setup(self) -> None:
         self._encoder = load_row_encoder(self._settings.model)
 
-    def process(self, row: ParsedRow) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
+    def process(self, record: QARecord) -> Iterator[TokenisedRow | beam.pvalue.TaggedOutput]:
         try:
-            encoded = self._encoder.encode(row.record)
+            encoded = self._encoder.encode(record)
         except RowFault as fault:
-            yield self._office.refuse(row.record, fault)
+            yield self._office.refuse(record, fault)
         else:
-            yield AuditRow(row.record, row.parsed, row.spans, encoded)
+            yield TokenisedRow(record, encoded)

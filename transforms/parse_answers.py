@@ -1,4 +1,4 @@
-"""Stages 2 and 3: QA records in, answers parsed and target spans chosen."""
+"""Stages 2 and 3: tokenised rows in, answers parsed and target spans chosen."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from attribution.answer_parser import AnswerParser
 from attribution.parsed_answer import ParsedAnswer
 from attribution.target_spans import choose_target_spans
 from schemas import QARecord, Reason, RowFault, Stage, TargetSpan
-from transforms.audit_row import ParsedRow
+from transforms.audit_row import AuditRow, TokenisedRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
 from transforms.pack_rows import PackRows
 from transforms.parser_pool import give_parser_back, take_parser
 
 MICRO_BATCH_ROWS = 64
+MICRO_BATCH_CHARS = 50_000
+"""spaCy needs some kilobytes a character while it parses."""
 
 
 @dataclass
 class ParseAnswers(beam.PTransform):
-    """Parses every answer: a ``ParsedRow`` (main output), or a dead letter where the parser fails on it."""
+    """Parses every answer: an ``AuditRow`` (main output), or a dead letter where the parser fails on it."""
 
     settings: AuditSettings
 
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, records: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+    def expand(self, rows: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
         return (
-            records
-            | "GatherRecords" >> beam.ParDo(PackRows(MICRO_BATCH_ROWS))
-            | "Parse" >> beam.ParDo(ParseRecords(self.settings)).with_outputs(DEAD_LETTERS, main="parsed")
+            rows
+            | "GatherRows" >> beam.ParDo(PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS))
+            | "Parse" >> beam.ParDo(ParseRows(self.settings)).with_outputs(DEAD_LETTERS, main="parsed")
         )
 
 
-class ParseRecords(beam.DoFn):
-    """A micro-batch of records in, one outcome a record out, in order."""
+class ParseRows(beam.DoFn):
+    """A micro-batch of rows in, one outcome a row out, in order."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
@@ -50,16 +52,21 @@ class ParseRecords(beam.DoFn):
     def teardown(self) -> None:
         give_parser_back(self._settings.parser, self._parser)
 
-    def process(self, records: Sequence[QARecord]) -> Iterator[ParsedRow | beam.pvalue.TaggedOutput]:
-        outcomes = parse_each(self._parser, [record.answer for record in records])
-        for record, outcome in zip(records, outcomes, strict=True):
+    def process(self, rows: Sequence[TokenisedRow]) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
+        outcomes = parse_each(self._parser, [row.record.answer for row in rows])
+        for row, outcome in zip(rows, outcomes, strict=True):
             if isinstance(outcome, RowFault):
-                yield self._office.refuse(record, outcome)
+                yield self._office.refuse(row.record, outcome)
             else:
-                yield ParsedRow(record, outcome, self._spans(record, outcome))
+                yield AuditRow(row.record, outcome, self._spans(row.record, outcome), row.encoded)
 
     def _spans(self, record: QARecord, parsed: ParsedAnswer) -> tuple[TargetSpan, ...]:
         return choose_target_spans(parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans)
+
+
+def answer_chars(row: TokenisedRow) -> int:
+    """Code points of the answer."""
+    return len(row.record.answer)
 
 
 def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:

@@ -69,7 +69,11 @@ class RowValidator:
         if not raw:
             found = "null" if raw is None else "an empty list"
             raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, "log what was retrieved")
-        return tuple(self._passage(index, one) for index, one in enumerate(raw))
+        passages = tuple(self._passage(index, one) for index, one in enumerate(raw))
+        if not any(passage.text.strip() for passage in passages):
+            expected, found = "a passage with text", "white space only"
+            raise self._fault(Reason.NO_PASSAGES, "passages", expected, found, "log what was retrieved")
+        return passages
 
     def _passage(self, index: int, raw: RawPassage | None) -> Passage:
         if raw is None or raw.text is None:

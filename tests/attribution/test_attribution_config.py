@@ -72,3 +72,18 @@ def test_user_overrides_the_directory_and_the_directory_the_paper() -> None:
 def test_zero_is_a_choice_and_not_an_absence() -> None:
     settings = merge_settings(MethodOptions(isolation_tau=0, weak_threshold=0.0), AttributionConfig(isolation_tau=3))
     assert (settings.isolation_tau, settings.weak_threshold) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (MethodOptions(supported_threshold=0.1), (0.1, 0.1)),
+        (MethodOptions(supported_threshold=0.4), (0.4, 0.2)),
+        (MethodOptions(weak_threshold=0.5), (0.5, 0.5)),
+    ],
+)
+def test_threshold_given_alone_moves_the_one_it_would_cross(
+    given: MethodOptions, expected: tuple[float, float]
+) -> None:
+    settings = merge_settings(given, AttributionConfig(supported_threshold=0.3, weak_threshold=0.2))
+    assert (settings.supported_threshold, settings.weak_threshold) == expected

@@ -9,17 +9,20 @@ from attribution.token_attribution import EncodedRow, TokenAttribution
 from attribution.union import PassageScores, keep_neighboured
 
 
-def scores_of(top: list[list[tuple[int, float]]], column_passage: list[int]) -> PassageScores:
-    """The passage scores of response tokens with these (column, similarity) pairs."""
+def scores_of(
+    top: list[list[tuple[int, float]]], column_passage: list[int], *, blank: int | None = None
+) -> PassageScores:
+    """The passage scores of response tokens with these (column, similarity) pairs; ``blank`` is white space alone."""
     size, responses = len(column_passage), len(top)
-    empty = np.zeros(size, dtype=np.int32)
+    starts = np.arange(size, dtype=np.int32)
+    ends = starts + (starts != blank)
     encoded = EncodedRow(
         token_ids=np.zeros(size + responses, dtype=np.int32),
         prompt_length=size,
         column_passage=np.array(column_passage, dtype=np.int32),
         column_in_title=np.zeros(size, dtype=np.bool_),
-        column_char_start=empty,
-        column_char_end=empty,
+        column_char_start=starts,
+        column_char_end=ends.astype(np.int32),
         response_char_start=np.arange(responses, dtype=np.int32),
         response_char_end=np.arange(1, responses + 1, dtype=np.int32),
     )
@@ -116,3 +119,10 @@ def test_mass_is_the_mean_of_the_spans_own_tokens() -> None:
     scores = scores_of([[(0, 0.5), (1, 0.25)], [(1, 0.5), (2, 0.25)], [(0, 1.0), (2, 0.0)]], [0, 0, 0])
     assert scores.mean_mass_on(np.array([0, 1]), span_tokens=np.array([0, 1])) == pytest.approx((0.75 + 0.5) / 2)
     assert scores.mean_mass_on(np.array([0, 1]), span_tokens=np.array([], dtype=np.intp)) == 0.0
+
+
+def test_white_space_of_a_passage_is_no_evidence_and_no_neighbour() -> None:
+    scores = scores_of([[(1, 0.5), (2, 0.25), (5, 0.125)]], [-1, 0, 0, 0, 0, 0], blank=2)
+    found = scores.span_scores(np.array([1]), isolation_tau=2)
+    assert (found.columns.tolist(), found.evidence_isolated) == ([1, 5], True)
+    assert scores.mean_mass_on(np.array([1, 2]), span_tokens=np.array([0])) == 0.5

@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.chunk_attempt import ChunkAttempt
 from pipeline.chunk_store import ChunkStore
+from pipeline.failures import UsageError
 from pipeline.input_plan import Chunk
 from pipeline.output_directory import OutputDirectory
 from schemas.run_manifest import AuditCounts, InputFile, OutputFile
@@ -55,7 +56,6 @@ def test_a_fitting_chunk_is_kept(directory: OutputDirectory) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(replace(CHUNK, input=replace(CHUNK.input, sha256="bb")), id="content of the input"),
         pytest.param(replace(CHUNK, rows=RowRange("log.parquet", 0, 2)), id="rows"),
         pytest.param(replace(CHUNK, rows=RowRange("b/log.parquet", 0, 3)), id="file"),
         pytest.param(replace(CHUNK, name="00001-log-r0000000000"), id="place in the run"),
@@ -67,9 +67,22 @@ def test_a_chunk_of_another_run_is_removed(directory: OutputDirectory, other: Ch
     assert _names(directory) == []
 
 
-def test_another_configuration_redoes_the_chunk(directory: OutputDirectory) -> None:
-    _commit(directory, configuration="old")
-    assert ChunkStore(directory, configuration="new").keep_finished([CHUNK], overwrite=False) == {}
+@pytest.mark.parametrize(
+    ("configuration", "chunk"),
+    [
+        pytest.param("new", CHUNK, id="configuration"),
+        pytest.param("c", replace(CHUNK, input=replace(CHUNK.input, sha256="bb")), id="content of the input"),
+    ],
+)
+def test_an_audit_of_something_else_is_not_lost_unasked(
+    directory: OutputDirectory, configuration: str, chunk: Chunk
+) -> None:
+    _commit(directory)
+    before = _names(directory)
+    with pytest.raises(UsageError, match="1 finished chunks of another input"):
+        ChunkStore(directory, configuration=configuration).keep_finished([chunk], overwrite=False)
+    assert before == _names(directory) != []
+    assert ChunkStore(directory, configuration=configuration).keep_finished([chunk], overwrite=True) == {}
     assert _names(directory) == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.duplicate_ids import find_duplicate_rows
-from pipeline.failures import UsageError
+from pipeline.failures import AuditError, UsageError
 from pipeline.input_plan import check_input, chunk_name, make_plan
 from tests.pipeline.small_log import log_rows, write_log
 from transforms.audit_settings import AuditSettings
@@ -96,9 +96,9 @@ def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
         check_input([f"{tmp_path}/*.parquet"], SETTINGS)
 
 
-def test_a_file_that_is_no_parquet_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_that_is_no_parquet_fails_by_name(tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_text("not columns")
-    with pytest.raises(UsageError, match=r"log\.parquet.*footer"):
+    with pytest.raises(AuditError, match=r"log\.parquet.*footer"):
         check_input([f"{tmp_path}/log.parquet"], SETTINGS)
 
 

@@ -22,6 +22,7 @@ from transforms.qa_record_reader import BATCH_ROWS, QARecordReader, record_batch
 from transforms.row_range import RowRange
 
 LONGEST = 200
+BLANK = [{"text": ""}, {"text": " \n"}]
 FAULTS: dict[str, tuple[dict[str, object], Stage, Reason, str]] = {
     "null id": ({"record_id": None}, Stage.VALIDATE, Reason.MISSING_VALUE, "record_id"),
     "empty id": ({"record_id": ""}, Stage.VALIDATE, Reason.MISSING_VALUE, "record_id"),
@@ -33,6 +34,7 @@ FAULTS: dict[str, tuple[dict[str, object], Stage, Reason, str]] = {
     "broken answer": ({"answer": BROKEN_TEXT}, Stage.READ, Reason.INVALID_UTF8, "answer"),
     "long answer": ({"answer": "é" * (LONGEST + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "answer"),
     "null passages": ({"passages": None}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
+    "blank passages": ({"passages": BLANK}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "no passages": ({"passages": []}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "null passage": ({"passages": [None]}, Stage.VALIDATE, Reason.MISSING_VALUE, "passages"),
     "null passage text": ({"passages": [{"text": None}]}, Stage.VALIDATE, Reason.MISSING_VALUE, "passages"),
