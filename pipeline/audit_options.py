@@ -32,7 +32,7 @@ class RunOptions:
     input: tuple[str, ...]
     output: str
     workers: int | None = None
-    rows_per_chunk: int = 2000
+    rows_per_chunk: int = 500
     overwrite: bool = False
     dry_run: bool = False
     quiet: bool = False
