@@ -1,4 +1,4 @@
-"""The same graph on Beam's portable job service, with workers in processes of their own."""
+"""``attribeam audit --runner`` on Beam's portable job service, with workers in processes of their own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from schemas.run_manifest import RunManifest, RunStatus
 from tests.pipeline.audit_fixtures import mixed_rows, output_in, run_locally, save_tiny_audit, with_token_budget
 from tests.transforms.log_files import write_log
+from transforms.audit_settings import AuditSettings
 
 ROOT = Path(__file__).parents[2]
 ROWS = 24
@@ -58,9 +60,21 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def sorted_rows(folder: Path, prefix: str) -> list[dict[str, object]]:
-    rows = [row for file in sorted(folder.glob(f"{prefix}-*.parquet")) for row in pq.read_table(file).to_pylist()]
+def sorted_rows(folder: Path, pattern: str) -> list[dict[str, object]]:
+    rows = [row for file in sorted(folder.glob(pattern)) for row in pq.read_table(file).to_pylist()]
     return sorted(rows, key=lambda row: (row["source_row"], row.get("span_index", 0)))
+
+
+def portable_audit(file: str, settings: AuditSettings, output: Path, job_service: str) -> list[str]:
+    """The command line; every start of a worker process adds a line to the file ``workers``."""
+    worker = f"{sys.executable} -m apache_beam.runners.worker.sdk_worker_main"
+    return [
+        *(sys.executable, "-m", "pipeline", "audit", "--input", file, "--output", str(output)),
+        *("--model", settings.model.model, "--parser", settings.parser, "--token-budget", "1"),
+        *("--rows-per-chunk", "8", "--runner", "PortableRunner", "--job_endpoint", job_service),
+        *("--environment_type", "beam:env:harness_subprocess_python:v1"),
+        *("--environment_config", f"echo started >> {output.parent / 'workers'} && exec {worker}"),
+    ]
 
 
 def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Path, job_service: str) -> None:
@@ -68,19 +82,19 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     file = write_log(tmp_path / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     local, portable = tmp_path / "local", tmp_path / "portable"
     local.mkdir()
-    portable.mkdir()
     run_locally(file, settings, output_in(local))
-    command = [
-        *(sys.executable, "-m", "tests.pipeline.submit_portable_job"),
-        *(job_service, file, settings.model.model, settings.parser, str(portable)),
-    ]
     submitted = subprocess.run(
-        command, cwd=ROOT, env=environment(), timeout=SECONDS_TO_RUN, capture_output=True, text=True, check=False
+        portable_audit(file, settings, portable, job_service),
+        cwd=ROOT,
+        env=environment(),
+        timeout=SECONDS_TO_RUN,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    log = (tmp_path / "service.log").read_text()
-    assert submitted.returncode == 0, submitted.stderr + log
-    assert (portable / "workers").exists(), "the stages should run in worker processes"
-    for prefix in ("evidence", "dead_letters"):
-        assert sorted_rows(local, prefix) == sorted_rows(portable, prefix)
-    audited = {row["source_row"] for row in sorted_rows(portable, "evidence")}
-    assert len(sorted_rows(portable, "dead_letters")) + len(audited) == ROWS
+    assert submitted.returncode == 0, submitted.stderr + (tmp_path / "service.log").read_text()
+    assert (tmp_path / "workers").exists(), "the stages should run in worker processes"
+    for folder in ("evidence", "dead_letters"):
+        assert sorted_rows(local, f"{folder}-*.parquet") == sorted_rows(portable, f"{folder}/part-*.parquet")
+    manifest = RunManifest.from_json((portable / "run_manifest.json").read_text())
+    assert (manifest.status, manifest.counts.rows, manifest.counts.reconciled) == (RunStatus.DONE, ROWS, True)
