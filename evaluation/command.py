@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import platform
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from attribution.model_options import MethodOptions, ModelOptions
+from attribution.option_types import isolation_tau, positive_integer
 from evaluation.answer_context import LoadedModels
 from evaluation.comparison import MethodScore, run_methods, score_methods
 from evaluation.dataset_file import DatasetError
@@ -43,15 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parser", default="bundled", help="bundled, a spaCy pipeline or a directory (default: bundled)"
     )
-    parser.add_argument("--top-k", type=_positive, help="columns kept a token (default: the model's, else 2)")
+    parser.add_argument("--top-k", type=positive_integer, help="columns kept a token (default: the model's, else 2)")
     parser.add_argument(
-        "--isolation-tau", type=_isolation_tau, help="whole number or inf (default: the model's, else 2)"
+        "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
     )
-    parser.add_argument("--layer", type=_positive, help="1-based layer (default: the model's, else floor(L/2) + 1)")
+    parser.add_argument(
+        "--layer", type=positive_integer, help="1-based layer (default: the model's, else floor(L/2) + 1)"
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
-    parser.add_argument("--threads", type=_positive, help="CPU threads of torch")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N answers")
-    parser.add_argument("--bootstrap-draws", type=_positive, default=2000, help="resamples of the rows (default: 2000)")
+    parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
+    parser.add_argument(
+        "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (default: 0)")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
 
@@ -149,23 +153,3 @@ def _write(output: Path, scores: Sequence[MethodScore], description: RunDescript
     except OSError as error:
         raise EvaluationError(f"--output {output} could not be written: {error}") from error
     print(f"written to {output}")
-
-
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"should be a whole number of at least 1, was: {text!r}")
-    return value
-
-
-def _isolation_tau(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value >= 0 and (math.isinf(value) or value % 1 == 0)):
-        raise argparse.ArgumentTypeError(f"should be a whole number of at least 0, or inf, was: {text!r}")
-    return value

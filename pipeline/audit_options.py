@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attribution.model_options import MethodOptions, ModelOptions
+from attribution.option_types import fraction, isolation_tau, name_list, positive_integer, span_kinds
 from attribution.settings import Method, QueryPosition, UnionSettings
 from pipeline.failures import UsageError
-from pipeline.option_types import fraction, isolation_tau, name_list, positive_integer, span_kinds
 from schemas import SpanKind
 from transforms.audit_settings import AuditSettings
 from transforms.input_format import InputFormatError, parse_column_mapping

@@ -36,7 +36,6 @@ class Reason(StrEnum):
     TOO_MANY_TOKENS = "too_many_tokens"
     OUT_OF_MEMORY = "out_of_memory"
     NON_FINITE_ATTENTION = "non_finite_attention"
-    ATTRIBUTION_FAILED = "attribution_failed"
 
 
 @dataclass(frozen=True, slots=True)
