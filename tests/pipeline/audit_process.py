@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -60,7 +61,13 @@ class AuditProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            preexec_fn=_heed_ctrl_c,
         )
+
+
+def _heed_ctrl_c() -> None:
+    """Undo what a shell does to programs in the background: there SIGINT is ignored, and would stay so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def has_only_our_lines(stderr: str) -> bool:
