@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("schemas", "attribution", "transforms", "pipeline", "evaluation", "training")
+ROOMS = ("schemas", "attribution", "transforms", "report", "pipeline", "evaluation", "training")
 OWN = {*ROOMS, "benchmarks", "examples", "tests"}
 ALLOWED = {
     "schemas": {"schemas"},
     "attribution": {"schemas", "attribution"},
     "transforms": {"schemas", "attribution", "transforms"},
-    "pipeline": {"schemas", "attribution", "transforms", "pipeline"},
+    "report": {"schemas", "report"},
+    "pipeline": {"schemas", "attribution", "transforms", "report", "pipeline"},
     "evaluation": {"schemas", "attribution", "evaluation"},
     "training": {"schemas", "attribution", "training"},
     "examples": {"schemas", "attribution", "examples"},
@@ -25,6 +26,7 @@ ALLOWED = {
 FORBIDDEN = {
     "schemas": {"torch", "transformers", "spacy", "apache_beam"},
     "attribution": {"apache_beam"},
+    "report": {"torch", "transformers", "spacy", "apache_beam"},
     "evaluation": {"apache_beam"},
 }
 

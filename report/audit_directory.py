@@ -1,0 +1,157 @@
+"""The output directory of an audit, opened for reading: manifest, evidence and dead letters in small batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from report.failures import ReportError, ReportUsageError
+from schemas import dead_letter_schema, evidence_schema
+from schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
+
+BATCH_ROWS = 4096
+_LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class AuditDirectory:
+    """A local directory that ``attribeam audit`` wrote; only finished chunks are seen.
+
+    Attributes:
+        root: the directory.
+        manifest: its ``run_manifest.json``; only the status "done" says that the audit is complete.
+        evidence_files: Parquet files in the order of the input; ``dead_letter_files`` likewise.
+    """
+
+    root: Path
+    manifest: RunManifest
+    evidence_files: tuple[Path, ...]
+    dead_letter_files: tuple[Path, ...]
+
+    @classmethod
+    def open(cls, root: Path) -> AuditDirectory:
+        """Read the manifest and list the files.
+
+        Raises:
+            ReportUsageError: if there is no audit.
+            ReportError: if its manifest cannot be read.
+        """
+        manifest = _read_manifest(root)
+        finished = _finished_chunks(root) if manifest.runner == _LOCAL else None
+        return cls(root, manifest, _files(root / "evidence", finished), _files(root / "dead_letters", finished))
+
+    @cached_property
+    def counts(self) -> AuditCounts:
+        """Counts of all finished chunks, also where the run was killed before it could sum them up."""
+        if self.manifest.status is RunStatus.DONE or self.manifest.runner != _LOCAL:
+            return self.manifest.counts
+        return sum_counts(chunk.counts for chunk in self.chunk_manifests())
+
+    def chunk_manifests(self) -> Iterator[ChunkManifest]:
+        """The manifests of the finished chunks in the order of the input; none for a distributed run.
+
+        Raises:
+            ReportError: if one cannot be read.
+        """
+        for path in sorted((self.root / "_chunks").glob("*.json")):
+            try:
+                yield ChunkManifest.from_json(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise ReportError(f"{path}: {error}") from error
+
+    @cached_property
+    def evidence_schema(self) -> pa.Schema:
+        """The schema of ``evidence/``, extra columns and metadata included."""
+        return _dataset_schema(self.evidence_files, evidence_schema())
+
+    @property
+    def extra_fields(self) -> tuple[pa.Field, ...]:
+        """The fields of ``--extra-columns``, which follow those of the evidence record."""
+        own = set(evidence_schema().names)
+        return tuple(field for field in self.evidence_schema if field.name not in own)
+
+    def evidence_batches(
+        self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Evidence rows in the order of the files, ``BATCH_ROWS`` at most a batch; memory does not grow with the audit.
+
+        Raises:
+            ReportError: if a file cannot be read.
+        """
+        return _batches(self.evidence_files, self.evidence_schema, columns, where)
+
+    def dead_letter_batches(
+        self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Dead letters in the order of the files, ``BATCH_ROWS`` at most a batch.
+
+        Raises:
+            ReportError: if a file cannot be read.
+        """
+        schema = _dataset_schema(self.dead_letter_files, dead_letter_schema())
+        return _batches(self.dead_letter_files, schema, columns, where)
+
+    def evidence_of(self, record_id: str) -> pa.Table:
+        """All evidence rows of one id, by file, row and span; several files may hold the same id."""
+        batches = self.evidence_batches(where=ds.field("record_id") == record_id)
+        table = pa.Table.from_batches(batches, schema=self.evidence_schema)
+        return table.sort_by([(name, "ascending") for name in ("source_file", "source_row", "span_index")])
+
+    def dead_letters_of(self, record_id: str) -> pa.Table:
+        """All dead letters of one id, by file and row."""
+        batches = self.dead_letter_batches(where=ds.field("record_id") == record_id)
+        schema = _dataset_schema(self.dead_letter_files, dead_letter_schema())
+        return pa.Table.from_batches(batches, schema=schema).sort_by(
+            [(name, "ascending") for name in ("source_file", "source_row")]
+        )
+
+
+def _read_manifest(root: Path) -> RunManifest:
+    path = root / "run_manifest.json"
+    if not path.is_file():
+        found = "there is no such directory" if not root.is_dir() else "it has no run_manifest.json"
+        raise ReportUsageError(f"an audit's output directory was expected, {str(root)!r} is none: {found}")
+    try:
+        return RunManifest.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{path} cannot be read: {error}; was it written by another version of attribeam?") from error
+
+
+def _finished_chunks(root: Path) -> frozenset[str]:
+    """A chunk is finished when its manifest exists."""
+    return frozenset(path.stem for path in (root / "_chunks").glob("*.json"))
+
+
+def _files(folder: Path, finished: frozenset[str] | None) -> tuple[Path, ...]:
+    """The Parquet files of finished chunks, or all where there are no chunks."""
+    paths = sorted(folder.glob("*.parquet"))
+    return tuple(path for path in paths if finished is None or path.stem in finished)
+
+
+def _dataset_schema(files: Sequence[Path], schema_of_none: pa.Schema) -> pa.Schema:
+    return ds.dataset([str(files[0])], format="parquet").schema if files else schema_of_none
+
+
+def _batches(
+    files: Sequence[Path], schema: pa.Schema, columns: Sequence[str] | None, where: ds.Expression | None
+) -> Iterator[pa.RecordBatch]:
+    if not files:
+        return
+    options = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
+    dataset = ds.dataset([str(file) for file in files], schema=schema, format="parquet")
+    try:
+        yield from dataset.to_batches(
+            columns=None if columns is None else list(columns),
+            filter=where,
+            batch_size=BATCH_ROWS,
+            batch_readahead=2,
+            fragment_readahead=1,
+            fragment_scan_options=options,
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise ReportError(f"{files[0].parent} cannot be read: {error}") from error
