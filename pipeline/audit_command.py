@@ -7,6 +7,7 @@ import sys
 
 from pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
 from pipeline.failures import GO_ON, AuditError, is_disk_full
+from pipeline.metrics_opentelemetry import exporters_wanted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,30 +16,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the audit; 0 if every row was audited or dead-lettered, 130 if it was interrupted.
+    """Run the audit; 0 if every row was audited or dead-lettered, 3 if a quality gate failed, 130 if interrupted.
 
     Raises:
         UsageError: if it cannot be run as asked.
         AuditError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
+    exporters = exporters_wanted(asked=options.otel)
     try:
         if options.dry_run:
             from pipeline.dry_run import run_dry
 
             run_dry(settings, options)
-        elif options.runner == LOCAL:
+            return 0
+        if options.runner == LOCAL:
             from pipeline.local_driver import run_local
 
-            run_local(settings, options)
+            finished = run_local(settings, options)
         else:
             from pipeline.distributed_driver import run_distributed
 
-            run_distributed(settings, options)
+            finished = run_distributed(settings, options)
+        return finished.tell(exporters)
     except KeyboardInterrupt:
         print(f"attribeam audit: interrupted. {GO_ON}", file=sys.stderr)
         return 130
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
         raise AuditError(f"{reason}. {GO_ON}") from error
-    return 0

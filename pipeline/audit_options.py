@@ -10,6 +10,7 @@ from attribution.model_options import MethodOptions, ModelOptions
 from attribution.option_types import fraction, isolation_tau, name_list, positive_integer, span_kinds
 from attribution.settings import Method, QueryPosition, UnionSettings
 from pipeline.failures import UsageError
+from pipeline.quality_gates import QualityGate, check_gates_without_evidence, quality_gate
 from schemas import SpanKind
 from transforms.audit_settings import AuditSettings
 from transforms.input_format import InputFormatError, parse_column_mapping
@@ -27,6 +28,8 @@ class RunOptions:
         output: directory, or a prefix of one of Beam's file systems with a distributed runner.
         workers: None for as many as there are CPUs, or one where the model runs on a GPU.
         runner: "local", or the name of a Beam runner, which then gets ``runner_options``.
+        fail_if: quality gates, judged on what the whole audit came to.
+        otel: send the metrics through OpenTelemetry; the environment may ask for it, too.
     """
 
     input: tuple[str, ...]
@@ -39,6 +42,8 @@ class RunOptions:
     verbose: bool = False
     runner: str = LOCAL
     runner_options: tuple[str, ...] = ()
+    fail_if: tuple[QualityGate, ...] = ()
+    otel: bool = False
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +52,7 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     _add_spans_and_method(parser)
     _add_model(parser)
     _add_run(parser)
+    _add_monitoring(parser)
 
 
 def read_settings(arguments: argparse.Namespace) -> AuditSettings:
@@ -91,6 +97,8 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
             f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
             "directory there, or name a --runner"
         )
+    if arguments.runner != LOCAL:
+        check_gates_without_evidence(arguments.fail_if)
     return RunOptions(
         input=tuple(arguments.input),
         output=arguments.output or "",
@@ -102,6 +110,8 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         verbose=arguments.verbose,
         runner=arguments.runner,
         runner_options=tuple(arguments.runner_options),
+        fail_if=tuple(arguments.fail_if),
+        otel=arguments.otel,
     )
 
 
@@ -213,3 +223,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="a Beam runner for one distributed run, e.g. DataflowRunner; it gets all further options, such as "
         "--setup_file ./setup.py (default: %(default)s)",
     )  # fmt: skip
+
+
+def _add_monitoring(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("quality and monitoring").add_argument
+    add(
+        "--fail-if", type=quality_gate, action="append", default=[], metavar="'NAME OP NUMBER'",
+        help="quality gate, such as 'unsupported_share > 0.05'; exit code 3 if it holds for the finished audit; may be "
+        "repeated; docs/monitoring.md names the metrics",
+    )  # fmt: skip
+    add("--otel", action="store_true", help="send the metrics with OpenTelemetry, configured by OTEL_* variables")

@@ -34,7 +34,7 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 failed, 2 bad usage, 130 interrupted."""
+    """Run one command; returns its exit code: 0 done, 1 failed, 2 bad usage, 3 quality gate, 130 interrupted."""
     given = list(sys.argv[1:] if argv is None else argv)
     chosen = _top_parser().parse_args(given[:1]).command
     command = next(one for one in COMMANDS if one.name == chosen)

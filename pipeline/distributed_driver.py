@@ -16,9 +16,14 @@ from pipeline.chunk_attempt import OutputSchemas
 from pipeline.chunk_check import RowsDoNotReconcileError, count_rows
 from pipeline.configuration import configuration_hash, output_schemas
 from pipeline.failures import AuditError, UsageError
+from pipeline.finished_run import FinishedRun
 from pipeline.graph import GraphOutput, build_graph
 from pipeline.input_plan import InputPlan, check_input, make_plan
 from pipeline.local_driver import load_first
+from pipeline.metrics import RunMetrics
+from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json
+from pipeline.metrics_prometheus import prometheus_text
+from pipeline.quality_gates import judge
 from pipeline.run_record import RunClock, make_run_manifest
 from pipeline.summary import summary_text
 from pipeline.worker_pool import WorkerPool
@@ -30,7 +35,7 @@ from transforms.row_range import RowRange
 _FOLDERS = ("evidence", "dead_letters")
 
 
-def run_distributed(settings: AuditSettings, options: RunOptions) -> None:
+def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """Audit the input on ``options.runner``; ``--setup_file ./setup.py`` ships this program to the workers.
 
     The models are loaded once on this machine first, so that what cannot work fails before anything is submitted.
@@ -61,8 +66,13 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> None:
         own_rows=counts.rows,
     )
     _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
+    metrics = RunMetrics(manifest)
+    finished = FinishedRun(metrics, judge(options.fail_if, metrics))
+    _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
+    _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
     if not options.quiet:
         print(summary_text(manifest, output=options.output))
+    return finished
 
 
 def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
 from pipeline.chunk_store import ChunkStore
 from pipeline.configuration import configuration_hash, output_schemas
 from pipeline.failures import GO_ON, AuditError
+from pipeline.finished_run import FinishedRun, finish_local_run
 from pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
 from pipeline.output_directory import OutputDirectory
 from pipeline.progress import Progress, choose_progress
@@ -29,7 +30,7 @@ from transforms.audit_settings import AuditSettings
 _TICK_SECONDS = 1.0
 
 
-def run_local(settings: AuditSettings, options: RunOptions) -> None:
+def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """Audit the input into the output directory, going on where an earlier run of the same command ended.
 
     Raises:
@@ -47,8 +48,10 @@ def run_local(settings: AuditSettings, options: RunOptions) -> None:
         finally:
             pool.kill()
         directory.remove_working_folders()
+        finished = finish_local_run(directory.root, manifest, options.fail_if)
     if not options.quiet:
         print(summary_text(manifest, output=options.output, earlier_rows=earlier_rows))
+    return finished
 
 
 def _audit(

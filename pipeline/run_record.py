@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pipeline.audit_options import RunOptions
 from pipeline.configuration import plain_settings, versions
 from pipeline.input_plan import InputPlan
+from pipeline.metrics import RunMetrics
+from pipeline.metrics_files import write_metrics
 from pipeline.output_directory import OutputDirectory, write_atomically
 from pipeline.version import ATTRIBEAM_VERSION
 from schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
@@ -92,9 +94,11 @@ class RunRecord:
         self._clock = clock
 
     def write(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
-        """Write the manifest as things stand, and return it."""
+        """Write the manifest as things stand, and return it; the metrics of a run that did not finish as well."""
         manifest = self._manifest(status, finished)
         write_atomically(self._directory.run_manifest, manifest.to_json())
+        if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
+            write_metrics(self._directory.root, RunMetrics(manifest))
         return manifest
 
     def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:

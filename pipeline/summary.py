@@ -42,6 +42,7 @@ def _places(manifest: RunManifest, output: str) -> Iterator[str]:
     yield f"evidence        {root}/evidence/*.parquet"
     yield f"dead letters    {root}/dead_letters/*.parquet"
     yield f"run manifest    {root}/run_manifest.json"
+    yield f"metrics         {root}/metrics.json, {root}/metrics.prom"
     yield from _advice(manifest.counts)
 
 

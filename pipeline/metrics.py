@@ -1,0 +1,160 @@
+"""The figures of one audit, by the names that ``metrics.json`` and ``--fail-if`` know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipeline.metrics_evidence import EvidenceTotals
+from schemas import Reason, SpanKind, Support
+from schemas.run_manifest import RunManifest, RunStatus
+
+Value = float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetrics:
+    """What one run came to: its manifest, and the sums over its evidence where the run was done.
+
+    Attributes:
+        evidence: None where the run did not finish, or its evidence does not lie on this machine.
+    """
+
+    manifest: RunManifest
+    evidence: EvidenceTotals | None = None
+
+    @property
+    def done(self) -> bool:
+        """True where the output is complete and reconciled."""
+        return self.manifest.status is RunStatus.DONE
+
+    @property
+    def started(self) -> float:
+        """Seconds since 1970 in UTC."""
+        return datetime.fromisoformat(self.manifest.started_at).timestamp()
+
+    @property
+    def ended(self) -> float:
+        """Seconds since 1970 in UTC."""
+        return self.started + self.manifest.seconds
+
+    def value(self, name: str) -> Value:
+        """The value of one metric; None where it has none, such as a share of nothing."""
+        return METRICS[name].value(self)
+
+    def values(self) -> dict[str, Value]:
+        """All metrics by name."""
+        return {name: metric.value(self) for name, metric in METRICS.items()}
+
+    def dead_letters(self, reason: Reason) -> int:
+        """Rows that were refused for a reason, at whatever stage."""
+        return sum(one.rows for one in self.manifest.counts.dead_letters if one.reason == reason)
+
+    def spans(self, support: Support) -> int:
+        """Target spans of one support."""
+        return self.manifest.counts.spans.get(support, 0)
+
+    def spans_of_kind(self, kind: SpanKind, support: Support | None = None) -> int | None:
+        """Target spans of one kind, of one support or all."""
+        if self.evidence is None:
+            return None
+        wanted = list(Support) if support is None else [support]
+        return sum(self.evidence.spans.get((kind, one), 0) for one in wanted)
+
+
+_ValueOf = Callable[[RunMetrics], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure of an audit.
+
+    Attributes:
+        unit: "rows", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
+        of_run: it tells of the last run rather than of the audit: started again, the same command gives another.
+        of_evidence: it needs the sums over the evidence.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    value: _ValueOf
+    of_run: bool = False
+    of_evidence: bool = False
+
+
+def share(part: float | None, whole: float | None) -> Value:
+    """``part / whole``; None where there is no whole."""
+    return part / whole if part is not None and whole else None
+
+
+def _row_metrics() -> Iterator[Metric]:
+    yield Metric("rows", "rows", "rows read", lambda run: run.manifest.counts.rows)
+    yield Metric("audited_rows", "rows", "rows audited", lambda run: run.manifest.counts.audited)
+    yield Metric("dead_letters", "rows", "rows refused", lambda run: run.manifest.counts.dead_lettered)
+    yield Metric(
+        "dead_letter_share", "share", "dead letters among the rows read",
+        lambda run: share(run.manifest.counts.dead_lettered, run.manifest.counts.rows),
+    )  # fmt: skip
+    for reason in Reason:
+        yield Metric(f"dead_letters.{reason}", "rows", f"rows refused for the reason {reason}", _dead_letters(reason))
+
+
+def _span_metrics() -> Iterator[Metric]:
+    yield Metric("spans", "spans", "target spans", lambda run: run.manifest.counts.span_count)
+    for support in Support:
+        yield Metric(f"{support}_spans", "spans", f"{support} spans", _spans(support))
+    for support in Support:
+        yield Metric(f"{support}_share", "share", f"{support} spans among all spans", _support_share(support))
+        for kind in SpanKind:
+            name, meaning = f"{support}_share.{kind}", f"{support} spans among those of the kind {kind}"
+            yield Metric(name, "share", meaning, _kind_share(kind, support), of_evidence=True)
+
+
+def _dead_letters(reason: Reason) -> _ValueOf:
+    return lambda run: run.dead_letters(reason)
+
+
+def _spans(support: Support) -> _ValueOf:
+    return lambda run: run.spans(support)
+
+
+def _support_share(support: Support) -> _ValueOf:
+    return lambda run: share(run.spans(support), run.manifest.counts.span_count)
+
+
+def _kind_share(kind: SpanKind, support: Support) -> _ValueOf:
+    return lambda run: share(run.spans_of_kind(kind, support), run.spans_of_kind(kind))
+
+
+def _evidence_metrics() -> Iterator[Metric]:
+    def unmatched(run: RunMetrics) -> Value:
+        return None if run.evidence is None else run.evidence.unmatched_spans
+
+    def unmatched_share(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.unmatched_spans, run.evidence.span_count)
+
+    def mass_mean(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.span_count)
+
+    yield Metric("unmatched_spans", "spans", "spans with an unmatched value", unmatched, of_evidence=True)
+    yield Metric(
+        "unmatched_share", "share", "spans with an unmatched value among all spans", unmatched_share, of_evidence=True
+    )
+    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the spans", mass_mean, of_evidence=True)
+
+
+def _run_metrics() -> Iterator[Metric]:
+    def rows_per_second(run: RunMetrics) -> Value:
+        return run.manifest.rows_per_second or None
+
+    loading = "part of it before the first row: planning, loading the models"
+    speed = "rows that the last run audited itself, a second after loading"
+    yield Metric("tokens", "tokens", "tokens of the audited rows", lambda run: run.manifest.counts.tokens)
+    yield Metric("seconds", "seconds", "duration of the last run", lambda run: run.manifest.seconds, of_run=True)
+    yield Metric("load_seconds", "seconds", loading, lambda run: run.manifest.load_seconds, of_run=True)
+    yield Metric("rows_per_second", "rows/s", speed, rows_per_second, of_run=True)
+
+
+METRICS = {metric.name: metric for metric in (*_row_metrics(), *_span_metrics(), *_evidence_metrics(), *_run_metrics())}

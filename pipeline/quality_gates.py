@@ -1,0 +1,116 @@
+"""``--fail-if 'unsupported_share > 0.05'``: NAME OP NUMBER, judged on the metrics of a finished audit."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pipeline.failures import UsageError
+from pipeline.metrics import METRICS, RunMetrics
+
+EXIT_CODE = 3
+GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_GATE = re.compile(r"\s*([^\s<>=!]+)\s*([<>=!]+)\s*(\S+)\s*")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class QualityGate:
+    """An audit fails the gate if its metric stands in the relation to the limit."""
+
+    metric: str
+    operator: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.operator} {_plain(self.limit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """One judged gate; ``value`` is None where the metric has none, and then the gate has failed."""
+
+    gate: QualityGate
+    value: float | None
+    failed: bool
+
+
+def quality_gate(text: str) -> QualityGate:
+    """The gate of an option ``--fail-if TEXT``.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is no NAME OP NUMBER, or the gate could never be judged.
+    """
+    parts = _GATE.fullmatch(text)
+    if parts is None:
+        raise argparse.ArgumentTypeError(f"should be NAME OP NUMBER, such as 'unsupported_share > 0.05', was: {text!r}")
+    name, relation, number = parts.groups()
+    _check_name(name)
+    if relation not in _OPERATORS:
+        raise argparse.ArgumentTypeError(f"should have one of {' '.join(_OPERATORS)} as operator, was: {relation!r}")
+    return QualityGate(name, relation, _limit(name, number))
+
+
+def judge(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
+    """A verdict a gate, in their order."""
+    return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
+
+
+def check_gates_without_evidence(gates: Sequence[QualityGate]) -> None:
+    """Refuse gates that need the evidence summed up, which a distributed run does not do.
+
+    Raises:
+        UsageError: if there is one.
+    """
+    for gate in gates:
+        if METRICS[gate.metric].of_evidence:
+            raise UsageError(f"--fail-if {str(gate)!r}: {gate.metric} is counted in local runs only, without --runner")
+
+
+def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:
+    failed = value is None or _OPERATORS[gate.operator](value, gate.limit)
+    return GateVerdict(gate, value, failed)
+
+
+def failure_text(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
+    """One line a failed gate, with value and limit."""
+    for verdict in verdicts:
+        if verdict.value is None:
+            yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} has no value, there is nothing to count"
+        elif verdict.failed:
+            value, limit = _plain(verdict.value), _plain(verdict.gate.limit)
+            yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} is {value}, the limit is {limit}"
+
+
+def _plain(number: float) -> str:
+    return f"{number:.10g}"
+
+
+def _check_name(name: str) -> None:
+    if name in GATE_NAMES:
+        return
+    if name in METRICS:
+        raise argparse.ArgumentTypeError(f"{name!r} tells of the run and not of the answers, and is no quality gate")
+    near = get_close_matches(name, GATE_NAMES, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(GATE_NAMES)}"
+    raise argparse.ArgumentTypeError(f"unknown metric {name!r}; {hint}")
+
+
+def _limit(name: str, text: str) -> float:
+    limit = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(limit):
+        raise argparse.ArgumentTypeError(f"should end in a finite decimal number, such as 0.05, was: {text!r}")
+    if METRICS[name].unit == "share" and not 0 <= limit <= 1:
+        raise argparse.ArgumentTypeError(f"{name} is a share from 0 to 1, its limit should be one too, was: {text}")
+    return limit

@@ -1,0 +1,121 @@
+"""The grammar of --fail-if, and what the gates say of an audit."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.command_line import main
+from pipeline.finished_run import FinishedRun
+from pipeline.metrics import METRICS
+from pipeline.quality_gates import GATE_NAMES, QualityGate, failure_text, judge, quality_gate
+from schemas.run_manifest import AuditCounts
+from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
+from tests.pipeline.small_log import log_rows, write_log
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        ("unsupported_share > 0.05", QualityGate("unsupported_share", ">", 0.05)),
+        ("  rows<1 ", QualityGate("rows", "<", 1)),
+        ("dead_letters.out_of_memory >= 1", QualityGate("dead_letters.out_of_memory", ">=", 1)),
+        ("supported_share.facts <= .9", QualityGate("supported_share.facts", "<=", 0.9)),
+        ("spans < 1e3", QualityGate("spans", "<", 1000)),
+    ],
+)
+def test_a_gate_is_a_name_an_operator_and_a_number(text: str, gate: QualityGate) -> None:
+    assert quality_gate(text) == gate
+
+
+@given(
+    st.sampled_from([name for name in GATE_NAMES if METRICS[name].unit != "share"]),
+    st.sampled_from([">", ">=", "<", "<="]),
+    st.integers(min_value=0, max_value=10**9),
+)
+def test_what_a_gate_prints_is_the_gate(name: str, relation: str, limit: int) -> None:
+    gate = QualityGate(name, relation, float(limit))
+    assert quality_gate(str(gate)) == gate
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("unsupported > 0.05", "unsupported_share"),
+        ("pressure > 0.05", "unknown metric 'pressure'"),
+        ("seconds > 60", "no quality gate"),
+        ("rows == 5", "as operator, was: '=='"),
+        ("rows >> 5", "as operator, was: '>>'"),
+        ("rows => 5", "as operator, was: '=>'"),
+        ("unsupported_share > nan", "finite"),
+        ("rows > inf", "finite"),
+        ("rows > 1e999", "finite"),
+        ("rows > 5%", "finite"),
+        ("rows > 0x10", "finite"),
+        ("unsupported_share > 5", "share from 0 to 1"),
+        ("unsupported_share > -0.1", "share from 0 to 1"),
+        ("unsupported_share", "NAME OP NUMBER"),
+        ("rows > 5 and spans > 5", "NAME OP NUMBER"),
+        ("", "NAME OP NUMBER"),
+    ],
+)
+def test_what_is_no_gate_is_refused_and_told_why(text: str, complaint: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as refused:
+        quality_gate(text)
+    assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["unsupported_shore > 0.05", "rows != 3", "weak_share < nan"])
+def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--fail-if", text])
+    assert ended.value.code == 2
+    assert "--fail-if" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gate_that_needs_the_evidence_is_refused_with_a_runner(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given_options = ["--input", "x", "--output", str(tmp_path), "--runner", "DirectRunner"]
+    assert main(["audit", *given_options, "--fail-if", "evidence_mass_mean < 0.2"]) == 2
+    assert "local runs only" in capsys.readouterr().err
+
+
+def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
+    gates = [
+        quality_gate(text)
+        for text in ("unsupported_share > 0.05", "unsupported_share > 0.1", "audited_rows < 100", "rows < 1")
+    ]
+    verdicts = judge(gates, made_metrics())
+    assert [verdict.failed for verdict in verdicts] == [True, False, True, False]
+    assert list(failure_text(verdicts)) == [
+        "quality gate failed: unsupported_share > 0.05: unsupported_share is 0.1, the limit is 0.05",
+        "quality gate failed: audited_rows < 100: audited_rows is 37, the limit is 100",
+    ]
+
+
+def test_a_share_of_nothing_fails_its_gate_and_says_so() -> None:
+    (verdict,) = judge([quality_gate("unsupported_share > 0.05")], metrics_of_nothing())
+    assert verdict.failed
+    assert "has no value" in next(failure_text([verdict]))
+
+
+def test_an_unknown_count_of_tokens_fails_its_gate() -> None:
+    metrics = made_metrics()
+    unknown = type(metrics)(made_manifest(AuditCounts(rows=1, audited=1, spans={"weak": 1}, tokens=None)))
+    assert judge([quality_gate("tokens > 5")], unknown)[0].failed
+
+
+@pytest.mark.parametrize(("text", "code"), [("rows < 1", 0), ("rows < 100", 3)])
+def test_a_failed_gate_has_an_exit_code_of_its_own(text: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = made_metrics()
+    assert FinishedRun(metrics, judge([quality_gate(text)], metrics)).tell(()) == code
+    assert ("attribeam audit: quality gate failed" in capsys.readouterr().err) == (code == 3)
