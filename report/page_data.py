@@ -1,0 +1,131 @@
+"""The data of the page as JSON: what is drawn, the worklist with its answers, and the dead letters.
+
+Ranges are ``[char_start, char_end]`` and count code points; scores are rounded to four digits. A text that the page can
+cut out of the answer or a passage is not written a second time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from report.embedded_answers import EmbeddedAnswer, EvidenceRow
+from report.embedded_letters import EmbeddedLetter
+from report.overview import Overview
+
+MAX_ANSWER_BYTES = 16_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedJson:
+    """The answers' JSON array, how many answers are in it, and how many of these have their texts."""
+
+    text: str
+    answers: int
+    with_texts: int
+
+
+def answers_json(answers: Iterable[EmbeddedAnswer], *, max_bytes: int = MAX_ANSWER_BYTES) -> EmbeddedJson:
+    """As many answers, from the first on, as fit into ``max_bytes`` of UTF-8."""
+    items: list[str] = []
+    size = with_texts = 0
+    for answer in answers:
+        item = compact_json(_answer(answer))
+        size += len(item.encode()) + 1
+        if size > max_bytes:
+            break
+        items.append(item)
+        with_texts += answer.texts is not None
+    return EmbeddedJson(f"[{','.join(items)}]", len(items), with_texts)
+
+
+def letters_json(letters: Iterable[EmbeddedLetter]) -> str:
+    """The dead letters as a JSON array."""
+    return compact_json([asdict(letter) for letter in letters])
+
+
+def plots_json(overview: Overview) -> str:
+    """What the plots show."""
+    return compact_json(
+        {
+            "timeline": asdict(overview.timeline),
+            "masses": [asdict(one) for one in overview.masses.bins],
+            "shares": [asdict(one) for one in overview.shares],
+            "ranks": [asdict(one) for one in overview.ranks],
+            "passages": asdict(overview.passages),
+        }
+    )
+
+
+def compact_json(value: object) -> str:
+    """JSON without white space that no HTML parser can take for markup: ``<``, ``>`` and ``&`` are escaped."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _answer(answer: EmbeddedAnswer) -> dict[str, object]:
+    first = answer.spans[0]
+    texts = answer.texts
+    passages = () if texts is None else texts.passages
+    return {
+        "id": first["record_id"],
+        "file": answer.source.source_file,
+        "row": answer.source.source_row,
+        "at": _moment(first["answered_at"]),
+        "generator": first["generator"],
+        "risk": _rounded(answer.risk),
+        "extra": answer.extra,
+        "question": None if texts is None else texts.question,
+        "answer": None if texts is None else texts.answer,
+        "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
+        "spans": [_span(row, with_texts=texts is not None) for row in answer.spans],
+    }
+
+
+def _span(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
+    return {
+        "kind": row["span_kind"],
+        "at": [row["char_start"], row["char_end"]],
+        "text": None if with_texts else row["text"],
+        "fact": [[one["char_start"], one["char_end"]] for one in _structs(row["atomic_fact"])],
+        "evidence": [_piece(one, with_texts=with_texts) for one in _structs(row["evidence"])],
+        "scores": [_rounded(score) for score in _floats(row["passage_scores"])],
+        "top": row["top_passage_index"],
+        "margin": _rounded(row["margin"]),
+        "mass": _rounded(row["evidence_mass"]),
+        "isolated": row["evidence_isolated"],
+        "support": row["support"],
+        "unmatched": row["unmatched_values"],
+    }
+
+
+def _piece(piece: Mapping[str, object], *, with_texts: bool) -> dict[str, object]:
+    return {
+        "passage": piece["passage_index"],
+        "id": piece["passage_id"],
+        "title": piece["in_title"],
+        "at": [piece["char_start"], piece["char_end"]],
+        "text": None if with_texts else piece["text"],
+        "score": _rounded(piece["score"]),
+    }
+
+
+def _structs(value: object) -> Sequence[Mapping[str, object]]:
+    return value if isinstance(value, list) else []
+
+
+def _floats(value: object) -> Sequence[float]:
+    return value if isinstance(value, list) else []
+
+
+def _rounded(value: object) -> float | None:
+    return float(f"{value:.4g}") if isinstance(value, float) else None
+
+
+def _moment(value: object) -> str | None:
+    return value.isoformat() if isinstance(value, datetime) else None
+
+
+_ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
