@@ -46,14 +46,15 @@ def send(families: Iterable[Family], exporters: Sequence[MetricExporter], *, ver
     """Hand all metrics to each exporter, once; False where one could not send them."""
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
 
-    kept, sent = tuple(families), True
+    kept = tuple(families)
+    results = []
     for exporter in exporters:
         reader = InMemoryMetricReader()
         record(kept, reader, version=version)
         data = reader.get_metrics_data()
-        sent = sent and data is not None and exporter.export(data) is MetricExportResult.SUCCESS
+        results.append(MetricExportResult.FAILURE if data is None else exporter.export(data))
         exporter.shutdown()
-    return sent
+    return all(result is MetricExportResult.SUCCESS for result in results)
 
 
 def record(families: Iterable[Family], reader: MetricReader, *, version: str) -> None:

@@ -1,0 +1,131 @@
+"""The figures of an audit, as JSON and as Prometheus reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.metrics import METRICS, RunMetrics
+from pipeline.metrics_evidence import EvidenceTotals, sum_evidence
+from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json, write_metrics
+from pipeline.metrics_prometheus import prometheus_text
+from pipeline.quality_gates import judge, quality_gate
+from report.audit_directory import AuditDirectory
+from schemas.run_manifest import AuditCounts, RunStatus
+from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
+from tests.report.made_audit import made_audit
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def samples(text: str) -> Samples:
+    """What Prometheus' own parser reads: values by name and sorted labels."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rows", 40),
+        ("dead_letters", 3),
+        ("dead_letters.empty_answer", 2),
+        ("dead_letters.out_of_memory", 0),
+        ("dead_letter_share", 3 / 40),
+        ("spans", 100),
+        ("unsupported_spans", 10),
+        ("unsupported_share", 0.1),
+        ("unsupported_share.facts", 0.125),
+        ("supported_share.mentions", 0.75),
+        ("weak_share.words", None),
+        ("unmatched_share", 0.08),
+        ("evidence_mass_mean", 0.625),
+        ("tokens", 9000),
+        ("load_seconds", 4.0),
+    ],
+)
+def test_a_metric_is_what_its_name_says(name: str, value: float | None) -> None:
+    assert made_metrics().value(name) == value
+
+
+def test_metrics_of_nothing_have_no_shares_and_divide_by_nothing() -> None:
+    values = metrics_of_nothing().values()
+    assert {name for name, value in values.items() if value is None} == {
+        *(name for name, metric in METRICS.items() if metric.unit == "share"),
+        "rows_per_second",
+    }
+
+
+def test_the_json_file_has_every_metric_and_the_judged_gates() -> None:
+    metrics = made_metrics()
+    fields = json.loads(metrics_json(metrics, judge([quality_gate("weak_share > 0.01")], metrics)))
+    assert set(fields["metrics"]) == set(METRICS)
+    assert fields["metrics"]["evidence_mass_mean"] == 0.625
+    assert (fields["status"], fields["ended_at"]) == ("done", "2026-11-19T02:00:20+00:00")
+    assert fields["quality_gates"] == [
+        {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": True}
+    ]
+
+
+def test_prometheus_reads_the_text_with_labels_and_zeros() -> None:
+    metrics = made_metrics()
+    read = samples(prometheus_text(metrics, judge([quality_gate("rows < 1")], metrics)))
+    assert read["attribeam_rows", ()] == 40
+    assert read["attribeam_dead_letters", (("reason", "empty_answer"),)] == 2
+    assert read["attribeam_dead_letters", (("reason", "out_of_memory"),)] == 0
+    assert read["attribeam_kind_spans", (("span_kind", "facts"), ("support", "unsupported"))] == 10
+    assert read["attribeam_span_ratio", (("support", "weak"),)] == 0.05
+    assert read["attribeam_run_end_timestamp_seconds", ()] == 1795053620
+    assert read["attribeam_run_status", (("status", "done"),)] == 1
+    assert read["attribeam_run_status", (("status", "failed"),)] == 0
+    assert read["attribeam_quality_gate_failed", (("gate", "rows < 1"),)] == 0
+
+
+def test_every_prometheus_family_has_help_and_type_and_the_name_of_its_unit() -> None:
+    text = prometheus_text(made_metrics(), ())
+    families = list(text_string_to_metric_families(text))
+    assert len(families) == text.count("# HELP ") == text.count("# TYPE ")
+    for family in families:
+        assert (family.type, bool(family.documentation)) == ("gauge", True)
+        assert not family.name.endswith(("_total", "_share", "_ms", "_percent"))
+        values = [sample.value for sample in family.samples]
+        assert not family.name.endswith("_ratio") or all(0 <= value <= 1 for value in values)
+    assert text.endswith("\n")
+
+
+@given(st.text())
+def test_any_text_survives_as_a_label(text: str) -> None:
+    read = samples(prometheus_text(made_metrics(parser=text), ()))
+    labels = next(dict(labels) for name, labels in read if name == "attribeam_audit_info")
+    assert labels["parser"] == text
+
+
+def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence() -> None:
+    counts = AuditCounts(rows=4, audited=4, spans={"weak": 9}, tokens=70)
+    metrics = RunMetrics(made_manifest(counts, status=RunStatus.INTERRUPTED))
+    read = samples(prometheus_text(metrics, ()))
+    assert read["attribeam_run_status", (("status", "interrupted"),)] == 1
+    assert read["attribeam_spans", (("support", "weak"),)] == 9
+    assert {name for name, _ in read}.isdisjoint({"attribeam_kind_spans", "attribeam_evidence_mass_mean_ratio"})
+    assert json.loads(metrics_json(metrics))["metrics"]["evidence_mass_mean"] is None
+
+
+def test_files_are_replaced_whole(tmp_path: Path) -> None:
+    (tmp_path / METRICS_PROM).write_text("what an earlier run wrote " * 1000)
+    write_metrics(tmp_path, made_metrics())
+    assert {path.name for path in tmp_path.iterdir()} == {METRICS_JSON, METRICS_PROM}
+    assert samples((tmp_path / METRICS_PROM).read_text())["attribeam_rows", ()] == 40
+
+
+def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
+    totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path).root))
+    spans = {("facts", "supported"): 3, ("mentions", "unsupported"): 3}
+    assert totals == EvidenceTotals(spans, evidence_mass=3 * (0.625 + 0.0625), unmatched_spans=3)

@@ -1,0 +1,228 @@
+"""An audit directory and its log, written without running an audit; texts of our own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas import (
+    CharRange,
+    DeadLetter,
+    EvidencePiece,
+    Passage,
+    QARecord,
+    Reason,
+    RowSource,
+    SpanEvidence,
+    SpanKind,
+    Stage,
+    Support,
+    dead_letter_row,
+    dead_letter_schema,
+    evidence_row,
+    evidence_schema,
+)
+from schemas.run_manifest import (
+    AuditCounts,
+    ChunkManifest,
+    DeadLetterCount,
+    InputFile,
+    OutputFile,
+    RunManifest,
+    RunStatus,
+)
+
+PASSAGES = (
+    Passage("The ferry to Aln leaves the east pier at noon.", "Timetable", "pier-1"),
+    Passage("The west pier is closed in winter.", None, "pier-2"),
+)
+ANSWER = "The ferry leaves at noon. It carries 40 cars."
+EXTRA_FIELDS = (pa.field("team", pa.string()),)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeAudit:
+    """Where it lies, and what went in."""
+
+    root: Path
+    log: Path
+    records: tuple[QARecord, ...]
+
+
+def made_record(log: Path, row: int, *, answer: str = ANSWER, record_id: str | None = None) -> QARecord:
+    """One record about a ferry."""
+    return QARecord(
+        record_id=f"ferry-{row}" if record_id is None else record_id,
+        question="When does the ferry leave?",
+        passages=PASSAGES,
+        answer=answer,
+        source=RowSource(str(log), row),
+        generator="gull-1",
+        extra_columns=(("team", "harbour"),),
+    )
+
+
+def supported_span(answer: str = ANSWER) -> SpanEvidence:
+    """``leaves at noon`` is supported by the first passage, in two pieces, one of them in the title."""
+    return _span(answer, "leaves at noon", index=0, support=Support.SUPPORTED, evidence_mass=0.625)
+
+
+def unsupported_span(answer: str = ANSWER) -> SpanEvidence:
+    """``40 cars`` has nothing, and a number that no passage has."""
+    span = _span(answer, "40 cars", index=1, support=Support.UNSUPPORTED, evidence_mass=0.0625)
+    return replace(
+        span,
+        span_kind=SpanKind.MENTIONS,
+        evidence=(),
+        passage_scores=(0.0, 0.0),
+        top_passage_index=None,
+        top_passage_id=None,
+        margin=None,
+        unmatched_values=("40",),
+    )
+
+
+def made_audit(
+    folder: Path,
+    *,
+    record_ids: Sequence[str] = ("ferry-0", "ferry-1", "ferry-2"),
+    spans: Mapping[int, tuple[SpanEvidence, ...]] | None = None,
+    status: RunStatus = RunStatus.DONE,
+    rows_per_chunk: int = 2,
+    columns: Sequence[tuple[str, str]] = (),
+) -> MadeAudit:
+    """An audit of a log with these ids and one more row, ``ferry-bad``, that became a dead letter.
+
+    ``spans`` are those of the rows that have others than the supported and the unsupported one.
+    """
+    log = folder / "log.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    records = tuple(made_record(log, row, record_id=name) for row, name in enumerate(record_ids))
+    write_made_log(log, [*records, made_record(log, len(records), answer="", record_id="ferry-bad")], columns)
+    root = folder / "audit"
+    spans = spans or {}
+    evidence = [
+        evidence_row(record, span)
+        for record in records
+        for span in spans.get(record.source.source_row, (supported_span(), unsupported_span()))
+    ]
+    letter = DeadLetter(
+        "ferry-bad", RowSource(str(log), len(records)), Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected"
+    )
+    chunks = _write_chunks(root, log, evidence, dead_letter_row(letter), rows_per_chunk)
+    manifest = _manifest(log, chunks, evidence, len(records), status, columns)
+    (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
+    return MadeAudit(root, log, records)
+
+
+def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:
+    """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
+    names = {"record_id": "record_id", "question": "question", "passages": "passages", "answer": "answer"}
+    names |= dict(columns)
+    rows = [
+        {
+            names["record_id"]: record.record_id,
+            names["question"]: record.question,
+            names["passages"]: [
+                {"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages
+            ],
+            names["answer"]: record.answer,
+        }
+        for record in records
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+
+
+def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass: float) -> SpanEvidence:
+    chars = CharRange(answer.index(text), answer.index(text) + len(text))
+    passage, title = PASSAGES[0].text, PASSAGES[0].title or ""
+    piece = CharRange(passage.index("leaves"), len(passage) - 1)
+    return SpanEvidence(
+        span_index=index,
+        span_kind=SpanKind.FACTS,
+        chars=chars,
+        text=text,
+        atomic_fact=(CharRange(0, chars.char_end),),
+        evidence=(
+            EvidencePiece(0, "pier-1", False, piece, piece.of(passage), 6.5),
+            EvidencePiece(0, "pier-1", True, CharRange(0, 4), title[:4], 0.5),
+        ),
+        passage_scores=(7.0, 0.5),
+        top_passage_index=0,
+        top_passage_id="pier-1",
+        margin=0.75,
+        evidence_mass=evidence_mass,
+        evidence_isolated=False,
+        support=support,
+        unmatched_values=(),
+    )
+
+
+def _write_chunks(
+    root: Path, log: Path, evidence: Sequence[Mapping[str, object]], letter: Mapping[str, object], rows_per_chunk: int
+) -> tuple[str, ...]:
+    """Two files a chunk and its manifest; the dead letter is the log's last row."""
+    for folder in ("evidence", "dead_letters", "_chunks"):
+        (root / folder).mkdir(parents=True)
+    last_row = int(str(letter["source_row"]))
+    names = []
+    for start in range(0, last_row + 1, rows_per_chunk):
+        rows = range(start, min(start + rows_per_chunk, last_row + 1))
+        names.append(f"00000-log-r{start:010d}")
+        inside = [row for row in evidence if row["source_row"] in rows]
+        letters = [letter] if last_row in rows else []
+        _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, evidence_schema(extra_fields=EXTRA_FIELDS))
+        _write_rows(root / "dead_letters" / f"{names[-1]}.parquet", letters, dead_letter_schema())
+        manifest = _chunk_manifest(names[-1], log, rows, _counts(inside, len(letters)))
+        (root / "_chunks" / f"{names[-1]}.json").write_text(manifest.to_json(), encoding="utf-8")
+    return tuple(names)
+
+
+def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
+
+
+def _chunk_manifest(name: str, log: Path, rows: range, counts: AuditCounts) -> ChunkManifest:
+    output = OutputFile(f"{name}.parquet", 0, 0, "")
+    return ChunkManifest(name, str(log), "", rows.start, rows.stop, "", counts, output, output, 1.0)
+
+
+def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:
+    audited = len({row["source_row"] for row in evidence})
+    letters = (DeadLetterCount("validate", "empty_answer", dead_letters),) if dead_letters else ()
+    spans: dict[str, int] = {}
+    for row in evidence:
+        spans[str(row["support"])] = spans.get(str(row["support"]), 0) + 1
+    return AuditCounts(audited + dead_letters, audited, letters, spans, 50 * audited)
+
+
+def _manifest(
+    log: Path,
+    chunks: tuple[str, ...],
+    evidence: Sequence[Mapping[str, object]],
+    audited: int,
+    status: RunStatus,
+    columns: Sequence[tuple[str, str]],
+) -> RunManifest:
+    content = log.read_bytes()
+    return RunManifest(
+        status=status,
+        attribeam_version="0.1.0",
+        runner="local",
+        started_at="2026-11-19T02:00:00+00:00",
+        seconds=20.0,
+        load_seconds=4.0,
+        rows_per_second=2.5,
+        configuration="",
+        inputs=(InputFile(str(log), len(content), audited + 1, hashlib.sha256(content).hexdigest()),),
+        options={"columns": [list(pair) for pair in columns]},
+        models={"model": "tiny"},
+        versions={},
+        counts=_counts(evidence, 1),
+        chunks=chunks,
+    )

@@ -1,0 +1,97 @@
+"""Opening an audit: what is one, which of its files count, and rows in small batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from report.audit_directory import BATCH_ROWS, AuditDirectory
+from report.failures import ReportError, ReportUsageError
+from schemas.run_manifest import RunStatus
+from tests.report.made_audit import made_audit, supported_span
+
+
+def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    rows = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
+    assert [(row["source_row"], row["span_index"]) for row in rows] == [
+        (row, index) for row in range(3) for index in range(2)
+    ]
+    assert [field.name for field in audit.extra_fields] == ["team"]
+    assert {row["team"] for row in rows} == {"harbour"}
+
+
+def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    where = ds.field("support") == "unsupported"
+    rows = [row for batch in audit.evidence_batches(["text", "support"], where=where) for row in batch.to_pylist()]
+    assert rows == [{"text": "40 cars", "support": "unsupported"}] * 3
+
+
+def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
+    count = BATCH_ROWS + 10
+    made = made_audit(tmp_path, record_ids=["ferry"], spans={0: (supported_span(),) * count})
+    sizes = [batch.num_rows for batch in AuditDirectory.open(made.root).evidence_batches(["text"])]
+    assert sum(sizes) == count
+    assert max(sizes) <= BATCH_ROWS
+
+
+def test_one_record_is_found_by_its_id(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    assert audit.evidence_of("ferry-1")["span_index"].to_pylist() == [0, 1]
+    assert audit.evidence_of("ferry-7").num_rows == 0
+    assert audit.dead_letters_of("ferry-bad")["reason"].to_pylist() == ["empty_answer"]
+
+
+def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
+    root = made_audit(tmp_path, status=RunStatus.RUNNING).root
+    sorted((root / "_chunks").iterdir())[0].unlink()
+    audit = AuditDirectory.open(root)
+    assert [row for batch in audit.evidence_batches(["source_row"]) for row in batch["source_row"].to_pylist()] == [
+        2,
+        2,
+    ]
+    assert (audit.counts.audited, audit.counts.dead_lettered) == (1, 1)
+
+
+def test_the_counts_of_a_finished_audit_are_those_of_its_manifest(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    assert audit.counts is audit.manifest.counts
+    assert audit.counts.reconciled
+
+
+def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path: Path) -> None:
+    root = made_audit(tmp_path, status=RunStatus.INTERRUPTED).root
+    for chunk in (root / "_chunks").iterdir():
+        chunk.unlink()
+    audit = AuditDirectory.open(root)
+    assert list(audit.evidence_batches()) == []
+    assert audit.evidence_of("ferry-1").num_rows == 0
+    assert isinstance(audit.evidence_schema, pa.Schema)
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no directory", "an empty one"])
+def test_what_is_no_audit_is_refused_by_name(tmp_path: Path, there: bool) -> None:
+    place = tmp_path / "elsewhere"
+    if there:
+        place.mkdir()
+    with pytest.raises(ReportUsageError, match="elsewhere"):
+        AuditDirectory.open(place)
+
+
+def test_a_manifest_of_another_version_is_an_error(tmp_path: Path) -> None:
+    root = made_audit(tmp_path).root
+    (root / "run_manifest.json").write_text('{"status": "done"}')
+    with pytest.raises(ReportError, match=r"run_manifest\.json"):
+        AuditDirectory.open(root)
+
+
+def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None:
+    root = made_audit(tmp_path).root
+    damaged = sorted((root / "evidence").iterdir())[1]
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    with pytest.raises(ReportError, match="evidence"):
+        list(AuditDirectory.open(root).evidence_batches())
