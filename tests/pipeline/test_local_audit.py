@@ -118,6 +118,7 @@ def test_an_interrupted_audit_says_so_and_ends_with_130(audit: AuditProcess, tmp
     assert "interrupted" in text
     assert "Traceback" not in text
     assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
+    assert json.loads((output / "metrics.json").read_text())["status"] == "interrupted"
 
 
 def test_a_model_that_cannot_load_ends_with_exit_code_1_before_any_chunk(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
 
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
     InMemoryMetricReader,
@@ -135,6 +139,38 @@ def test_otlp_over_http_is_the_default() -> None:
     (exporter,) = exporters_wanted(asked=True, environment={})
     assert type(exporter).__module__.startswith("opentelemetry.exporter.otlp.proto.http")
     exporter.shutdown()
+
+
+def test_a_collector_receives_the_metrics_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _Collector(("127.0.0.1", 0), _KeepBody) as collector:
+        threading.Thread(target=collector.handle_request, daemon=True).start()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+        assert send(families(made_metrics(), ()), exporters_wanted(asked=False), version="0.1.0")
+    request = ExportMetricsServiceRequest.FromString(collector.body)
+    (scope,) = request.resource_metrics[0].scope_metrics
+    assert {"attribeam.rows", "attribeam.span_ratio"} <= {metric.name for metric in scope.metrics}
+
+
+class _Collector(HTTPServer):
+    """Keeps the body of one request."""
+
+    body = b""
+
+
+class _KeepBody(BaseHTTPRequestHandler):
+    """Takes what is posted to the path of metrics."""
+
+    def do_POST(self) -> None:
+        """Keep the body, and say that all is well."""
+        assert isinstance(self.server, _Collector)
+        self.server.body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            self.server.body = gzip.decompress(self.server.body)
+        self.send_response(200 if self.path == "/v1/metrics" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 def test_an_exporter_that_is_not_installed_is_bad_usage() -> None:
