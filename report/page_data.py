@@ -1,7 +1,7 @@
 """The data of the page as JSON: what is drawn, the worklist with its answers, and the dead letters.
 
-Ranges are ``[char_start, char_end]`` and count code points; scores are rounded to four digits. A text that the page can
-cut out of the answer or a passage is not written a second time.
+Ranges are ``[char_start, char_end]`` and count code points; scores are rounded to three digits. A text that the page
+can cut out of the answer or a passage is not written a second time.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def _answer(answer: EmbeddedAnswer) -> dict[str, object]:
 
 def _span(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
     return {
+        "index": row["span_index"],
         "kind": row["span_kind"],
         "at": [row["char_start"], row["char_end"]],
         "text": None if with_texts else row["text"],
@@ -101,15 +102,10 @@ def _span(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
     }
 
 
-def _piece(piece: Mapping[str, object], *, with_texts: bool) -> dict[str, object]:
-    return {
-        "passage": piece["passage_index"],
-        "id": piece["passage_id"],
-        "title": piece["in_title"],
-        "at": [piece["char_start"], piece["char_end"]],
-        "text": None if with_texts else piece["text"],
-        "score": _rounded(piece["score"]),
-    }
+def _piece(piece: Mapping[str, object], *, with_texts: bool) -> list[object]:
+    """Passage, 1 for its title or 0 for its text, range, score; then id and text where the page has no passages."""
+    place = [piece["passage_index"], int(bool(piece["in_title"])), piece["char_start"], piece["char_end"]]
+    return [*place, _rounded(piece["score"]), *(() if with_texts else (piece["passage_id"], piece["text"]))]
 
 
 def _structs(value: object) -> Sequence[Mapping[str, object]]:
@@ -121,7 +117,7 @@ def _floats(value: object) -> Sequence[float]:
 
 
 def _rounded(value: object) -> float | None:
-    return float(f"{value:.4g}") if isinstance(value, float) else None
+    return float(f"{value:.3g}") if isinstance(value, float) else None
 
 
 def _moment(value: object) -> str | None:

@@ -84,5 +84,5 @@ def _distinct_pairs(batch: pa.RecordBatch) -> list[tuple[str, int, str]]:
     )
     table = table.filter(pc.is_valid(table["passage"]))
     groups = table.group_by(["file", "row", "passage"], use_threads=False).aggregate([])
-    columns: tuple[str, ...] = (groups[name].to_pylist() for name in ("file", "row", "passage"))
-    return list(zip(*columns, strict=True))
+    members = (groups[name].to_pylist() for name in ("file", "row", "passage"))
+    return list(zip(*members, strict=True))

@@ -1,0 +1,38 @@
+// Making elements. Text from logs reaches the page through here only, as text nodes and attributes, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element with attributes and children; a child is a node or a text. Attributes that are null or false are left out. */
+function el(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** The same for SVG. */
+function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, String(value));
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+/** A bar of ``share`` (0 to 1) of its width. */
+function shareBar(share, kind = "") {
+  const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+  return svg("svg", {"aria-hidden": "true"}, svg("rect", {class: kind, width, height: "100%"}));
+}
+
+/** Say something to a screen reader. */
+function announce(text) {
+  byId("announcer").textContent = text;
+}

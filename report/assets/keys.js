@@ -1,0 +1,39 @@
+// Keys. They do nothing while a field is written in or a dialog is open.
+
+const KEYS = {
+  j: () => step(1),
+  k: () => step(-1),
+  "]": () => pinNeighbour(1),
+  "[": () => pinNeighbour(-1),
+  r: () => inAnswers() && toggleMark("right"),
+  w: () => inAnswers() && toggleMark("wrong"),
+  u: () => inAnswers() && toggleMark("unsure"),
+  n: () => inAnswers() && byId("note")?.focus(),
+  o: () => go(inAnswers() ? "#overview" : current ? address(current) : "#answers"),
+  "/": () => {
+    if (!inAnswers()) go("#answers");
+    byId("filter-text").focus();
+  },
+  "?": () => byId("help").showModal(),
+  Escape: () => current && pin(null),
+};
+
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  const field = event.target.closest?.("input, textarea, select");
+  if (field) {
+    if (event.key === "Escape") field.blur();
+    return;
+  }
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+/** Open the next or previous item of the worklist. */
+function step(by) {
+  const item = neighbour(inAnswers() ? by : 0);
+  if (!item) return announce(by > 0 ? "This is the last answer" : "This is the first answer");
+  return go(address(item));
+}

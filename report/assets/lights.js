@@ -1,0 +1,105 @@
+// Lighting: a span lights its evidence, its atomic fact and the passage scores; evidence lights the spans that rest on it.
+
+let pinned = null;
+
+/** Light one span, or none. */
+function lightSpan(index) {
+  const detail = byId("detail");
+  detail.classList.toggle("lighting", index !== null);
+  for (const node of detail.querySelectorAll("[data-spans]")) {
+    const lit = index !== null && has(node, "spans", index);
+    node.classList.toggle("lit", lit);
+    if (node.scores) heat(node, lit ? node.scores.get(index) : 0, index);
+  }
+  for (const node of detail.querySelectorAll("[data-facts]")) node.classList.toggle("fact", index !== null && has(node, "facts", index));
+  for (const node of detail.querySelectorAll("[data-span]")) node.classList.toggle("lit", Number(node.dataset.span) === index);
+  for (const node of detail.querySelectorAll(".span-row.touched")) node.classList.remove("touched");
+  showScores(index);
+}
+
+function has(node, name, index) {
+  return node.dataset[name].split(" ").includes(String(index));
+}
+
+/** A piece with more score is brighter. */
+function heat(node, score, index) {
+  if (index === null) return node.style.removeProperty("--heat");
+  const best = Math.max(...pieces(current.spans[index]).map((piece) => piece.score), 1e-9);
+  return node.style.setProperty("--heat", `${Math.round(45 + 55 * (score / best))}%`);
+}
+
+/** Passage scores of one span, or of all spans together. */
+function showScores(index) {
+  const spans = index === null ? current.spans : [current.spans[index]];
+  const sums = spans.reduce((all, span) => span.scores.map((score, passage) => score + (all[passage] ?? 0)), []);
+  const total = sums.reduce((a, b) => a + b, 0);
+  for (const node of byId("detail").querySelectorAll("[data-passage]")) {
+    const share = total ? sums[node.dataset.passage] / total : 0;
+    node.querySelector(".score").replaceChildren(shareBar(share), percent.format(share));
+    node.classList.toggle("best", index !== null && current.spans[index].top === Number(node.dataset.passage));
+  }
+}
+
+/** Light the spans that rest on a piece of evidence. */
+function lightPiece(node) {
+  const spans = node.dataset.spans.split(" ");
+  const detail = byId("detail");
+  detail.classList.add("lighting");
+  for (const other of detail.querySelectorAll(".part")) other.classList.toggle("lit", other.dataset.spans.split(" ").some((index) => index && spans.includes(index)));
+  for (const other of detail.querySelectorAll("[data-span]")) other.classList.toggle("touched", spans.includes(other.dataset.span));
+  for (const other of detail.querySelectorAll(".piece")) other.classList.toggle("lit", other === node);
+}
+
+/** Keep one span lit and make it what marks belong to; null lets go. */
+function pin(index) {
+  pinned = index;
+  for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
+  lightSpan(index);
+  showMarkBar();
+}
+
+function pinNeighbour(step) {
+  if (current?.kind !== "answer") return;
+  const count = current.spans.length;
+  pin(pinned === null ? (step > 0 ? 0 : count - 1) : (pinned + step + count) % count);
+  const row = byId("detail").querySelector(`[data-span="${pinned}"]`);
+  row.scrollIntoView({block: "nearest"});
+  row.focus();
+}
+
+/** What an event points at: a piece of evidence, a span's index, or nothing. */
+function target(event) {
+  const node = event.target instanceof Element ? event.target : null;
+  const evidence = node?.closest(".piece") ?? null;
+  const row = node?.closest("[data-span]");
+  const part = node?.closest("[data-inner]");
+  return {evidence, span: row ? Number(row.dataset.span) : part ? Number(part.dataset.inner) : null};
+}
+
+function lightTarget(event) {
+  if (current?.kind !== "answer") return;
+  const {evidence, span} = target(event);
+  if (evidence) lightPiece(evidence);
+  else lightSpan(span ?? pinned);
+}
+
+function pinTarget(event) {
+  if (current?.kind !== "answer") return;
+  const {evidence, span} = target(event);
+  if (evidence) pin(innermost(current, evidence.dataset.spans.split(" ").map(Number)));
+  else if (span !== null) pin(span === pinned ? null : span);
+}
+
+function watchLights() {
+  const detail = byId("detail");
+  detail.addEventListener("mouseover", lightTarget);
+  detail.addEventListener("focusin", lightTarget);
+  detail.addEventListener("mouseleave", () => current?.kind === "answer" && lightSpan(pinned));
+  detail.addEventListener("click", pinTarget);
+  detail.addEventListener("keydown", (event) => {
+    if (event.target.classList.contains("piece") && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      pinTarget(event);
+    }
+  });
+}

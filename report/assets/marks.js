@@ -1,0 +1,52 @@
+// Marks: what a person says about an answer or a span. They are kept in this browser, under the audit's key.
+
+const MARKS = ["right", "wrong", "unsure"];
+const STORE = `attribeam-marks-${audit.key}`;
+const marks = new Map(Object.entries(storedMarks()));
+
+function storedMarks() {
+  try {
+    return JSON.parse(localStorage.getItem(STORE) ?? "{}");
+  } catch {
+    return {};
+  }
+}
+
+/** ``spanIndex`` is null for the answer as a whole. */
+function markKey(item, spanIndex) {
+  return JSON.stringify([item.file, item.row, spanIndex]);
+}
+
+/** {mark, note, at}; mark and note may be empty. */
+function markOf(item, spanIndex) {
+  return marks.get(markKey(item, spanIndex)) ?? {mark: "", note: "", at: ""};
+}
+
+/** Change mark or note; one that has neither is forgotten. */
+function setMark(item, spanIndex, change) {
+  const key = markKey(item, spanIndex);
+  const next = {...markOf(item, spanIndex), ...change, at: new Date().toISOString()};
+  if (next.mark || next.note) marks.set(key, next);
+  else marks.delete(key);
+  keepMarks();
+}
+
+/** "right", "wrong", "unsure", "noted" or "" for the item and all its spans together. */
+function itemMark(item) {
+  const all = [null, ...item.spans.keys()].map((spanIndex) => markOf(item, spanIndex));
+  const own = all[0].mark || all.map((one) => one.mark).find(Boolean);
+  return own || (all.some((one) => one.note) ? "noted" : "");
+}
+
+function keepMarks() {
+  try {
+    localStorage.setItem(STORE, JSON.stringify(Object.fromEntries(marks)));
+  } catch {
+    byId("mark-store").textContent = "This browser keeps no marks for this page: save them to a file before you close it.";
+  }
+  showMarkCount();
+}
+
+function showMarkCount() {
+  byId("mark-count").textContent = number.format(marks.size);
+}

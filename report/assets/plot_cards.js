@@ -1,0 +1,104 @@
+// One card a plot: what it shows in words, the drawing, and the same figures as a table.
+
+const drawings = [];
+
+function showPlots() {
+  const {timeline, masses, shares, ranks, passages} = plotData;
+  const cards = [
+    timelineCard(timeline),
+    card({title: "Evidence mass", sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.", draw: (width) => drawMasses(width, masses), table: massTable(masses)}),
+    ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map(shareCard),
+    rankCard(ranks),
+    ...passageCards(passages),
+    reasonCard(audit.letters),
+  ];
+  byId("plots").replaceChildren(...cards.filter(Boolean));
+  new ResizeObserver(redraw).observe(byId("plots"));
+}
+
+function card({title, sub, draw, table, size = "", pick = null}) {
+  const canvas = el("div", {class: "canvas"});
+  const head = el("h3", {dir: "auto"}, title);
+  drawings.push({canvas, draw, title, pick, width: 0});
+  return el("section", {class: `plot ${size}`}, head, el("p", {class: "sub", dir: "auto"}, sub), canvas, table && el("details", {}, el("summary", {}, "As a table"), table));
+}
+
+/** Draw what is visible and has another width than before. */
+function redraw() {
+  for (const drawing of drawings) {
+    const width = drawing.canvas.clientWidth;
+    if (!width || width === drawing.width) continue;
+    drawing.width = width;
+    const node = drawing.draw(width);
+    node.setAttribute("role", "img");
+    node.setAttribute("aria-label", drawing.title);
+    drawing.canvas.replaceChildren(node);
+    if (drawing.pick) letPick(node, drawing.pick);
+  }
+}
+
+/** Let a click on the bar of a group filter the worklist. */
+function letPick(node, pick) {
+  for (const bar of node.querySelectorAll("g.pick rect")) bar.addEventListener("click", () => pick(bar.__data__));
+}
+
+function table(caption, heads, rows) {
+  const head = el("tr", {}, heads.map((name) => el("th", {scope: "col"}, name)));
+  const body = rows.map(([name, ...cells]) => el("tr", {}, el("th", {scope: "row", dir: "auto"}, name), cells.map((cell) => el("td", {}, cell))));
+  return el("div", {class: "table-box", tabindex: 0, role: "region", "aria-label": caption}, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+}
+
+function supportCells(counts) {
+  return SUPPORTS.map((support) => number.format(counts[support]));
+}
+
+function timelineCard(timeline) {
+  if (!timeline.bins.length) return null;
+  const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
+  const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
+  const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
+  return card({title: "When answers were given", sub, size: "wide", draw: (width) => drawTimeline(width, timeline), table: table("When answers were given", [timeline.unit, ...SUPPORTS], rows)});
+}
+
+function massTable(masses) {
+  const rows = masses.map((counts, index) => [`${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`, ...supportCells(counts)]);
+  return table("Evidence mass", ["mass", ...SUPPORTS], rows);
+}
+
+const COLUMN_TITLES = {generator: "Unsupported by generator", span_kind: "Unsupported by kind of span"};
+
+function shareCard(share) {
+  const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
+  const worst = share.groups[0];
+  const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
+  const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "span")} of ${number.format(spansOf(worst.counts))}.${rest}`;
+  const rows = share.groups.map((group) => [group.value ?? NOTHING, ...supportCells(group.counts), percent.format(group.counts.unsupported / spansOf(group.counts))]);
+  if (share.other_values) rows.push([`${share.other_values} others`, ...supportCells(share.others), percent.format(share.others.unsupported / spansOf(share.others))]);
+  const filter = {generator: "generator", span_kind: "kind"}[share.column];
+  const pick = filter ? (index) => showFiltered({[filter]: share.groups[index].value ?? "", support: "unsupported"}) : null;
+  return card({title, sub, pick, draw: (width) => drawShares(width, share.groups), table: table(title, [share.column, ...SUPPORTS, "share"], rows)});
+}
+
+function rankCard(ranks) {
+  if (!ranks.length) return null;
+  const used = ranks.filter((one) => one.used).at(-1);
+  const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
+  const rows = ranks.map((one) => [String(one.rank), number.format(one.offered), number.format(one.used), number.format(one.best)]);
+  return card({title: "Which place in the prompt is used", sub, draw: (width) => drawRanks(width, ranks), table: table("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows)});
+}
+
+function passageCards({most_used: most, least_used: least, passage_count: count}) {
+  const heads = ["passage", "answers", "retrieved"];
+  const rows = (uses) => uses.map((use) => [use.passage_id, number.format(use.answers), use.retrieved === null ? "–" : number.format(use.retrieved)]);
+  const cards = [];
+  if (most.length) cards.push(card({title: "Most used passages", sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`, draw: (width) => drawPassages(width, most), table: table("Most used passages", heads, rows(most))}));
+  if (least.length) cards.push(card({title: "Least used passages", sub: "Retrieved most often among those that answers draw on least.", draw: (width) => drawPassages(width, least), table: table("Least used passages", heads, rows(least))}));
+  return cards;
+}
+
+function reasonCard(letters) {
+  if (!letters.length) return null;
+  const rows = letters.map((one) => [one.reason, number.format(one.rows)]);
+  const pick = (index) => showFiltered({reason: letters[index].reason});
+  return card({title: "Dead letters by reason", sub: "Rows of the log that could not be audited.", pick, draw: (width) => drawReasons(width, letters), table: table("Dead letters by reason", ["reason", "rows"], rows)});
+}

@@ -1,0 +1,55 @@
+// Texts by code points, which is how the records count; strings of this language count UTF-16 units.
+
+const counted = new Map();
+
+/** UTF-16 positions of every code point, or null where both counts agree. */
+function positions(text) {
+  if (!counted.has(text)) counted.set(text, /[\ud800-\udfff]/.test(text) ? unitPositions(text) : null);
+  return counted.get(text);
+}
+
+function unitPositions(text) {
+  const units = [];
+  let unit = 0;
+  for (const point of text) {
+    units.push(unit);
+    unit += point.length;
+  }
+  units.push(unit);
+  return units;
+}
+
+/** The characters [start, end), in code points. */
+function slice(text, start, end) {
+  const units = positions(text);
+  return units === null ? text.slice(start, end) : text.slice(units[start], units[end]);
+}
+
+/** Length in code points. */
+function length(text) {
+  const units = positions(text);
+  return units === null ? text.length : units.length - 1;
+}
+
+/** Half-open ranges, in code points, where ``part`` stands in ``text``. */
+function occurrences(text, part) {
+  const found = [];
+  const size = length(part);
+  for (let unit = text.indexOf(part); part && unit >= 0; unit = text.indexOf(part, unit + part.length)) {
+    const start = length(text.slice(0, unit));
+    found.push([start, start + size]);
+  }
+  return found;
+}
+
+const number = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
+const percent = new Intl.NumberFormat("en", {style: "percent", maximumFractionDigits: 1});
+
+function plural(count, one, many = `${one}s`) {
+  return `${number.format(count)} ${count === 1 ? one : many}`;
+}
+
+/** A moment in ISO 8601 as date and time in UTC. */
+function moment(text) {
+  return text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : "";
+}

@@ -1,0 +1,136 @@
+"""The page of one audit as one HTML text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from report import page_assets
+from report.answers import AnswerLogs
+from report.audit_directory import AuditDirectory
+from report.audit_facts import audit_facts, audit_key, audit_title, model_line
+from report.embedded_answers import embedded_answers
+from report.embedded_letters import LETTERS_A_REASON, embedded_letters
+from report.figures import top_figures
+from report.overview import Overview, read_overview
+from report.page_data import EmbeddedJson, answers_json, compact_json, letters_json, plots_json
+from schemas import Support
+from schemas.run_manifest import RunStatus
+
+DEFAULT_ANSWERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What to show: an audit, what to compare it with, and how many answers to carry in the page."""
+
+    audit: AuditDirectory
+    previous: AuditDirectory | None = None
+    answers: int = DEFAULT_ANSWERS
+
+
+def html_page(request: PageRequest) -> str:
+    """The whole page; it needs nothing beside itself.
+
+    Raises:
+        ReportError: if a file of the audit cannot be read.
+    """
+    audit = request.audit
+    logs = AnswerLogs.of(audit)
+    overview = read_overview(audit, logs, answers=request.answers)
+    riskiest = overview.ranking.riskiest
+    embedded = answers_json(embedded_answers(audit, logs, riskiest))
+    problems = logs.problems(frozenset(one.source for one in riskiest))
+    environment = Environment(
+        loader=FileSystemLoader(page_assets.ROOM / "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
+        title=audit_title(audit),
+        started=_readable_moment(audit.manifest.started_at),
+        model=model_line(audit),
+        compared=None if request.previous is None else _readable_moment(request.previous.manifest.started_at),
+        figures=top_figures(audit, request.previous),
+        shares=tuple(_shares(audit)),
+        overview=overview,
+        embedded=embedded,
+        notes=tuple(_notes(request, overview, embedded, problems)),
+        facts=audit_facts(audit),
+        licences=page_assets.licences(),
+        csp=page_assets.content_security_policy(),
+        style=Markup(page_assets.style()),
+        scripts=tuple(Markup(script) for script in page_assets.scripts()),
+        audit_json=Markup(_audit_json(request)),
+        plots_json=Markup(plots_json(overview)),
+        answers_json=Markup(embedded.text),
+        letters_json=Markup(letters_json(embedded_letters(audit))),
+    )
+
+
+def _audit_json(request: PageRequest) -> str:
+    models = request.audit.manifest.models
+    return compact_json(
+        {
+            "key": audit_key(request.audit),
+            "title": audit_title(request.audit),
+            "letters": _letters_by_reason(request.audit),
+            "thresholds": {
+                "supported": models.get("supported_threshold"),
+                "weak": models.get("weak_threshold"),
+            },
+        }
+    )
+
+
+def _letters_by_reason(audit: AuditDirectory) -> list[dict[str, object]]:
+    """Rows by reason, most first."""
+    rows: Counter[str] = Counter()
+    for letter in audit.counts.dead_letters:
+        rows[letter.reason] += letter.rows
+    return [{"reason": reason, "rows": count} for reason, count in rows.most_common()]
+
+
+def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
+    """(support, start, width) of each support in a bar of width 100."""
+    counts, start = audit.counts, 0.0
+    for support in Support:
+        width = 100 * counts.spans.get(support, 0) / (counts.span_count or 1)
+        yield str(support), round(start, 3), round(width, 3)
+        start += width
+
+
+def _notes(
+    request: PageRequest, overview: Overview, embedded: EmbeddedJson, problems: tuple[str, ...]
+) -> Iterator[str]:
+    """What a reader must know about what is not on the page."""
+    manifest = request.audit.manifest
+    if manifest.status is not RunStatus.DONE:
+        yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
+    if embedded.answers < overview.ranking.answers:
+        yield (
+            f"The worklist holds the {embedded.answers:,} riskiest of {overview.ranking.answers:,} answers. "
+            "The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
+            "and “attribeam show RECORD_ID” prints any."
+        )
+    if problems:
+        yield f"Only spans and evidence can be shown for some answers, not their whole texts: {'; '.join(problems)}."
+    elif embedded.with_texts < embedded.answers:
+        missing = embedded.answers - embedded.with_texts
+        yield f"{missing:,} answers are shown without their whole texts, which are too long for this page."
+    if any(letter.rows > LETTERS_A_REASON for letter in request.audit.counts.dead_letters):
+        yield f"The first {LETTERS_A_REASON} dead letters of a reason are listed; all stand in dead_letters/*.parquet."
+    for share in overview.shares:
+        if share.too_many_values:
+            yield f"“{share.column}” is not drawn, it has too many different values."
+
+
+def _readable_moment(moment: str) -> str:
+    return datetime.fromisoformat(moment).strftime("%d %B %Y, %H:%M UTC").lstrip("0")

@@ -1,0 +1,1 @@
+export {parquetWriteBuffer} from "hyparquet-writer";
