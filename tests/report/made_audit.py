@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,14 +95,16 @@ def made_audit(
     status: RunStatus = RunStatus.DONE,
     rows_per_chunk: int = 2,
     columns: Sequence[tuple[str, str]] = (),
+    change: Callable[[QARecord], QARecord] = lambda record: record,
 ) -> MadeAudit:
     """An audit of a log with these ids and one more row, ``ferry-bad``, that became a dead letter.
 
-    ``spans`` are those of the rows that have others than the supported and the unsupported one.
+    ``spans`` are those of the rows that have others than the supported and the unsupported one; ``change`` makes each
+    record what it should be.
     """
     log = folder / "log.parquet"
     folder.mkdir(parents=True, exist_ok=True)
-    records = tuple(made_record(log, row, record_id=name) for row, name in enumerate(record_ids))
+    records = tuple(change(made_record(log, row, record_id=name)) for row, name in enumerate(record_ids))
     write_made_log(log, [*records, made_record(log, len(records), answer="", record_id="ferry-bad")], columns)
     root = folder / "audit"
     spans = spans or {}

@@ -1,0 +1,80 @@
+"""Evidence rows put together again: one audited answer with its spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from schemas import CharRange, EvidencePiece, RowSource, SpanEvidence, SpanKind, Support, evidence_schema
+
+_Row = Mapping[str, Any]  # one evidence row as Arrow gives it; it is turned into typed records here
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedAnswer:
+    """One audited row; ``spans`` by their index, ``extra_columns`` as in the evidence."""
+
+    record_id: str
+    source: RowSource
+    answered_at: datetime | None
+    generator: str | None
+    spans: tuple[SpanEvidence, ...]
+    extra_columns: tuple[tuple[str, object], ...] = ()
+
+
+def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
+    """The answers of an evidence table whose rows ascend by file, row and span."""
+    own = frozenset(evidence_schema().names)
+    for (file, row), rows in groupby(evidence.to_pylist(), key=lambda one: (one["source_file"], one["source_row"])):
+        yield _answer(RowSource(file, row), list(rows), own)
+
+
+def _answer(source: RowSource, rows: Sequence[_Row], own: frozenset[str]) -> AuditedAnswer:
+    first = rows[0]
+    return AuditedAnswer(
+        record_id=first["record_id"],
+        source=source,
+        answered_at=first["answered_at"],
+        generator=first["generator"],
+        spans=tuple(_span(row) for row in rows),
+        extra_columns=tuple((name, value) for name, value in first.items() if name not in own),
+    )
+
+
+def _span(row: _Row) -> SpanEvidence:
+    return SpanEvidence(
+        span_index=row["span_index"],
+        span_kind=SpanKind(row["span_kind"]),
+        chars=_range(row),
+        text=row["text"],
+        atomic_fact=tuple(_range(one) for one in row["atomic_fact"]),
+        evidence=tuple(_piece(one) for one in row["evidence"]),
+        passage_scores=tuple(row["passage_scores"]),
+        top_passage_index=row["top_passage_index"],
+        top_passage_id=row["top_passage_id"],
+        margin=row["margin"],
+        evidence_mass=row["evidence_mass"],
+        evidence_isolated=row["evidence_isolated"],
+        support=Support(row["support"]),
+        unmatched_values=tuple(row["unmatched_values"]),
+    )
+
+
+def _piece(row: _Row) -> EvidencePiece:
+    return EvidencePiece(
+        passage_index=row["passage_index"],
+        passage_id=row["passage_id"],
+        in_title=row["in_title"],
+        chars=_range(row),
+        text=row["text"],
+        score=row["score"],
+    )
+
+
+def _range(row: _Row) -> CharRange:
+    return CharRange(row["char_start"], row["char_end"])

@@ -1,0 +1,151 @@
+"""One answer on a terminal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.command_line import main
+from schemas import Passage, QARecord
+from tests.report.made_audit import ANSWER, PASSAGES, MadeAudit, made_audit, supported_span, unsupported_span
+
+_COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
+
+
+@pytest.fixture(autouse=True)
+def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tells rich about a terminal is the test's own business."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "90")
+
+
+def _show(made: MadeAudit, record_id: str, *more: str) -> int:
+    return main(["show", record_id, "--audit", str(made.root), *more])
+
+
+def test_an_answer_is_shown_with_spans_evidence_and_passages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _show(made_audit(tmp_path), "ferry-1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "When does the ferry leave?" in lines[lines.index("Question") + 1]
+    answer = lines.index("Answer") + 1
+    assert lines[answer] == f"  {ANSWER}"
+    letters = "1sssssssssssss", "2UUUUUU"
+    gap = ANSWER.index("40 cars") - ANSWER.index(" It carries") + len(".")
+    assert lines[answer + 1] == f"  {' ' * ANSWER.index('leaves')}{letters[0]}{' ' * gap}{letters[1]}"
+    assert any(re.search(r"1 s supported .*62%.*leaves at noon", line) for line in lines)
+    assert any("not in the passages: 40" in line for line in lines)
+    assert any("passage 1 6.50 leaves the east pier at noon" in line for line in lines)
+    assert any("passage 1, title 0.50 Time" in line for line in lines)
+    passage = lines.index("Passage 1 (pier-1)") + 1
+    assert lines[passage] == f"  {PASSAGES[0].text}"
+    assert lines[passage + 1] == " " * 19 + "1" + "^" * 26
+    assert "generator: gull-1 | team: harbour" in "\n".join(lines)
+
+
+def test_there_is_no_colour_where_nobody_watches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _show(made_audit(tmp_path), "ferry-1") == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_spans_have_colour_on_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert _show(made_audit(tmp_path), "ferry-1") == 0
+    out = capsys.readouterr().out
+    assert "\x1b[36mleaves at noon" in out
+    assert "\x1b[1;4;31m40 cars" in out
+
+
+def test_no_color_is_heeded_and_leaves_underline_and_letters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert _show(made_audit(tmp_path), "ferry-1") == 0
+    out = capsys.readouterr().out
+    assert not _COLOUR.search(out)
+    assert "\x1b[1;4m40 cars" in out
+    assert "2UUUUUU" in out
+
+
+HOSTILE = "\x1b[31m[bold]\x1b]0;title\x07\x9b2J\u202e\r:ship:"
+
+
+def _hostile(record: QARecord) -> QARecord:
+    passage = Passage(f"{PASSAGES[0].text}{HOSTILE}", f"{PASSAGES[0].title}{HOSTILE}", HOSTILE)
+    return replace(
+        record,
+        record_id=f"ferry{HOSTILE}",
+        question=HOSTILE,
+        answer=f"{ANSWER}{HOSTILE}",
+        passages=(passage, PASSAGES[1]),
+        generator=HOSTILE,
+        extra_columns=(("team", HOSTILE),),
+    )
+
+
+def test_texts_that_would_steer_the_terminal_are_shown_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    piece = replace(supported_span().evidence[0], text=HOSTILE, passage_id=HOSTILE)
+    span = replace(unsupported_span(), unmatched_values=(HOSTILE,), evidence=(piece,))
+    made = made_audit(tmp_path, record_ids=["x"], spans={0: (span,)}, change=_hostile)
+    assert _show(made, f"ferry{HOSTILE}") == 0
+    out = capsys.readouterr().out
+    assert not set(out) & set("\x1b\x07\x9b\u202e\r")
+    assert out.count("␛[31m[bold]␛]0;title␇") >= 8
+    assert ":ship:" in out
+
+
+def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _show(made_audit(tmp_path), "ferry-9\x1b[2J") == 2
+    error = capsys.readouterr().err
+    assert "ferry-1" in error
+    assert "\x1b" not in error
+    assert error.count("\n") == 1
+
+
+def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _show(made_audit(tmp_path), "ferry-bad") == 0
+    out = capsys.readouterr().out
+    assert "dead letter: empty_answer at stage validate" in out
+    assert "an answer was expected" in out
+
+
+def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = made_audit(tmp_path, record_ids=["ferry", "ferry-bad"])
+    assert _show(made, "ferry-bad") == 0
+    out = capsys.readouterr().out
+    assert (out.count("Spans (2)"), out.count("dead letter:")) == (1, 1)
+
+
+def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_audit(tmp_path)
+    made.log.unlink()
+    assert _show(made, "ferry-1") == 0
+    out = capsys.readouterr().out
+    assert "leaves at noon" in out
+    assert "not there any more" in out
+    assert "Question\n" not in out
+
+
+def test_only_so_many_pieces_of_evidence_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _show(made_audit(tmp_path), "ferry-1", "--evidence", "1") == 0
+    out = capsys.readouterr().out
+    assert "1 more pieces of evidence" in out
+    assert "passage 1, title" not in out
+
+
+def test_what_is_no_audit_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "x", "--audit", str(tmp_path)]) == 2
+    assert "run_manifest.json" in capsys.readouterr().err
