@@ -45,7 +45,9 @@ def test_an_answer_is_shown_with_spans_evidence_and_passages(
     assert any("passage 1, title 0.50 Time" in line for line in lines)
     passage = lines.index("Passage 1 (pier-1)") + 1
     assert lines[passage] == f"  {PASSAGES[0].text}"
-    assert lines[passage + 1] == " " * 19 + "1" + "^" * 26
+    assert lines[passage + 1] == " " * (2 + PASSAGES[0].text.index("leaves")) + "1" + "^" * len(
+        "eaves the east pier at noon"
+    )
     assert "generator: gull-1 | team: harbour" in "\n".join(lines)
 
 
