@@ -1,7 +1,7 @@
-"""Recipe of the bundled English parser: tags, sentences and Universal Dependencies, without word vectors.
+"""Recipe of the bundled English parser: tags, sentences and Universal Dependencies.
 
-``python -m training.parser --train FILE... --dev FILE... --test FILE... --output DIR`` trains and prints the
-figures; started again with the same words it goes on from its last evaluation. With ``--evaluate DIR`` instead of
+``python -m training.parser --pages FILE... --train FILE... --dev FILE... --test FILE... --output DIR`` learns word
+vectors from the pages, trains, and prints the figures; started again with the same words it goes on from its last evaluation. With ``--evaluate DIR`` instead of
 the first and last options it prints the figures of a finished pipeline. It runs in one thread on the CPU.
 """
 
@@ -15,10 +15,15 @@ from thinc.api import Optimizer, fix_random_seed
 
 from training.parser_loop import Folders, Schedule, endless_batches, epoch_batches, train
 from training.parser_scores import BLANK, genre, score_sentences, size_in_megabytes
+from training.parser_tokenizer import adapt_tokenizer
 from training.treebank import Sentence, read_sentences, read_text
+from training.word_vectors import WordVectors, learn_vectors, load_vectors, read_paragraphs
 
 CONFIG = Path(__file__).with_name("parser_config.cfg")
+VECTOR_WORDS = 20_000
+VECTOR_COLUMNS = 96
 FILE_OPTIONS = {
+    "pages": "lines of {\"title\", \"paras\"}, plain or .xz, to learn word vectors from",
     "train": ".conllu or .conllu.xz files to learn from",
     "dev": "files that choose the best evaluation",
     "test": "files the final figures are printed for",
@@ -37,20 +42,37 @@ def read_files(paths: Sequence[Path]) -> list[Sentence]:
     return [sentence for path in paths for sentence in read_sentences(read_text(path))]
 
 
-def new_pipeline(sentences: Sequence[Sentence], *, seed: int) -> tuple[Language, Optimizer]:
+def vectors_of_pages(pages: Sequence[Path], *, folders: Folders, seed: int) -> WordVectors:
+    """The vectors that the run in ``folders`` began with, else new ones; learning them takes about a minute."""
+    if not folders.vectors.exists():
+        learned = learn_vectors(read_paragraphs(pages), words=VECTOR_WORDS, columns=VECTOR_COLUMNS, seed=seed)
+        learned.save(folders.vectors)
+    return load_vectors(folders.vectors)
+
+
+def new_pipeline(
+    sentences: Sequence[Sentence], vectors: WordVectors, *, seed: int
+) -> tuple[Language, Optimizer]:
     """An untrained pipeline that knows every label of ``sentences``, and its optimizer."""
     fix_random_seed(seed)
     nlp = spacy.util.load_model_from_config(spacy.util.load_config(CONFIG), meta=META, auto_fill=True)
+    adapt_tokenizer(nlp)
+    nlp.vocab.vectors = vectors.as_spacy(nlp.vocab.strings)
     batches = epoch_batches(nlp, sentences, seed=str(seed), words=1000)
     examples = [example for batch in batches for example in batch]
     return nlp, nlp.initialize(lambda: examples)
 
 
 def run_training(
-    sentences: Sequence[Sentence], dev: Sequence[Sentence], *, schedule: Schedule, folders: Folders
+    sentences: Sequence[Sentence],
+    dev: Sequence[Sentence],
+    vectors: WordVectors,
+    *,
+    schedule: Schedule,
+    folders: Folders,
 ) -> None:
     """Train on ``sentences``, choose by ``dev``, and leave the best pipeline in ``folders.output``."""
-    nlp, optimizer = new_pipeline(sentences, seed=schedule.seed)
+    nlp, optimizer = new_pipeline(sentences, vectors, seed=schedule.seed)
 
     def score(pipeline: Language) -> dict[str, float]:
         scores = score_sentences(pipeline, dev)
@@ -97,8 +119,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--evaluate-every", type=int, default=Schedule.evaluate_every, metavar="STEPS")
     parser.add_argument("--seed", type=int, default=Schedule.seed)
     options = parser.parse_args(arguments)
-    if options.evaluate is None and not (options.train and options.dev and options.output):
-        parser.error("expected --train, --dev and --output, or --evaluate")
+    if options.evaluate is None and not (options.pages and options.train and options.dev and options.output):
+        parser.error("expected --pages, --train, --dev and --output, or --evaluate")
     return options
 
 
@@ -114,7 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         work = options.work or options.output.with_name(options.output.name + ".work")
         folders = Folders(output=options.output, work=work)
-        run_training(read_files(options.train), read_files(options.dev), schedule=schedule, folders=folders)
+        vectors = vectors_of_pages(options.pages, folders=folders, seed=options.seed)
+        run_training(read_files(options.train), read_files(options.dev), vectors, schedule=schedule, folders=folders)
     print_scores(options.evaluate or options.output, options.test)
 
 

@@ -1,5 +1,6 @@
 """The training loop of the parser, exact to resume since every step draws from a seed of its own."""
 
+import json
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -63,15 +64,29 @@ class Folders:
         """The state of the run."""
         return Checkpoint(self.work / "state.npz")
 
+    @property
+    def vectors(self) -> Path:
+        """The word vectors of the run."""
+        return self.work / "vectors.npz"
+
     def replace_output(self, nlp: Language) -> None:
-        """Leave ``nlp`` in ``output`` instead of what was there, without the vocabulary of the training data."""
+        """Leave ``nlp`` in ``output`` instead of what was there, without the words of the training data."""
         partial = self.work / "pipeline.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         nlp.to_disk(partial, exclude=["vocab"])
+        _save_vectors(nlp, partial / "vocab")
         shutil.rmtree(self.output, ignore_errors=True)
         self.output.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(partial, self.output)
+
+
+def _save_vectors(nlp: Language, directory: Path) -> None:
+    """The vectors as ``spacy.load`` reads them; spaCy's own ``vectors.cfg`` does not say that keys are lower-cased."""
+    nlp.vocab.to_disk(directory, exclude=["strings", "lookups"])
+    (directory / "strings.json").write_text("[]\n")
+    settings = {"mode": "default", "attr": nlp.vocab.vectors.attr}
+    (directory / "vectors.cfg").write_text(json.dumps(settings) + "\n")
 
 
 def epoch_batches(nlp: Language, sentences: Sequence[Sentence], *, seed: str, words: int) -> Iterator[list[Example]]:

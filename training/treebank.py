@@ -21,18 +21,16 @@ class Sentence:
     words: list[str] = field(default_factory=list)
     spaces: list[bool] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
-    features: list[str] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
     def add_word(self, columns: list[str], *, space: bool) -> None:
-        """Append the word of one CoNLL-U line; "_" stands for an absent feature, 0 for the root's head."""
+        """Append the word of one CoNLL-U line, where 0 stands for the root's head."""
         head = int(columns[6])
         self.heads.append(head - 1 if head else len(self.words))
         self.words.append(columns[1])
         self.spaces.append(space)
         self.tags.append(columns[3])
-        self.features.append("" if columns[5] == "_" else columns[5])
         self.labels.append("ROOT" if columns[7] == "root" else columns[7])
 
 
@@ -111,14 +109,14 @@ def build_doc(vocab: Vocab, sentences: Sequence[Sentence], *, separator: Separat
             _separate(whole, separator())
         offset = len(whole.words)
         whole.heads += [offset + head for head in sentence.heads]
-        for name in ("words", "spaces", "tags", "features", "labels"):
+        for name in ("words", "spaces", "tags", "labels"):
             getattr(whole, name).extend(getattr(sentence, name))
     return Doc(
         vocab,
         words=whole.words,
         spaces=whole.spaces,
         pos=whole.tags,
-        morphs=whole.features,
+        morphs=[""] * len(whole.words),  # none given would count as unknown, and teach no tag either
         heads=whole.heads,
         deps=whole.labels,
     )
@@ -131,5 +129,4 @@ def _separate(whole: Sentence, separator: str) -> None:
         whole.words.append(separator)
         whole.spaces.append(False)
         whole.tags.append("SPACE")
-        whole.features.append("")
         whole.labels.append("dep")
