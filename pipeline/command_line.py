@@ -29,6 +29,7 @@ class Command:
 
 COMMANDS = (
     Command("audit", "audit QA logs: Parquet in, evidence records out", "pipeline.audit_command", passes_on=True),
+    Command("report", "show what an audit found: a page, rows, or a digest", "report.command"),
     Command("show", "print one answer of an audit with its spans and their evidence", "report.show_command"),
     Command("evaluate", "measure the methods on a labelled data set", "evaluation.command"),
 )

@@ -69,6 +69,11 @@ class AuditDirectory:
         """The schema of ``evidence/``, extra columns and metadata included."""
         return _dataset_schema(self.evidence_files, evidence_schema())
 
+    @cached_property
+    def dead_letter_schema(self) -> pa.Schema:
+        """The schema of ``dead_letters/``, metadata included."""
+        return _dataset_schema(self.dead_letter_files, dead_letter_schema())
+
     @property
     def extra_fields(self) -> tuple[pa.Field, ...]:
         """The fields of ``--extra-columns``, which follow those of the evidence record."""
@@ -93,8 +98,7 @@ class AuditDirectory:
         Raises:
             ReportError: if a file cannot be read.
         """
-        schema = _dataset_schema(self.dead_letter_files, dead_letter_schema())
-        return _batches(self.dead_letter_files, schema, columns, where)
+        return _batches(self.dead_letter_files, self.dead_letter_schema, columns, where)
 
     def evidence_of(self, record_id: str) -> pa.Table:
         """All evidence rows of one id, by file, row and span; several files may hold the same id."""
@@ -105,10 +109,8 @@ class AuditDirectory:
     def dead_letters_of(self, record_id: str) -> pa.Table:
         """All dead letters of one id, by file and row."""
         batches = self.dead_letter_batches(where=ds.field("record_id") == record_id)
-        schema = _dataset_schema(self.dead_letter_files, dead_letter_schema())
-        return pa.Table.from_batches(batches, schema=schema).sort_by(
-            [(name, "ascending") for name in ("source_file", "source_row")]
-        )
+        table = pa.Table.from_batches(batches, schema=self.dead_letter_schema)
+        return table.sort_by([(name, "ascending") for name in ("source_file", "source_row")])
 
 
 def _read_manifest(root: Path) -> RunManifest:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from schemas import CharRange, EvidencePiece, RowSource, SpanEvidence, SpanKind, Support, evidence_schema
 
+_OWN = frozenset(evidence_schema().names)
 _Row = Mapping[str, Any]  # one evidence row as Arrow gives it; it is turned into typed records here
 
 
@@ -29,12 +30,12 @@ class AuditedAnswer:
 
 def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
     """The answers of an evidence table whose rows ascend by file, row and span."""
-    own = frozenset(evidence_schema().names)
     for (file, row), rows in groupby(evidence.to_pylist(), key=lambda one: (one["source_file"], one["source_row"])):
-        yield _answer(RowSource(file, row), list(rows), own)
+        yield answer_of_rows(RowSource(file, row), list(rows))
 
 
-def _answer(source: RowSource, rows: Sequence[_Row], own: frozenset[str]) -> AuditedAnswer:
+def answer_of_rows(source: RowSource, rows: Sequence[_Row]) -> AuditedAnswer:
+    """The answer that these evidence rows, at least one, are about; they ascend by span."""
     first = rows[0]
     return AuditedAnswer(
         record_id=first["record_id"],
@@ -42,7 +43,7 @@ def _answer(source: RowSource, rows: Sequence[_Row], own: frozenset[str]) -> Aud
         answered_at=first["answered_at"],
         generator=first["generator"],
         spans=tuple(_span(row) for row in rows),
-        extra_columns=tuple((name, value) for name, value in first.items() if name not in own),
+        extra_columns=tuple((name, value) for name, value in first.items() if name not in _OWN),
     )
 
 

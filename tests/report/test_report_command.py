@@ -1,0 +1,80 @@
+"""The options of attribeam report, and what they write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.command_line import main
+from tests.report.made_audit import MadeAudit, made_audit
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeAudit:
+    """An audit of four rows."""
+    return made_audit(tmp_path_factory.mktemp("report"))
+
+
+def _report(made: MadeAudit, output: str | Path, *more: str) -> int:
+    return main(["report", "--audit", str(made.root), "--output", str(output), *more])
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("--format", "csv"), "ferry-1,"),
+        (("--format", "csv", "--rows", "dead_letters"), "empty_answer"),
+        (("--format", "jsonl"), '"record_id": "ferry-1"'),
+        (("--format", "md"), "### 1. ferry"),
+        ((), "<!doctype html>"),
+    ],
+    ids=["csv", "dead letters", "jsonl", "md", "html by default"],
+)
+def test_every_format_is_written(made: MadeAudit, tmp_path: Path, more: tuple[str, ...], text: str) -> None:
+    assert _report(made, tmp_path / "out", *more) == 0
+    assert text.lower() in (tmp_path / "out").read_text(encoding="utf-8").lower()
+
+
+def test_rows_go_to_standard_output_where_it_is_asked_for(
+    made: MadeAudit, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert _report(made, "-", "--format", "jsonl", "--rows", "dead_letters") == 0
+    (line,) = capfdbinary.readouterr().out.splitlines()
+    assert json.loads(line)["reason"] == "empty_answer"
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (("--format", "csv", "--answers", "5"), "--answers"),
+        (("--format", "md", "--rows", "dead_letters"), "--rows"),
+        (("--format", "jsonl", "--previous", "x"), "--previous"),
+    ],
+)
+def test_options_that_a_format_does_not_know_are_bad_usage(
+    made: MadeAudit, tmp_path: Path, more: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _report(made, tmp_path / "out", *more) == 2
+    assert complaint in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("output", ["", "nowhere/rows.csv"])
+def test_an_output_that_cannot_be_a_file_is_bad_usage(
+    made: MadeAudit, tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _report(made, tmp_path / output, "--format", "csv") == 2
+    assert "existing directory" in capsys.readouterr().err
+
+
+def test_a_page_does_not_go_to_standard_output(made: MadeAudit, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _report(made, "-") == 2
+    assert "name a file" in capsys.readouterr().err
+
+
+def test_what_is_no_audit_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--audit", str(tmp_path), "--output", str(tmp_path / "out"), "--format", "csv"]
+    assert main(["report", *given]) == 2
+    assert "run_manifest.json" in capsys.readouterr().err
