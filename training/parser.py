@@ -1,8 +1,9 @@
 """Recipe of the bundled English parser: tags, sentences and Universal Dependencies.
 
 ``python -m training.parser --pages FILE... --train FILE... --dev FILE... --test FILE... --output DIR`` learns word
-vectors from the pages, trains, and prints the figures; started again with the same words it goes on from its last evaluation. With ``--evaluate DIR`` instead of
-the first and last options it prints the figures of a finished pipeline. It runs in one thread on the CPU.
+vectors from the pages, trains, and prints the figures; started again with the same words it goes on from its last
+evaluation. With ``--evaluate DIR`` and ``--test`` alone it prints the figures of a finished pipeline. It runs in one
+thread on the CPU.
 """
 
 import argparse
@@ -23,7 +24,7 @@ CONFIG = Path(__file__).with_name("parser_config.cfg")
 VECTOR_WORDS = 20_000
 VECTOR_COLUMNS = 96
 FILE_OPTIONS = {
-    "pages": "lines of {\"title\", \"paras\"}, plain or .xz, to learn word vectors from",
+    "pages": 'lines of {"title", "paras"}, plain or .xz, to learn word vectors from',
     "train": ".conllu or .conllu.xz files to learn from",
     "dev": "files that choose the best evaluation",
     "test": "files the final figures are printed for",
@@ -50,9 +51,7 @@ def vectors_of_pages(pages: Sequence[Path], *, folders: Folders, seed: int) -> W
     return load_vectors(folders.vectors)
 
 
-def new_pipeline(
-    sentences: Sequence[Sentence], vectors: WordVectors, *, seed: int
-) -> tuple[Language, Optimizer]:
+def new_pipeline(sentences: Sequence[Sentence], vectors: WordVectors, *, seed: int) -> tuple[Language, Optimizer]:
     """An untrained pipeline that knows every label of ``sentences``, and its optimizer."""
     fix_random_seed(seed)
     nlp = spacy.util.load_model_from_config(spacy.util.load_config(CONFIG), meta=META, auto_fill=True)

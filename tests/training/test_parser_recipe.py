@@ -1,17 +1,20 @@
 """The parser's recipe on a treebank of four sentences, written for this test."""
 
+import json
 import lzma
 from pathlib import Path
 
 import numpy
 import pytest
 import spacy
+from spacy.attrs import LOWER
 
-from training.parser import new_pipeline, run_training
+from training.parser import new_pipeline, parse_arguments, run_training, vectors_of_pages
 from training.parser_checkpoint import Checkpoint, named_parameters
 from training.parser_loop import Folders, Schedule
 from training.parser_scores import genre, score_sentences
 from training.treebank import build_doc, group_by_document, read_sentences, read_text
+from training.word_vectors import learn_vectors
 
 TREEBANK = """\
 # newdoc id = GUM_bio_baker
@@ -48,13 +51,14 @@ TREEBANK = """\
 """
 SENTENCES = read_sentences(TREEBANK)
 COPIES = 25 * SENTENCES  # every label often enough for the parser to keep it
+VECTORS = learn_vectors(["she bakes bread .", "two ovens glow .", "bread rises slowly ."], words=9, columns=4, seed=0)
 
 
 def train_until(step: int, folder: Path, *, seed: int = 0) -> dict[str, numpy.ndarray]:
     """The weights after ``step`` steps of a schedule that was started, or goes on, in ``folder``."""
     folders = Folders(output=folder / "pipeline", work=folder / "work")
     schedule = Schedule(steps=step, batch_words=8, evaluate_every=2, seed=seed)
-    run_training(COPIES, SENTENCES, schedule=schedule, folders=folders)
+    run_training(COPIES, SENTENCES, VECTORS, schedule=schedule, folders=folders)
     with numpy.load(folders.checkpoint.path) as arrays:
         return {name: arrays[name] for name in arrays if name.endswith("/value")}
 
@@ -107,7 +111,7 @@ def test_genre_is_the_first_part_of_the_name() -> None:
 
 
 def test_labelled_score_never_exceeds_the_unlabelled_one() -> None:
-    nlp, _ = new_pipeline(COPIES, seed=0)
+    nlp, _ = new_pipeline(COPIES, VECTORS, seed=0)
     scores = score_sentences(nlp, SENTENCES)
     assert 0 <= scores.las <= scores.uas <= 100
     assert scores.words_per_second > 0
@@ -120,7 +124,39 @@ def test_recipe_leaves_a_pipeline_that_loads_and_a_picture(tmp_path: Path) -> No
     assert nlp.pipe_names == ["tok2vec", "morphologizer", "senter", "parser"]
     assert doc.has_annotation("DEP")
     assert (tmp_path / "work" / "loss_curve.png").read_bytes().startswith(b"\x89PNG")
-    assert not (tmp_path / "pipeline" / "vocab").exists()
+
+
+def test_pipeline_has_its_vectors_by_lower_cased_word_and_no_other_words_of_the_training_data(tmp_path: Path) -> None:
+    train_until(2, tmp_path)
+    nlp = spacy.load(tmp_path / "pipeline")
+    assert json.loads((tmp_path / "pipeline" / "vocab" / "strings.json").read_text()) == []
+    assert nlp.vocab.vectors.attr == LOWER
+    row = nlp.vocab.vectors.find(keys=nlp("Bread").to_array(LOWER))[0]
+    numpy.testing.assert_array_equal(nlp.vocab.vectors.data[row], VECTORS.values[VECTORS.words.index("bread")])
+
+
+def test_loaded_pipeline_parses_as_the_trained_one(tmp_path: Path) -> None:
+    nlp, _ = new_pipeline(COPIES, VECTORS, seed=0)
+    Folders(output=tmp_path / "pipeline", work=tmp_path / "work").replace_output(nlp)
+    text = "Two ovens glow. SHE doesn't bake bread!!"
+    loaded, kept = (
+        one.get_pipe("tok2vec").predict([one.make_doc(text)])[0] for one in (spacy.load(tmp_path / "pipeline"), nlp)
+    )
+    numpy.testing.assert_allclose(loaded, kept, rtol=1e-5)
+
+
+def test_vectors_of_a_run_are_learned_once(tmp_path: Path) -> None:
+    folders = Folders(output=tmp_path / "pipeline", work=tmp_path / "work")
+    VECTORS.save(folders.vectors)
+    again = vectors_of_pages([tmp_path / "gone.jsonl"], folders=folders, seed=1)
+    assert again.words == VECTORS.words
+    numpy.testing.assert_array_equal(again.values, VECTORS.values)
+
+
+def test_training_without_pages_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments(["--train", "a", "--dev", "b", "--output", "c"])
+    assert "expected --pages, --train, --dev and --output, or --evaluate" in capsys.readouterr().err
 
 
 def test_same_seed_gives_equal_weights_and_another_seed_does_not(tmp_path: Path) -> None:
@@ -147,7 +183,7 @@ def test_killed_run_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pyt
 
 def test_checkpoint_restores_optimizer_state(tmp_path: Path) -> None:
     train_until(2, tmp_path)
-    nlp, optimizer = new_pipeline(COPIES, seed=0)
+    nlp, optimizer = new_pipeline(COPIES, VECTORS, seed=0)
     history = Folders(output=tmp_path / "pipeline", work=tmp_path / "work").checkpoint.load(nlp, optimizer)
     assert history.step == 2
     trained = [key for key, _ in named_parameters(nlp).values() if optimizer.nr_update[key]]
