@@ -20,9 +20,9 @@ from attribution.value_patterns import (
     NUMBER,
     UNIT_BESIDE_NUMBER,
     VERSION,
-    WORDED_NUMBER,
     amounts,
     worded_amount,
+    worded_numbers,
 )
 from schemas import CharRange
 
@@ -131,7 +131,7 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
         for word, label in enumerate(parsed.dependency_labels)
         if parsed.universal_tags[word] == "NUM" and base_label(label) in ("nummod", "compound", "quantmod")
     }
-    for match in WORDED_NUMBER.finditer(text):
+    for match in worded_numbers(text):
         amount = worded_amount(match.group())
         if match.start() in counting and amount > 1:
             yield AnswerValue(CharRange(*match.span()), numbers=(frozenset({amount}),))
@@ -140,11 +140,11 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
 def _names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     """Proper nouns with a capital letter, word by word; months as months, units beside a number not at all."""
     units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
-    for word, tag in enumerate(parsed.universal_tags):
+    for word in [word for word, tag in enumerate(parsed.universal_tags) if tag == "PROPN"]:
         chars = parsed.words[word]
         name = chars.of(text)
         no_name = any(unit.overlaps(chars) for unit in units) or _abbreviates(chars, text) or _is_request(parsed, word)
-        if tag == "PROPN" and not no_name and any(character.isupper() for character in name):
+        if not no_name and any(character.isupper() for character in name):
             words = tuple(comparable_words(name))
             months = tuple(MONTHS[one] for one in words if one in MONTHS)
             if months or words:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from attribution.answer_ranges import AnswerRanges
 from attribution.atomic_facts import AtomicFacts
 from attribution.evidence_pieces import scaled_pieces
 from attribution.parsed_answer import ParsedAnswer
 from attribution.settings import Method, UnionSettings
+from attribution.span_weights import ResponseWeights, SpanWeights
 from attribution.support import decide_support
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from attribution.union import PassageScores
 from attribution.united_evidence import UnitedEvidence, united_evidence
 from attribution.unmatched_values import ValueMatcher
 from attribution.word_token_alignment import WordTokenAlignment
-from schemas import CharRange, QARecord, SpanEvidence, TargetSpan
+from schemas import QARecord, SpanEvidence, TargetSpan
+
+_SPANS_AT_ONCE = 64
+"""Arrays over these spans times the response's tokens stay small."""
 
 
 def span_evidence(
@@ -36,7 +39,8 @@ def span_evidence(
     that no response token overlaps has no evidence and is unsupported.
     """
     response = _Response(record=record, parsed=parsed, encoded=encoded, tokens=tokens, settings=settings)
-    return tuple(response.evidence_of(index, span) for index, span in enumerate(spans))
+    groups = [range(start, min(start + _SPANS_AT_ONCE, len(spans))) for start in range(0, len(spans), _SPANS_AT_ONCE)]
+    return tuple(evidence for group in groups for evidence in response.evidence_of(group, [spans[i] for i in group]))
 
 
 class _Response:
@@ -51,91 +55,57 @@ class _Response:
         tokens: TokenAttribution,
         settings: UnionSettings,
     ) -> None:
-        self._record, self._parsed, self._encoded, self._settings = record, parsed, encoded, settings
-        self._alignment = WordTokenAlignment(
+        self._record, self._encoded, self._settings = record, encoded, settings
+        covering = np.flatnonzero(encoded.response_char_start < encoded.response_char_end)
+        alignment = WordTokenAlignment(
             words=parsed.words,
-            token_char_start=encoded.response_char_start,
-            token_char_end=encoded.response_char_end,
+            token_char_start=encoded.response_char_start[covering],
+            token_char_end=encoded.response_char_end[covering],
         )
-        self._facts = AtomicFacts(parsed)
-        self._tokens_of_words: dict[frozenset[int], npt.NDArray[np.bool_]] = {}
-        self._passage_scores = PassageScores(encoded=encoded, tokens=tokens)
-        self._unions: dict[bytes, UnitedEvidence] = {}
+        augmented = settings.method is Method.ATTN_UNION_DEP
+        self._weights = ResponseWeights(alignment=alignment, facts=AtomicFacts(parsed) if augmented else None)
+        self._passage_scores = PassageScores(encoded=encoded, tokens=tokens, responses=covering)
+        self._ranges = AnswerRanges(answer=record.answer, words=parsed.words)
         self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
 
-    def evidence_of(self, span_index: int, span: TargetSpan) -> SpanEvidence:
-        """The evidence record of one span."""
-        own = self._alignment.tokens_of_range(span.chars)
-        facts = self._facts_of(own)
-        united, factor = self._united(own, facts)
-        mass = self._passage_scores.mean_mass_on(united.scores.columns, span_tokens=own)
+    def evidence_of(self, span_indices: Sequence[int], spans: Sequence[TargetSpan]) -> Iterator[SpanEvidence]:
+        """The evidence records of some spans, whose sums are made at once."""
+        weights = self._weights.of_spans([span.chars for span in spans])
+        scores = self._passage_scores.unite(weights.unions, isolation_tau=self._settings.isolation_tau)
+        united = united_evidence(scores, encoded=self._encoded, passages=self._record.passages)
+        masses = self._passage_scores.mean_masses(
+            scores, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
+        )
+        for place, (index, span) in enumerate(zip(span_indices, spans, strict=True)):
+            yield self._record_of(
+                index, span, weights, place, united=united[weights.union_of_span[place]], mass=masses[place]
+            )
+
+    def _record_of(
+        self,
+        span_index: int,
+        span: TargetSpan,
+        weights: SpanWeights,
+        place: int,
+        *,
+        united: UnitedEvidence,
+        mass: float,
+    ) -> SpanEvidence:
+        factor = weights.factors[place]
         unmatched = self._values.unmatched_values(span.chars, united.evidence_passages)
         return SpanEvidence(
             span_index=span_index,
             span_kind=span.kind,
             chars=span.chars,
             text=span.chars.of(self._record.answer),
-            atomic_fact=self._fact_ranges(span.chars, facts),
+            atomic_fact=self._ranges.around(span.chars, weights.facts[place]),
             evidence=scaled_pieces(united.pieces, factor),
-            passage_scores=tuple(score * factor for score in united.passage_scores),
+            passage_scores=tuple([score * factor for score in united.passage_scores]),
             top_passage_index=united.top_passage_index,
             top_passage_id=united.top_passage_id,
             margin=united.margin,
             evidence_mass=mass,
-            evidence_isolated=united.scores.evidence_isolated,
+            evidence_isolated=united.evidence_isolated,
             support=decide_support(mass, bool(unmatched), self._settings),
             unmatched_values=unmatched,
         )
-
-    def _facts_of(self, own: npt.NDArray[np.intp]) -> Counter[frozenset[int]]:
-        """For the span's tokens the words of each A(r_i), and how many tokens have it; without augmentation none."""
-        counts: Counter[frozenset[int]] = Counter()
-        if self._settings.method is not Method.ATTN_UNION_DEP:
-            return counts
-        for words in self._alignment.words_of_tokens(own.tolist()):
-            if len(words) == 1:
-                counts[self._facts.words_of(words[0])] += 1
-            elif words:
-                counts[frozenset().union(*(self._facts.words_of(word) for word in words))] += 1
-        return counts
-
-    def _united(self, own: npt.NDArray[np.intp], facts: Counter[frozenset[int]]) -> tuple[UnitedEvidence, int]:
-        """The union, and the factor that its scores want; spans whose tokens have one atomic fact share theirs."""
-        multiplicity = self._multiplicity(own, facts)
-        factor = int(np.gcd.reduce(multiplicity)) or 1
-        key = (multiplicity // factor).tobytes()
-        if key not in self._unions:
-            scores = self._passage_scores.span_scores(
-                multiplicity // factor, isolation_tau=self._settings.isolation_tau
-            )
-            self._unions[key] = united_evidence(scores, encoded=self._encoded, passages=self._record.passages)
-        return self._unions[key], factor
-
-    def _multiplicity(self, own: npt.NDArray[np.intp], facts: Counter[frozenset[int]]) -> npt.NDArray[np.int64]:
-        """int64 [responses]: in A(r_i) of how many of the span's tokens each token is; r_i is in A(r_i) always."""
-        multiplicity = np.zeros(len(self._encoded.response_char_start), dtype=np.int64)
-        for words, count in facts.items():
-            if words not in self._tokens_of_words:
-                self._tokens_of_words[words] = self._alignment.tokens_of_words(words)
-            multiplicity += count * self._tokens_of_words[words]
-        of_no_word = own[multiplicity[own] == 0]
-        multiplicity[of_no_word] = 1
-        return multiplicity
-
-    def _fact_ranges(self, span: CharRange, facts: Iterable[frozenset[int]]) -> tuple[CharRange, ...]:
-        words: set[int] = set().union(*facts)
-        return _merged_ranges([span, *self._word_ranges(words)], answer=self._record.answer)
-
-    def _word_ranges(self, words: Collection[int]) -> list[CharRange]:
-        return [self._parsed.words[word] for word in words]
-
-
-def _merged_ranges(ranges: Iterable[CharRange], *, answer: str) -> tuple[CharRange, ...]:
-    """The ranges ascending, merged where they overlap, touch, or only white space lies between."""
-    merged: list[list[int]] = []
-    for one in sorted(ranges, key=lambda one: one.char_start):
-        if merged and not answer[merged[-1][1] : one.char_start].strip():
-            merged[-1][1] = max(merged[-1][1], one.char_end)
-        else:
-            merged.append([one.char_start, one.char_end])
-    return tuple(CharRange(start, end) for start, end in merged)

@@ -14,15 +14,18 @@ from attribution.value_patterns import (
     MONTHS,
     NUMBER,
     VERSION,
-    WORDED_NUMBER,
     amounts,
     worded_amount,
+    worded_numbers,
 )
 from schemas import Passage
 
 _WORD = re.compile(r"\w+")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
-_CAPITALISED = re.compile(r"\b([A-Z])\w*|\S+")
+_DIGIT = re.compile(r"\d")
+_POSSESSIVE = re.compile(r"'s\b")
+_FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
+_CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
 SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
 
@@ -40,17 +43,20 @@ class PassageContent:
     @cached_property
     def numbers(self) -> frozenset[Decimal]:
         """Every amount that may be meant by its numbers."""
-        numbers = {amount for match in NUMBER.finditer(self._plain) for amount in amounts(match)}
-        numbers |= {worded_amount(match.group()) for match in WORDED_NUMBER.finditer(self._plain)}
-        numbers |= {Decimal(part) for match in ISO_DATE.finditer(self._plain) for part in match.groups()}
+        numbers = {worded_amount(match.group()) for match in worded_numbers(self._plain)}
+        if self._has_digits:
+            numbers |= {amount for match in NUMBER.finditer(self._plain) for amount in amounts(match)}
+            numbers |= {Decimal(part) for match in ISO_DATE.finditer(self._plain) for part in match.groups()}
         return frozenset(numbers)
 
     @cached_property
     def months(self) -> frozenset[int]:
         """Months that it names, 1 to 12."""
         named = {month for name, month in MONTHS.items() if name in self.words}
-        dates = (*ISO_DATE.finditer(self._plain), *DOTTED_DATE.finditer(self._plain))
-        return frozenset(named | {int(match.group(2)) for match in dates})
+        if self._has_digits:
+            dates = (*ISO_DATE.finditer(self._plain), *DOTTED_DATE.finditer(self._plain))
+            named |= {int(match.group(2)) for match in dates}
+        return frozenset(named)
 
     @cached_property
     def versions(self) -> frozenset[str]:
@@ -61,12 +67,19 @@ class PassageContent:
     def initials(self) -> tuple[str, ...]:
         """First letters of its runs of capitalised words, one string a run: "un" for "the United Nations"."""
         runs = [""]
-        for match in _CAPITALISED.finditer(self._plain):
-            if match.group(1):
-                runs[-1] += match.group(1).lower()
-            elif match.group().lower() not in SMALL_WORDS:
+        for chunk in self._plain.split():
+            capitalised = _CAPITALISED_PREFIX.match(chunk)
+            rest = chunk
+            if capitalised:
+                runs[-1] += capitalised[1].lower()
+                rest = chunk[capitalised.end() :]
+            if rest and rest.lower() not in SMALL_WORDS:
                 runs.append("")
         return tuple(run for run in runs if len(run) > 1)
+
+    @cached_property
+    def _has_digits(self) -> bool:
+        return _DIGIT.search(self._plain) is not None
 
 
 class PassageValues:
@@ -96,8 +109,8 @@ def plain_text(text: str) -> str:
 
 def comparable_words(text: str) -> list[str]:
     """The words of a text as ``PassageContent.words`` has them; "U.S." is "us", and a possessive 's is left out."""
-    plain = re.sub(r"'s\b", "", plain_text(text).lower())
-    return _WORD.findall(re.sub(r"\b(\w)\.(?=\w\b|\W|$)", r"\1", plain))
+    plain = _POSSESSIVE.sub("", plain_text(text).lower())
+    return _WORD.findall(_FULL_STOP_AFTER_LETTER.sub("", plain))
 
 
 def _plain_character(match: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,71 +11,101 @@ import numpy.typing as npt
 
 from attribution.token_attribution import EncodedRow, TokenAttribution
 
+_Places = npt.NDArray[np.intp]
+_Flags = npt.NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
-class SpanScores:
-    """The attribution scores w(t, d_j) of one span.
+class UnionScores:
+    """The attribution scores w(t, d_j) of some unions of one response, all kept evidence in one list.
 
     Attributes:
-        columns: intp [evidence], ascending prompt columns of the kept evidence, all of them within passages.
+        unions: intp [evidence], whose evidence it is; ascending.
+        columns: intp [evidence], prompt column of the kept evidence, ascending within a union, all within passages.
         scores: float64 [evidence], w(t, d_j) > 0 of each, in attention mass.
-        evidence_isolated: True where the filter would have left nothing, so that the unfiltered evidence stands.
+        evidence_isolated: for each union True where the filter would have left nothing, so that the unfiltered
+            evidence stands.
     """
 
-    columns: npt.NDArray[np.intp]
+    unions: _Places
+    columns: _Places
     scores: npt.NDArray[np.float64]
-    evidence_isolated: bool
+    evidence_isolated: list[bool]
 
 
 class PassageScores:
     """The token-wise scores w(r_i, d_j) of one response, restricted to passage columns; reused by all of its spans.
 
-    A passage token of white space alone is no evidence: there is nothing of it to show.
+    A passage token of white space alone is no evidence: there is nothing of it to show. ``responses`` are the response
+    tokens that count, by default all of them.
     """
 
-    def __init__(self, *, encoded: EncodedRow, tokens: TokenAttribution) -> None:
-        self._columns = tokens.top_columns.astype(np.intp)
+    def __init__(
+        self, *, encoded: EncodedRow, tokens: TokenAttribution, responses: _Places | slice = slice(None)
+    ) -> None:
+        top_columns = tokens.top_columns[responses]
+        self._columns, self._places = _distinct(top_columns)
         visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
-        self._scores = np.where(visible[self._columns], tokens.top_scores.astype(np.float64), 0.0)
-        self._prompt_length = encoded.prompt_length
+        self._scores = np.where(visible[top_columns], tokens.top_scores[responses].astype(np.float64), 0.0)
 
-    def span_scores(self, multiplicity: npt.NDArray[np.int64], *, isolation_tau: float) -> SpanScores:
-        """Unite the tokens of a span, then drop isolated evidence.
+    def unite(self, weights: npt.NDArray[np.int64], *, isolation_tau: float) -> UnionScores:
+        """Unite response tokens, then drop isolated evidence.
 
         Args:
-            multiplicity: int64 [responses], how often a response token's attribution counts: the number of the span's
-                tokens whose atomic fact it is in (Section 3.3, step 2), or 1 for the span's own tokens.
+            weights: int64 [unions, responses], how often a response token's attribution counts in each union.
             isolation_tau: see ``keep_neighboured``.
         """
-        used = np.flatnonzero(multiplicity)
-        weights = self._scores[used] * multiplicity[used, None]
-        summed = np.bincount(self._columns[used].ravel(), weights=weights.ravel(), minlength=self._prompt_length)
-        united = summed.astype(np.float64, copy=False)
-        columns = np.flatnonzero(united > 0)
-        kept = keep_neighboured(columns, isolation_tau=isolation_tau)
-        isolated = len(columns) > 0 and not kept.any()
-        chosen = columns if isolated else columns[kept]
-        return SpanScores(chosen, united[chosen], isolated)
+        united = self._weighted_sums(weights)
+        unions, places = united.nonzero()
+        columns = self._columns[places]
+        kept = keep_neighboured(columns, unions, isolation_tau=isolation_tau)
+        left = np.zeros(len(weights), dtype=np.bool_)
+        left[unions[kept]] = True
+        kept |= ~left[unions]
+        unions, places = unions[kept], places[kept]
+        any_evidence = np.bincount(unions, minlength=len(weights)) > 0
+        return UnionScores(unions, columns[kept], united[unions, places], (any_evidence & ~left).tolist())
 
-    def mean_mass_on(self, columns: npt.NDArray[np.intp], *, span_tokens: npt.NDArray[np.intp]) -> float:
-        """Mean over the span's own tokens of their top-k attention on these columns, in [0, 1]; 0 without tokens."""
-        if not len(span_tokens):
-            return 0.0
-        wanted = np.zeros(self._prompt_length, dtype=np.bool_)
-        wanted[columns] = True
-        mass = self._scores[span_tokens][wanted[self._columns[span_tokens]]].sum() / len(span_tokens)
-        return float(min(max(mass, 0.0), 1.0))
+    def mean_masses(
+        self, scores: UnionScores, *, union_of_span: Sequence[int], firsts: Sequence[int], ends: Sequence[int]
+    ) -> list[float]:
+        """For each span the mean, over its tokens ``[first, end)``, of their top-k attention on its union's evidence.
+
+        In [0, 1]; 0 without tokens.
+        """
+        wanted = np.zeros((len(scores.evidence_isolated), len(self._columns)), dtype=np.bool_)
+        wanted[scores.unions, np.searchsorted(self._columns, scores.columns)] = True
+        masses = []
+        for union, first, end in zip(union_of_span, firsts, ends, strict=True):
+            found = self._scores[first:end][wanted[union][self._places[first:end]]]
+            masses.append(min(max(float(found.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
+        return masses
+
+    def _weighted_sums(self, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """float64 [unions, distinct columns]."""
+        size = (len(weights), len(self._columns))
+        weighted = weights[:, :, None] * self._scores
+        places = np.arange(len(weights))[:, None, None] * len(self._columns) + self._places
+        sums = np.bincount(places.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
+        return sums.astype(np.float64, copy=False).reshape(size)
 
 
-def keep_neighboured(columns: npt.NDArray[np.intp], *, isolation_tau: float) -> npt.NDArray[np.bool_]:
-    """True for each evidence column with another within ``isolation_tau`` positions, both ends included (Algorithm 1).
+def keep_neighboured(columns: _Places, unions: _Places, *, isolation_tau: float) -> _Flags:
+    """True for each evidence column with another of its union within ``isolation_tau`` positions (Algorithm 1).
 
-    ``columns`` ascend without repetition. An infinite ``isolation_tau`` switches the filter off.
+    Both ends are included. Columns ascend within a union without repetition, and unions ascend. An infinite
+    ``isolation_tau`` switches the filter off.
     """
     if math.isinf(isolation_tau):
         return np.ones(len(columns), dtype=np.bool_)
-    near = columns[1:] - columns[:-1] <= isolation_tau
+    near = (columns[1:] - columns[:-1] <= isolation_tau) & (unions[1:] == unions[:-1])
     kept = np.zeros(len(columns), dtype=np.bool_)
     kept[1:] |= near
     kept[:-1] |= near
     return kept
+
+
+def _distinct(columns: npt.NDArray[np.int32]) -> tuple[_Places, _Places]:
+    """The distinct columns, ascending, and the place of each given one among them, in the shape that was given."""
+    distinct = np.unique(columns).astype(np.intp)
+    return distinct, np.searchsorted(distinct, columns)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attribution.evidence_pieces import evidence_pieces
+from attribution.evidence_pieces import UnscaledPiece, evidence_pieces
 from attribution.token_attribution import EncodedRow
-from attribution.union import SpanScores
-from schemas import EvidencePiece, Passage
+from attribution.union import UnionScores
+from schemas import Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +20,48 @@ class UnitedEvidence:
     ``evidence_passages`` are the passages with a piece, ascending; the other fields are those of ``SpanEvidence``.
     """
 
-    scores: SpanScores
-    pieces: tuple[EvidencePiece, ...]
+    pieces: list[UnscaledPiece]
     passage_scores: tuple[float, ...]
     evidence_passages: tuple[int, ...]
+    evidence_isolated: bool
     top_passage_index: int | None
     top_passage_id: str | None
     margin: float | None
 
 
-def united_evidence(scores: SpanScores, *, encoded: EncodedRow, passages: Sequence[Passage]) -> UnitedEvidence:
-    """Cut the evidence into pieces and decide the passage (Section 4.1: the largest summed score)."""
-    pieces = evidence_pieces(scores, encoded=encoded, passages=passages)
-    sums = np.bincount(encoded.column_passage[scores.columns], weights=scores.scores, minlength=len(passages)).tolist()
+def united_evidence(scores: UnionScores, *, encoded: EncodedRow, passages: Sequence[Passage]) -> list[UnitedEvidence]:
+    """For each union, cut the evidence into pieces and decide the passage (Section 4.1: the largest summed score)."""
+    found = zip(
+        evidence_pieces(scores, encoded=encoded, passages=passages),
+        _passage_sums(scores, encoded, len(passages)),
+        scores.evidence_isolated,
+        strict=True,
+    )
+    return [_united_evidence(pieces, sums, isolated, passages) for pieces, sums, isolated in found]
+
+
+def _united_evidence(
+    pieces: list[UnscaledPiece], sums: list[float], isolated: bool, passages: Sequence[Passage]
+) -> UnitedEvidence:
     top, margin = _decide_passage(sums)
     return UnitedEvidence(
-        scores=scores,
         pieces=pieces,
         passage_scores=tuple(sums),
-        evidence_passages=tuple(sorted({piece.passage_index for piece in pieces})),
+        evidence_passages=tuple(sorted({piece[0] for piece in pieces})),
+        evidence_isolated=isolated,
         top_passage_index=top,
         top_passage_id=None if top is None else passages[top].passage_id,
         margin=margin,
     )
+
+
+def _passage_sums(scores: UnionScores, encoded: EncodedRow, passage_count: int) -> list[list[float]]:
+    """For each union the sum of its scores on each passage."""
+    unions = len(scores.evidence_isolated)
+    places = scores.unions * passage_count + encoded.column_passage[scores.columns]
+    sums = np.bincount(places, weights=scores.scores, minlength=unions * passage_count).astype(np.float64, copy=False)
+    rows: list[list[float]] = sums.reshape(unions, passage_count).tolist()
+    return rows
 
 
 def _decide_passage(sums: Sequence[float]) -> tuple[int | None, float | None]:

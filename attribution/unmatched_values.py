@@ -19,7 +19,7 @@ class ValueMatcher:
         self._values = answer_values(parsed, answer)
         self._starts = [value.chars.char_start for value in self._values]
         self._passages = PassageValues(passages)
-        self._occurrences: dict[tuple[CharRange, int], bool] = {}
+        self._occurrences: dict[tuple[int, int], bool] = {}
 
     def unmatched_values(self, span: CharRange, passage_indices: Sequence[int]) -> tuple[str, ...]:
         """The numbers, dates and names that lie wholly in the span and occur in none of these passages.
@@ -30,19 +30,19 @@ class ValueMatcher:
         in one passage. Neighbouring unmatched names are one value.
         """
         indices = passage_indices or range(len(self._passages))
+        places = range(bisect_left(self._starts, span.char_start), bisect_left(self._starts, span.char_end))
         unmatched = [
-            value
-            for value in self._values[
-                bisect_left(self._starts, span.char_start) : bisect_left(self._starts, span.char_end)
-            ]
-            if value.chars.char_end <= span.char_end and not any(self._occurs(value, index) for index in indices)
+            self._values[place]
+            for place in places
+            if self._values[place].chars.char_end <= span.char_end
+            and not any(self._occurs(place, index) for index in indices)
         ]
         return tuple(dict.fromkeys(chars.of(self._answer) for chars in self._joined_names(unmatched)))
 
-    def _occurs(self, value: AnswerValue, passage_index: int) -> bool:
-        key = (value.chars, passage_index)
+    def _occurs(self, place: int, passage_index: int) -> bool:
+        key = (place, passage_index)
         if key not in self._occurrences:
-            self._occurrences[key] = value.occurs_in(self._passages.content(passage_index))
+            self._occurrences[key] = self._values[place].occurs_in(self._passages.content(passage_index))
         return self._occurrences[key]
 
     def _joined_names(self, unmatched: Sequence[AnswerValue]) -> list[CharRange]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import lru_cache
 
 _MONTH_NAMES = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -83,6 +84,20 @@ UNIT_BESIDE_NUMBER = re.compile(
 )
 
 
+_LETTERS = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
+
+
+def worded_numbers(text: str) -> Iterator[re.Match[str]]:
+    """The matches of ``WORDED_NUMBER`` in a text, tried only where a word is one of a number."""
+    end = 0
+    for word in _LETTERS.finditer(text):
+        if word.start() >= end and word.group().lower() in _NUMBER_WORDS:
+            match = WORDED_NUMBER.match(text, word.start())
+            if match:
+                end = match.end()
+                yield match
+
+
 def amounts(match: re.Match[str]) -> Iterator[Decimal]:
     """What a match of ``NUMBER`` in text with ASCII digits may amount to; "1.234" is read both ways.
 
@@ -98,7 +113,12 @@ def amounts(match: re.Match[str]) -> Iterator[Decimal]:
                 yield value * _SHORT_SCALES[scale]
 
 
-def _read_digits(digits: str) -> Iterator[Decimal]:
+@lru_cache(maxsize=4096)
+def _read_digits(digits: str) -> tuple[Decimal, ...]:
+    return tuple(_readings(digits))
+
+
+def _readings(digits: str) -> Iterator[Decimal]:
     groups = re.split(r"[^\d]", digits)
     separators = re.sub(r"\d", "", digits)
     thousands = len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:])

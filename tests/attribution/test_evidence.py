@@ -1,4 +1,4 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ class Row:
     answer: str
     parsed: ParsedAnswer
     columns: list[tuple[int, bool, int, int]] = field(default_factory=lambda: [(-1, False, 0, 0)])
+    empty_token_at: int | None = None
 
     def __post_init__(self) -> None:
         for index, passage in enumerate(self.passages):
@@ -37,6 +38,9 @@ class Row:
     ) -> tuple[SpanEvidence, ...]:
         """Evidence of the spans where response token i attends to these (column, similarity) pairs."""
         tokens = _token_ranges(self.answer)
+        if self.empty_token_at is not None:
+            place = tokens[self.empty_token_at][0]
+            tokens.insert(self.empty_token_at, (place, place))
         passage, in_title, start, end = (np.array(one) for one in zip(*self.columns, strict=True))
         encoded = EncodedRow(
             token_ids=np.zeros(len(passage) + len(tokens), dtype=np.int32),
@@ -144,6 +148,25 @@ def test_span_without_evidence_is_unsupported() -> None:
 def test_span_that_no_token_overlaps_has_no_evidence() -> None:
     (span,) = rain().evidence([[(2, 0.6), (3, 0.3)]] * 3, CharRange(14, 15), settings=DEP)
     assert (span.evidence, span.evidence_mass, span.support) == ((), 0.0, Support.UNSUPPORTED)
+
+
+def test_token_without_code_points_is_in_no_span() -> None:
+    row = rain()
+    with_empty = Row(PASSAGES, row.answer, row.parsed, empty_token_at=1)
+    attention = [ATTENTION[0], [(6, 0.9), (7, 0.05)], *ATTENTION[1:]]
+    for settings in (UNION, DEP):
+        assert with_empty.evidence(attention, CharRange(0, 9), settings=settings) == row.evidence(
+            ATTENTION, CharRange(0, 9), settings=settings
+        )
+
+
+def test_more_spans_than_are_done_at_once_are_the_same_as_each_alone() -> None:
+    spans = [CharRange(start, end) for start in range(13) for end in range(start + 1, 15)]
+    together = rain().evidence(ATTENTION, *spans, settings=DEP)
+    assert [span.span_index for span in together] == list(range(len(spans)))
+    for span, chars in zip(together, spans, strict=True):
+        (alone,) = rain().evidence(ATTENTION, chars, settings=DEP)
+        assert replace(span, span_index=0) == alone
 
 
 def test_ties_go_to_the_first_passage() -> None:
