@@ -1,0 +1,33 @@
+"""Train a bundled model anew: ``attribeam train parser ...`` or ``attribeam train attributor ...``."""
+
+import argparse
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+RECIPES = {"parser": "training.parser", "attributor": "training.attributor"}
+EXTRA_MODULE = "matplotlib"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The recipe's name; everything after it is the recipe's own."""
+    parser.usage = f"%(prog)s {{{','.join(RECIPES)}}} [options]"
+    parser.epilog = "attribeam train RECIPE --help lists a recipe's options."
+    parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help=f"one of: {', '.join(RECIPES)}")
+    parser.add_argument("options", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Hand over to the recipe; 0 done, 1 where what training needs is not installed or a file cannot be read."""
+    if find_spec(EXTRA_MODULE) is None:
+        return _failed("training needs matplotlib, which is not installed: pip install 'attribeam[training]'")
+    try:
+        import_module(RECIPES[arguments.recipe]).main(arguments.options)
+    except OSError as error:
+        return _failed(f"{arguments.recipe}: {error}")
+    return 0
+
+
+def _failed(message: str) -> int:
+    print(f"attribeam train: {message}", file=sys.stderr)
+    return 1
