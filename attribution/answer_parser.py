@@ -14,7 +14,7 @@ from attribution.label_schemes import scheme_of_labels
 from attribution.parsed_answer import ParsedAnswer
 from attribution.parsed_blocks import ParsedBlock, joined_blocks
 from attribution.parser_input import ParserInput, parser_input
-from attribution.sentence_ends import ends_sentence, with_ended_sentences
+from attribution.sentence_ends import closing_marks, sentence_ends, with_closed_sentences, with_ended_sentences
 from schemas import CharRange
 
 if TYPE_CHECKING:
@@ -116,12 +116,12 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     sentence_of = {token.i: index for index, sentence in enumerate(doc.sents) for token in sentence}
     starts = sorted({sentence_of[token.i]: token.i for token in reversed(doc)}.values())
     heads = [token.head.i if sentence_of[token.head.i] == sentence_of[token.i] else token.i for token in doc]
-    heads, labels, starts = with_ended_sentences(
-        heads,
-        ["root" if head == index else doc[index].dep_.lower() for index, head in enumerate(heads)],
-        starts,
-        ended=[not given.is_row and ends_sentence(token.text) for token in doc],
-    )
+    labels = ["root" if head == index else doc[index].dep_.lower() for index, head in enumerate(heads)]
+    forms = [token.text for token in doc]
+    closing = closing_marks(forms, spaced=[bool(token.whitespace_) for token in doc])
+    heads, labels, starts = with_closed_sentences(heads, labels, starts, closing=closing)
+    ended = [False] * len(doc) if given.is_row else sentence_ends(forms)
+    heads, labels, starts = with_ended_sentences(heads, labels, starts, ended=ended)
     words = [given.range_of(token.idx, token.idx + len(token)) for token in doc]
     is_code = [any(one.overlaps(word) for one in code) for word in words]
     return ParsedBlock(

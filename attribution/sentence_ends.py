@@ -1,4 +1,4 @@
-"""Sentences that a parser ended where no mark ends one, joined again."""
+"""The sentences of a block after the parser: joined where no mark ends one, each with the quote that closes it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,71 @@ from collections.abc import Sequence
 
 _ENDS = frozenset(".!?:;…。！？：；।؟۔")
 _AFTER_END = "\"'”’»)]}*_"
+_BEFORE_MORE = frozenset(
+    [
+        "dr.",
+        "mr.",
+        "mrs.",
+        "ms.",
+        "prof.",
+        "rev.",
+        "gen.",
+        "col.",
+        "capt.",
+        "lt.",
+        "sgt.",
+        "sen.",
+        "rep.",
+        "gov.",
+        "hon.",
+        "st.",
+        "mt.",
+        "messrs.",
+        "mme.",
+        "mlle.",
+        "vs.",
+        "cf.",
+        "e.g.",
+        "i.e.",
+        "viz.",
+        "ca.",
+        "approx.",
+        "fig.",
+        "figs.",
+        "eq.",
+        "eqs.",
+        "vol.",
+        "vols.",
+        "pp.",
+    ]
+)
 
 
-def ends_sentence(word: str) -> bool:
-    """True for a word that ends with a mark which may end a sentence, or that is a closing quote or bracket."""
-    bare = word.rstrip(_AFTER_END)
-    return bare[-1] in _ENDS if bare else bool(word)
+def sentence_ends(words: Sequence[str]) -> list[bool]:
+    """For each word whether a sentence may end with it.
+
+    It may where the word ends with a mark that ends sentences and is no title or other abbreviation that more must
+    follow ("Dr.", "e.g."). A word of closing quotes and brackets only does as the word before it does.
+    """
+    ends: list[bool] = []
+    for word in words:
+        bare = word.rstrip(_AFTER_END)
+        ends.append(bare[-1] in _ENDS and bare.lower() not in _BEFORE_MORE if bare else bool(ends) and ends[-1])
+    return ends
+
+
+def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:
+    """For each word whether it is closing quotes and brackets only: bound to the word before, and not to the next.
+
+    Args:
+        words: the words of one block.
+        spaced: for each word whether white space follows it; the last one counts as spaced.
+    """
+    last = len(words) - 1
+    return [
+        place > 0 and not spaced[place - 1] and (spaced[place] or place == last) and not word.rstrip(_AFTER_END)
+        for place, word in enumerate(words)
+    ]
 
 
 def with_ended_sentences(
@@ -39,3 +98,31 @@ def with_ended_sentences(
         for word in roots:
             joined_heads[word], joined_labels[word] = root, "parataxis"
     return joined_heads, joined_labels, kept
+
+
+def with_closed_sentences(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, closing: Sequence[bool]
+) -> tuple[list[int], list[str], list[int]]:
+    """The same, where closing marks at the start of a sentence belong to the one before it.
+
+    Args:
+        heads, labels, starts: as of ``with_ended_sentences``.
+        closing: for each word whether it is a closing mark.
+
+    Such a mark becomes a ``punct`` of the earlier sentence's root; what hung on it becomes a root.
+    """
+    moved_heads, moved_labels = list(heads), list(labels)
+    kept: list[int] = []
+    for start, end in zip(starts, (*starts[1:], len(heads)), strict=True):
+        first = start
+        while kept and first < end and closing[first]:
+            first += 1
+        root = next((word for word in range(kept[-1], start) if moved_heads[word] == word), start) if kept else start
+        for word in range(start, end):
+            if word < first:
+                moved_heads[word], moved_labels[word] = root, "punct"
+            elif start <= heads[word] < first:
+                moved_heads[word], moved_labels[word] = word, "root"
+        if first < end:
+            kept.append(first)
+    return moved_heads, moved_labels, kept
