@@ -30,6 +30,7 @@ class RunOptions:
         runner: "local", or the name of a Beam runner, which then gets ``runner_options``.
         fail_if: quality gates, judged on what the whole audit came to.
         otel: send the metrics through OpenTelemetry; the environment may ask for it, too.
+        report: write ``report.html``, the page that shows what a local audit found.
     """
 
     input: tuple[str, ...]
@@ -44,6 +45,7 @@ class RunOptions:
     runner_options: tuple[str, ...] = ()
     fail_if: tuple[QualityGate, ...] = ()
     otel: bool = False
+    report: bool = True
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +114,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         runner_options=tuple(arguments.runner_options),
         fail_if=tuple(arguments.fail_if),
         otel=arguments.otel,
+        report=not arguments.no_report,
     )
 
 
@@ -232,4 +235,5 @@ def _add_monitoring(parser: argparse.ArgumentParser) -> None:
         help="quality gate, such as 'unsupported_share > 0.05'; exit code 3 if it holds for the finished audit; may be "
         "repeated; docs/monitoring.md names the metrics",
     )  # fmt: skip
+    add("--no-report", action="store_true", help="do not write report.html")
     add("--otel", action="store_true", help="send the metrics with OpenTelemetry, configured by OTEL_* variables")

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.audit_options import RunOptions
 from pipeline.failures import AuditError
 from pipeline.metrics import RunMetrics
 from pipeline.metrics_evidence import sum_evidence
 from pipeline.metrics_families import families
 from pipeline.metrics_files import write_metrics
 from pipeline.metrics_opentelemetry import send
-from pipeline.quality_gates import EXIT_CODE, GateVerdict, QualityGate, failure_text, judge
+from pipeline.quality_gates import EXIT_CODE, GateVerdict, failure_text, judge
 from report.audit_directory import AuditDirectory
 from report.failures import ReportError
 from schemas.run_manifest import RunManifest
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
+
+REPORT_PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +43,25 @@ class FinishedRun:
         return EXIT_CODE if any(verdict.failed for verdict in self.verdicts) else 0
 
 
-def finish_local_run(root: Path, manifest: RunManifest, gates: Sequence[QualityGate]) -> FinishedRun:
-    """Sum the evidence up, judge the gates, and write both metrics files; also where an earlier run did all the rows.
+def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> FinishedRun:
+    """Sum the evidence up, judge the gates, write both metrics files and the page; also if an earlier run did all rows.
 
     Raises:
-        AuditError: if the evidence cannot be read.
-        OSError: if the files cannot be written.
+        AuditError: if the evidence cannot be read, or the page not be written.
+        OSError: if the metrics cannot be written.
     """
     try:
         metrics = RunMetrics(manifest, sum_evidence(AuditDirectory.open(root)))
+        finished = FinishedRun(metrics, judge(options.fail_if, metrics))
+        write_metrics(root, metrics, finished.verdicts)
+        if options.report:
+            _write_page(root)
     except ReportError as error:
-        raise AuditError(str(error)) from error
-    finished = FinishedRun(metrics, judge(gates, metrics))
-    write_metrics(root, metrics, finished.verdicts)
+        raise AuditError(f"the audit is done, but what it found cannot be summed up: {error}") from error
     return finished
+
+
+def _write_page(root: Path) -> None:
+    from report.html_report import write_html_report
+
+    write_html_report(root, root / REPORT_PAGE)

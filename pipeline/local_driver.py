@@ -48,9 +48,9 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         finally:
             pool.kill()
         directory.remove_working_folders()
-        finished = finish_local_run(directory.root, manifest, options.fail_if)
+        finished = finish_local_run(directory.root, manifest, options)
     if not options.quiet:
-        print(summary_text(manifest, output=options.output, earlier_rows=earlier_rows))
+        print(summary_text(manifest, output=options.output, earlier_rows=earlier_rows, page=options.report))
     return finished
 
 

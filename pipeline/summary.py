@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipeline.finished_run import REPORT_PAGE
 from pipeline.progress import readable_duration
 from schemas import Support
 from schemas.run_manifest import AuditCounts, RunManifest
 
 
-def summary_text(manifest: RunManifest, *, output: str, earlier_rows: int = 0) -> str:
-    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were found finished."""
-    return "\n".join([*_head(manifest, earlier_rows), "", *_rows(manifest.counts), "", *_places(manifest, output)])
+def summary_text(manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
+    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` is written."""
+    places = [*_places(output, page=page), *_advice(manifest.counts)]
+    return "\n".join([*_head(manifest, earlier_rows), "", *_rows(manifest.counts), "", *places])
 
 
 def _head(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
@@ -37,13 +39,14 @@ def _rows(counts: AuditCounts) -> Iterator[str]:
         yield _line(f"  {support}", spans, _share(spans, counts.span_count))
 
 
-def _places(manifest: RunManifest, output: str) -> Iterator[str]:
+def _places(output: str, *, page: bool) -> Iterator[str]:
     root = output.rstrip("/")
+    if page:
+        yield f"page to look at {root}/{REPORT_PAGE}"
     yield f"evidence        {root}/evidence/*.parquet"
     yield f"dead letters    {root}/dead_letters/*.parquet"
     yield f"run manifest    {root}/run_manifest.json"
     yield f"metrics         {root}/metrics.json, {root}/metrics.prom"
-    yield from _advice(manifest.counts)
 
 
 def _advice(counts: AuditCounts) -> Iterator[str]:

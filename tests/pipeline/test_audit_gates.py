@@ -33,8 +33,9 @@ def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(
     audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
-    for done_before in (0, ROWS):
-        assert audit.run_here(output, "--workers", "1", *GATES) == 3
+    for done_before, more in ((0, ("--no-report",)), (ROWS, ())):
+        assert audit.run_here(output, "--workers", "1", *GATES, *more) == 3
+        assert (output / "report.html").exists() == (not more)
         captured = capfd.readouterr()
         failed = [line for line in captured.err.splitlines() if "quality gate" in line]
         assert len(failed) == 2

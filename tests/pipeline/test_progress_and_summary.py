@@ -37,7 +37,7 @@ def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
     counts = AuditCounts(1200, 1197, letters, {"supported": 6, "weak": 1, "unsupported": 3}, 99)
-    text = summary_text(_manifest(counts), output="audits/x/", earlier_rows=200)
+    text = summary_text(_manifest(counts), output="audits/x/", earlier_rows=200, page=True)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     for line in (
         "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)",
@@ -46,7 +46,9 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
         "dead-lettered 3 0.2%",
         "empty_answer 2",
         "unsupported 3 30.0%",
+        "page to look at audits/x/report.html",
         "evidence audits/x/evidence/*.parquet",
+        "metrics audits/x/metrics.json, audits/x/metrics.prom",
         "Look first at the 3 evidence records with support = 'unsupported', "
         "then at the 3 dead letters and their reasons.",
     ):
@@ -59,6 +61,7 @@ def test_the_summary_of_no_rows_divides_by_nothing() -> None:
     text = summary_text(_manifest(AuditCounts()), output="out")
     assert "nothing left to do" in text
     assert "Look first" not in text
+    assert "report.html" not in text
 
 
 def _manifest(counts: AuditCounts) -> RunManifest:
