@@ -10,7 +10,7 @@ from attribution.model_options import MethodOptions, ModelOptions
 from attribution.option_types import fraction, isolation_tau, name_list, positive_integer, span_kinds
 from attribution.settings import Method, QueryPosition, UnionSettings
 from pipeline.failures import UsageError
-from pipeline.quality_gates import QualityGate, check_gates_without_evidence, quality_gate
+from pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from schemas import SpanKind
 from transforms.audit_settings import AuditSettings
 from transforms.input_format import InputFormatError, parse_column_mapping
@@ -99,8 +99,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
             f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
             "directory there, or name a --runner"
         )
-    if arguments.runner != LOCAL:
-        check_gates_without_evidence(arguments.fail_if)
+    check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
     return RunOptions(
         input=tuple(arguments.input),
         output=arguments.output or "",

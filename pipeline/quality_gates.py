@@ -6,12 +6,13 @@ import argparse
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pipeline.failures import UsageError
 from pipeline.metrics import METRICS, RunMetrics
+from schemas import SpanKind
 
 EXIT_CODE = 3
 GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
@@ -67,14 +68,18 @@ def judge(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdic
     return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
 
 
-def check_gates_without_evidence(gates: Sequence[QualityGate]) -> None:
-    """Refuse gates that need the evidence summed up, which a distributed run does not do.
+def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind], local: bool) -> None:
+    """Refuse gates whose metric this run will never have.
 
     Raises:
-        UsageError: if there is one.
+        UsageError: if one is about a kind of span that is not chosen, or about the evidence of a distributed run, which
+            is not summed up.
     """
     for gate in gates:
-        if METRICS[gate.metric].of_evidence:
+        kind = gate.metric.partition("_share.")[2]
+        if kind and SpanKind(kind) not in span_kinds:
+            raise UsageError(f"--fail-if {str(gate)!r}: there will be no spans of the kind {kind!r}, see --spans")
+        if METRICS[gate.metric].of_evidence and not local:
             raise UsageError(f"--fail-if {str(gate)!r}: {gate.metric} is counted in local runs only, without --runner")
 
 

@@ -89,6 +89,12 @@ def test_a_gate_that_needs_the_evidence_is_refused_with_a_runner(
     assert "local runs only" in capsys.readouterr().err
 
 
+def test_a_gate_on_spans_that_are_not_chosen_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given_options = ["--input", "x", "--output", str(tmp_path / "out"), "--spans", "facts"]
+    assert main(["audit", *given_options, "--fail-if", "unsupported_share.words > 0.2"]) == 2
+    assert "no spans of the kind 'words'" in capsys.readouterr().err
+
+
 def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
     gates = [
         quality_gate(text)

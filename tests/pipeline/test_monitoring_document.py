@@ -1,0 +1,54 @@
+"""docs/monitoring.md names every metric, every family with its labels, and the exit codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pipeline.metrics import METRICS
+from pipeline.metrics_families import families
+from pipeline.quality_gates import EXIT_CODE, judge, quality_gate
+from schemas import Reason, SpanKind
+from tests.pipeline.made_metrics import made_metrics
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+
+
+def _rows(title: str) -> list[list[str]]:
+    """The cells of the table rows of one section, without its heading."""
+    (text,) = re.findall(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
+    return [row for row in cells[1:] if not row[0].startswith("---")]
+
+
+def _documented_metrics() -> dict[str, tuple[str, str]]:
+    """(unit, gate) by name, REASON and KIND filled in."""
+    found = {}
+    for names, unit, gate, *_ in _rows("Metrics"):
+        for name in re.findall(r"`([\w.]+)`", names):
+            values = {"REASON": list(Reason), "KIND": list(SpanKind)}.get(name.rpartition(".")[2], [""])
+            found.update({name.replace("REASON", value).replace("KIND", value): (unit, gate) for value in values})
+    return found
+
+
+def test_the_document_has_exactly_the_metrics_of_the_code() -> None:
+    assert _documented_metrics() == {
+        name: (metric.unit, "no" if metric.of_run else "local" if metric.of_evidence else "yes")
+        for name, metric in METRICS.items()
+    }
+
+
+def test_the_document_has_exactly_the_families_of_prometheus_with_their_labels() -> None:
+    metrics = made_metrics()
+    expected = {
+        f"attribeam_{family.name}": [name for name, _ in family.samples[0].labels]
+        for family in families(metrics, judge([quality_gate("rows < 1")], metrics))
+    }
+    found = {names.strip("`"): re.findall(r"`(\w+)`", labels) for names, labels, _ in _rows("`metrics.prom`")}
+    assert found == expected
+
+
+def test_the_document_has_the_exit_code_of_a_failed_gate() -> None:
+    codes = {row[0]: row[1] for row in _rows("Exit codes of `attribeam audit`")}
+    assert "quality gate failed" in codes[str(EXIT_CODE)]
+    assert set(codes) == {"0", "1", "2", "3", "130"}
