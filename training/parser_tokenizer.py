@@ -2,11 +2,14 @@
 
 from spacy.lang.char_classes import ALPHA, HYPHENS
 from spacy.language import Language
-from spacy.symbols import NORM, ORTH
-from spacy.tokenizer import Tokenizer
+from spacy.symbols import NORM, ORTH  # type: ignore[import-not-found]
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 
-PREFIX_WORDS = ["anti", "co", "counter", "e", "ex", "extra", "inter", "intra", "mega", "micro", "mid", "mini", "multi", "non", "post", "pre", "pro", "pseudo", "re", "semi", "sub", "super", "ultra"]
+PREFIX_WORDS = (
+    "anti", "co", "counter", "e", "ex", "extra", "inter", "intra", "mega", "micro", "mid", "mini", "multi", "non",
+    "post", "pre", "pro", "pseudo", "re", "semi", "sub", "super", "ultra",
+)  # fmt: skip
 RUNS = [rf"(?:{mark}){{2,}}" for mark in ("=", r"\*", "_", "#", "~", r"\+", "<", ">", "-", r"\$")] + [r"[!?]{2,}"]
 BETWEEN_LETTERS = rf"(?<=[{ALPHA}0-9])(?:{HYPHENS})(?=[{ALPHA}])"
 MORE_PREFIXES = [*RUNS, rf"-(?=[{ALPHA}])"]
@@ -31,14 +34,14 @@ def adapt_tokenizer(nlp: Language) -> None:
     Raises:
         ValueError: if this spaCy splits hyphens by another rule than the one that is replaced.
     """
-    tokenizer = nlp.tokenizer
-    if not isinstance(tokenizer, Tokenizer) or BETWEEN_LETTERS not in nlp.Defaults.infixes:
+    tokenizer, rules = nlp.tokenizer, nlp.Defaults
+    if not isinstance(tokenizer, Tokenizer) or BETWEEN_LETTERS not in (rules.infixes or ()):
         raise ValueError("expected the English tokenizer of spaCy 3.8 with its rule for hyphens, found another")
     no_prefix = "".join(rf"(?<!\b(?i:{word}))" for word in PREFIX_WORDS)
     hyphens = rf"(?<=[{ALPHA}0-9]){no_prefix}(?:{HYPHENS})(?=[{ALPHA}])"
-    infixes = [hyphens if rule == BETWEEN_LETTERS else rule for rule in nlp.Defaults.infixes]
-    tokenizer.prefix_search = compile_prefix_regex([*MORE_PREFIXES, *nlp.Defaults.prefixes]).search
-    tokenizer.suffix_search = compile_suffix_regex([*MORE_SUFFIXES, *nlp.Defaults.suffixes]).search
+    infixes = [hyphens if rule == BETWEEN_LETTERS else rule for rule in rules.infixes or ()]
+    tokenizer.prefix_search = compile_prefix_regex([*MORE_PREFIXES, *(rules.prefixes or ())]).search
+    tokenizer.suffix_search = compile_suffix_regex([*MORE_SUFFIXES, *(rules.suffixes or ())]).search
     tokenizer.infix_finditer = compile_infix_regex([*MORE_INFIXES, *infixes]).finditer
     tokenizer.rules = {text: words for text, words in tokenizer.rules.items() if text not in NO_EXCEPTIONS}
     for abbreviation in ABBREVIATIONS:

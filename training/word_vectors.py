@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy
 from numpy.typing import NDArray
 from spacy.strings import StringStore
-from spacy.vectors import Vectors
+from spacy.vectors import Vectors  # type: ignore[import-not-found]
 
 from training.treebank import read_text
 
@@ -116,7 +116,8 @@ def _positive_information(counts: Floats) -> Floats:
     expected = counts.sum(axis=1, keepdims=True) * (shares / shares.sum())
     with numpy.errstate(divide="ignore", invalid="ignore"):
         information = numpy.log(counts / expected)
-    return numpy.nan_to_num(numpy.maximum(information, 0), nan=0.0).astype(numpy.float32)
+    positive: Floats = numpy.nan_to_num(numpy.maximum(information, 0), nan=0.0).astype(numpy.float32)
+    return positive
 
 
 def _reduced(matrix: Floats, *, columns: int, rng: numpy.random.Generator) -> Floats:
@@ -129,4 +130,5 @@ def _reduced(matrix: Floats, *, columns: int, rng: numpy.random.Generator) -> Fl
     left, values, _ = numpy.linalg.svd(basis.T @ matrix, full_matrices=False)
     rows = (basis @ left)[:, :columns] * numpy.sqrt(values[:columns])
     lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / numpy.maximum(lengths, 1e-9) * numpy.sqrt(columns)).astype(numpy.float32)
+    scaled: Floats = (rows / numpy.maximum(lengths, 1e-9) * numpy.sqrt(columns)).astype(numpy.float32)
+    return scaled
