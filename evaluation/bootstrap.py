@@ -19,6 +19,24 @@ class Interval:
     high: float
 
 
+def row_draws(rows: int, *, draws: int, seed: int) -> npt.NDArray[np.int64]:
+    """int64 [draws, rows]: how often each row is in each resample of as many rows; equal for equal arguments.
+
+    Raises:
+        ValueError: if there is no row or no draw.
+    """
+    if rows < 1 or draws < 1:
+        raise ValueError(f"rows and draws should be at least 1, were: {rows} and {draws}")
+    return np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=draws)
+
+
+def percentile_interval(values: npt.NDArray[np.float64]) -> Interval:
+    """The interval that holds the middle 95% of ``values``, at least one."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return Interval(float(low), float(high))
+
+
 class RowBootstrap:
     """The same seeded resamples of rows for every method, so that differences are paired.
 
@@ -27,10 +45,7 @@ class RowBootstrap:
     """
 
     def __init__(self, spans_a_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
-        if not spans_a_row or draws < 1:
-            raise ValueError(f"rows and draws should be at least 1, were: {len(spans_a_row)} and {draws}")
-        rows = len(spans_a_row)
-        self._counts = np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=draws)
+        self._counts = row_draws(len(spans_a_row), draws=draws, seed=seed)
         self._spans = self._counts @ np.asarray(spans_a_row, dtype=np.float64)
 
     def interval(self, credit_a_row: Sequence[float]) -> Interval:
@@ -39,6 +54,4 @@ class RowBootstrap:
         The interval of a difference is that of the difference of two methods' credits.
         """
         means: npt.NDArray[np.float64] = 100 * (self._counts @ np.asarray(credit_a_row, dtype=np.float64)) / self._spans
-        tail = 50 * (1 - CONFIDENCE)
-        low, high = np.percentile(means, [tail, 100 - tail])
-        return Interval(float(low), float(high))
+        return percentile_interval(means)

@@ -39,6 +39,10 @@ class DataRow:
             raise self.error(field, "should be a whole number, was: bool")
         return value
 
+    def boolean(self, field: str) -> bool:
+        """The field's true or false."""
+        return self._typed(field, bool, "true or false")
+
     def texts(self, field: str) -> list[str]:
         """The field's list of strings."""
         values = self._typed(field, list, "a list of strings")

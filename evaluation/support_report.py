@@ -1,0 +1,101 @@
+"""What a check of the support flag leaves behind: a JSON file for scripts, and a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from evaluation.auroc import Auroc
+from evaluation.comparison import FailedRow
+from evaluation.support_figures import BestThresholds, KindFigures
+
+_HEADER = ("kind", "spans", "AUROC mass", "95% interval", "AUROC flag", "95% interval", "flagged %", "supported %")
+
+
+@dataclass(frozen=True, slots=True)
+class SupportReport:
+    """The figures of one check and what they depend on.
+
+    Attributes:
+        method, supported_threshold, weak_threshold: as they were in force.
+        data_file, data_sha256: the rows' file.
+        rows: answers that were audited; ``failed_rows`` were not, and are no part of the figures.
+        unsupported_flagged: percent of the unsupported spans that are called unsupported or weak.
+        supported_called_supported: percent of the supported spans that are called supported.
+        best_thresholds: what the rows suggest.
+        figures: of all spans and of each kind.
+        provenance: model, parser, settings and versions.
+    """
+
+    method: str
+    supported_threshold: float
+    weak_threshold: float
+    data_file: str
+    data_sha256: str
+    rows: int
+    failed_rows: tuple[FailedRow, ...]
+    unsupported_flagged: float | None
+    supported_called_supported: float | None
+    best_thresholds: BestThresholds | None
+    figures: tuple[KindFigures, ...]
+    confidence: float
+    bootstrap_draws: int
+    bootstrap_seed: int
+    provenance: Mapping[str, str]
+
+
+def write_support_report(path: Path, report: SupportReport) -> None:
+    """One JSON object; the file is replaced as a whole.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def support_table(report: SupportReport) -> str:
+    """The figures, one line a kind, and the shares and thresholds below."""
+    lines = [_HEADER, *(_cells(figures) for figures in report.figures)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
+    spans = report.figures[0].spans
+    title = f"{report.data_file}: {spans} spans of {report.rows} answers, {report.method}"
+    return "\n".join([title, *(_aligned(line, widths) for line in lines), *_remarks(report)])
+
+
+def _cells(figures: KindFigures) -> tuple[str, ...]:
+    return (
+        figures.kind,
+        str(figures.spans),
+        *_auroc_cells(figures.evidence_mass),
+        *_auroc_cells(figures.flag),
+        f"{figures.flagged:.1f}",
+        f"{figures.called_supported:.1f}",
+    )
+
+
+def _auroc_cells(auroc: Auroc | None) -> tuple[str, str]:
+    if auroc is None:
+        return "", ""
+    return f"{auroc.value:.3f}", f"{auroc.interval.low:.3f} to {auroc.interval.high:.3f}"
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+    return "  ".join([line[0].ljust(widths[0]), *cells]).rstrip()
+
+
+def _remarks(report: SupportReport) -> list[str]:
+    remarks = [f"thresholds in force: supported {report.supported_threshold}, weak {report.weak_threshold}"]
+    if report.best_thresholds is not None:
+        best = report.best_thresholds
+        remarks.append(f"thresholds that these rows suggest: supported {best.supported}, weak {best.weak}")
+    if report.unsupported_flagged is not None:
+        remarks.append(f"unsupported spans called unsupported or weak: {report.unsupported_flagged:.1f}%")
+    if report.supported_called_supported is not None:
+        remarks.append(f"supported spans called supported: {report.supported_called_supported:.1f}%")
+    remarks += [f"row {failed.row} failed and is left out: {failed.reason}" for failed in report.failed_rows]
+    return remarks
