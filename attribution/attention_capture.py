@@ -20,6 +20,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from attribution.local_attention import EndToEndRows, current_rows, local_attention
 from attribution.plain_attention import MAX_WEIGHTS, attention_weights, plain_attention
 from attribution.top_columns import passage_mass, top_columns
 
@@ -32,7 +33,7 @@ class RowRequest:
 
     Attributes:
         query_positions: int64 [responses], the position whose attention is row i of S.
-        token_count: tokens of the row, padding left out.
+        token_count: tokens of the row that the softmax runs over: all, padding left out, or the prompt's.
         column_passage: int64 [prompt_length], passage of each prompt column, -1 outside.
         passage_count: number of passages.
     """
@@ -110,6 +111,9 @@ def capture_attention(
     Returns ([rows, tokens, attention heads, size], None), as the interface wants it.
     """
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    rows = current_rows()
+    if rows is not None:
+        return _end_to_end(module, (query, key, value), rows, scale, options["sliding_window"]), None
     causal = bool(options.get("is_causal", getattr(module, "is_causal", True)))
     sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
     capture = _current.get()
@@ -127,6 +131,28 @@ def capture_attention(
         plain_attention(query, key, value, attention_mask, scaling=scale, softcap=softcap, sinks=sinks, causal=causal),
         None,
     )
+
+
+def _end_to_end(
+    module: torch.nn.Module,
+    states: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    rows: EndToEndRows,
+    scaling: float,
+    sliding_window: int,
+) -> torch.Tensor:
+    """As ``capture_attention`` for an encoder whose rows lie end to end: [1, tokens, attention heads, size].
+
+    ``states`` are query, key and value; ``sliding_window`` is the interface's, one more than a token's reach.
+    """
+    query, key, value = states
+    capture = _current.get()
+    if capture is None or getattr(module, "layer_idx", None) != capture.layer_index:
+        return local_attention(query, key, value, rows=rows, window=sliding_window - 1, scaling=scaling)
+    capture.bidirectional = True
+    for request, start, end in zip(capture.rows, rows.starts[:-1], rows.starts[1:], strict=True):
+        row_attention = _RowAttention(query[0, :, start:end], key[0, :, start:end], None, scaling, None, None, False)
+        capture.captured.append(_reduce_row(row_attention, request, capture.top_k))
+    raise _ForwardPassEnds
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,5 +200,10 @@ def _reduce_row(attention: _RowAttention, request: RowRequest, top_k: int) -> Ca
     )
 
 
+def capture_mask(*arguments: Any, **options: Any) -> torch.Tensor | None:
+    """The mask of ``sdpa_mask``; None for rows that lie end to end, whose borders the attention itself keeps."""
+    return None if current_rows() is not None else sdpa_mask(*arguments, **options)
+
+
 ALL_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, capture_attention)
-ALL_MASK_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, sdpa_mask)
+ALL_MASK_ATTENTION_FUNCTIONS.register(IMPLEMENTATION, capture_mask)

@@ -42,6 +42,12 @@ def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
     return (kind,) * int(text_config.num_hidden_layers)
 
 
+def only_local_below(config: PreTrainedConfig, layer: int) -> bool:
+    """Whether every layer below the 1-based ``layer`` sees a window only, and ``layer`` sees everything."""
+    types = layer_types(config)
+    return all(kind == _LIMITED[0] for kind in types[: layer - 1]) and types[layer - 1] == _FULL
+
+
 def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
     """A copy of ``config`` with ``layer`` layers, so that the weights above are neither read nor kept.
 

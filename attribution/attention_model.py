@@ -12,8 +12,9 @@ import transformers
 from transformers import PreTrainedModel
 
 from attribution.attention_capture import Capture, CapturedRow, RowRequest, capturing
-from attribution.attention_layer import choose_layer, layer_types
+from attribution.attention_layer import choose_layer, layer_types, only_local_below
 from attribution.attribution_config import merge_settings
+from attribution.local_attention import EndToEndRows, rows_end_to_end
 from attribution.model_directory import (
     ModelDirectory,
     ModelLoadError,
@@ -25,7 +26,7 @@ from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget
 from attribution.row_encoder import RowEncoder
-from attribution.settings import QueryPosition, UnionSettings
+from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
@@ -42,6 +43,7 @@ class AttentionModel:
         layer: 1-based L*.
         layer_count: L, of the whole model.
         query_position: whose attention row i of S is.
+        softmax_over: which columns a row of the attention is normalised over.
         template: the prompt.
         max_tokens: longest row that is accepted, None where there is no limit.
         device, dtype: where and in which precision the layers run (the captured layer always in float32).
@@ -63,6 +65,7 @@ class AttentionModel:
         self.layer = layer
         self.layer_count = len(layer_types(config))
         self.query_position = options.query_position or directory.defaults.query_position or QueryPosition.PREDICTING
+        self.softmax_over = directory.defaults.softmax_over or SoftmaxOver.VISIBLE
         self.template = encoder.template
         self.max_tokens = encoder.max_tokens
         self.device: torch.device = model.device
@@ -73,6 +76,7 @@ class AttentionModel:
         self._encoder = encoder
         self._bidirectional = False
         self._bidirectional = self._probe()
+        self._end_to_end = self._bidirectional and only_local_below(config, layer)
 
     @classmethod
     def from_pretrained(
@@ -149,6 +153,7 @@ class AttentionModel:
             "layer_count": str(self.layer_count),
             "layer_type": layer_types(config)[self.layer - 1],
             "query_position": str(self.query_position),
+            "softmax_over": str(self.softmax_over),
             "method": str(self.settings.method),
             "top_k": str(self.settings.top_k),
             "isolation_tau": f"{self.settings.isolation_tau:g}",
@@ -165,13 +170,26 @@ class AttentionModel:
         }
 
     def _run(self, jobs: Sequence[_Job]) -> list[TokenAttribution | RowFault]:
-        """One forward pass over rows that are padded on the right."""
-        return [_outcome(row) for row in self._capture(jobs).captured]
+        """One forward pass over rows that lie end to end where the model allows it, else are padded on the right."""
+        capture = self._capture_end_to_end(jobs) if self._end_to_end else self._capture(jobs)
+        return [_outcome(row) for row in capture.captured]
+
+    @torch.inference_mode()
+    def _capture_end_to_end(self, jobs: Sequence[_Job]) -> Capture:
+        capture = self._new_capture(jobs)
+        rows = EndToEndRows.of_lengths([len(row.token_ids) for row, _ in jobs], self.device)
+        token_ids = torch.from_numpy(np.concatenate([row.token_ids for row, _ in jobs]).astype(np.int64))
+        with capturing(capture), rows_end_to_end(rows):
+            self._model(input_ids=token_ids[None].to(self.device), position_ids=rows.positions()[None])
+        return capture
+
+    def _new_capture(self, jobs: Sequence[_Job]) -> Capture:
+        requests = [self._request(row, passage_count) for row, passage_count in jobs]
+        return Capture(layer_index=self.layer - 1, top_k=self.settings.top_k, rows=requests)
 
     @torch.inference_mode()
     def _capture(self, jobs: Sequence[_Job]) -> Capture:
-        requests = [self._request(row, passage_count) for row, passage_count in jobs]
-        capture = Capture(layer_index=self.layer - 1, top_k=self.settings.top_k, rows=requests)
+        capture = self._new_capture(jobs)
         token_ids = _pad([row.token_ids for row, _ in jobs]).to(self.device)
         lengths = torch.tensor([len(row.token_ids) for row, _ in jobs], device=self.device)
         mask = None
@@ -185,7 +203,8 @@ class AttentionModel:
         shift = 1 if self.query_position is QueryPosition.PREDICTING else 0
         positions = torch.arange(row.prompt_length - shift, len(row.token_ids) - shift, device=self.device)
         column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(self.device)
-        return RowRequest(positions, len(row.token_ids), column_passage, passage_count)
+        token_count = row.prompt_length if self.softmax_over is SoftmaxOver.PROMPT else len(row.token_ids)
+        return RowRequest(positions, token_count, column_passage, passage_count)
 
     def _probe(self) -> bool:
         """Take the attention of one small row; True if the captured layer sees to the right as well.

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from attribution.model_options import MethodOptions
 from attribution.prompt_template import PromptTemplate
-from attribution.settings import QueryPosition, UnionSettings
+from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 
 FILE_NAME = "attribution_config.json"
 _PAPER = UnionSettings()
 _Value = TypeVar("_Value", int, float)
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class AttributionConfig:
 
     layer: int | None = None
     query_position: QueryPosition | None = None
+    softmax_over: SoftmaxOver | None = None
     top_k: int | None = None
     isolation_tau: float | None = None
     prompt_template: PromptTemplate | None = None
@@ -52,7 +55,8 @@ class AttributionConfig:
         template = values.get("prompt_template")
         return cls(
             layer=_whole_number(values, "layer", where),
-            query_position=_query_position(values, where),
+            query_position=_choice(values, "query_position", QueryPosition, where),
+            softmax_over=_choice(values, "softmax_over", SoftmaxOver, where),
             top_k=_whole_number(values, "top_k", where),
             isolation_tau=_number(values, "isolation_tau", where),
             prompt_template=None if template is None else _template(template, where),
@@ -114,11 +118,11 @@ def _string(values: Mapping[str, object], key: str, where: str) -> str | None:
     raise ValueError(f"{where}: {key!r} should be a string, was: {value!r}")
 
 
-def _query_position(values: Mapping[str, object], where: str) -> QueryPosition | None:
-    value = _string(values, "query_position", where)
-    if value is not None and value not in [*QueryPosition]:
-        raise ValueError(f"{where}: 'query_position' should be one of {[*map(str, QueryPosition)]}, was: {value!r}")
-    return None if value is None else QueryPosition(value)
+def _choice(values: Mapping[str, object], key: str, kind: type[_Choice], where: str) -> _Choice | None:
+    value = _string(values, key, where)
+    if value is not None and value not in [*kind]:
+        raise ValueError(f"{where}: {key!r} should be one of {[*map(str, kind)]}, was: {value!r}")
+    return None if value is None else kind(value)
 
 
 def _template(value: object, where: str) -> PromptTemplate:

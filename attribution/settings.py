@@ -21,6 +21,16 @@ class QueryPosition(StrEnum):
     SELF = "self"
 
 
+class SoftmaxOver(StrEnum):
+    """Which columns a row of the attention is normalised over: all that its token sees, or the prompt's alone.
+
+    ``PROMPT`` is for encoders that were trained so: a response token never attends to the response itself.
+    """
+
+    VISIBLE = "visible"
+    PROMPT = "prompt"
+
+
 @dataclass(frozen=True, slots=True)
 class UnionSettings:
     """Settings of the union (Section 3.2), of the augmentation (Section 3.3) and of the support decision.

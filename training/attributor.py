@@ -1,8 +1,8 @@
 """Recipe of the bundled attributor: ``python -m training.attributor --pages PATH --output DIR``.
 
-Trains a small Llama from scratch on one loss, -log of the head-mean attention that its last layer puts on the true
-source of an answer token; then sets the support thresholds on rows from pages that it was not trained on. The same
-command goes on from the last checkpoint where the output directory has one.
+Trains a small encoder from scratch on one loss, -log of the head-mean attention that its last layer puts on the true
+source of an answer token and on the passage around it; then sets the support thresholds on rows from pages that it
+was not trained on. The same command goes on from the last checkpoint where the output directory has one.
 """
 
 import argparse
@@ -14,13 +14,13 @@ from tokenizers import Tokenizer
 
 from training.attributor_corpus import Corpus, read_pages, split_held_out
 from training.attributor_loop import Plan, train
-from training.attributor_model import MAX_TOKENS
+from training.attributor_model import MAX_TOKENS, Shape
 from training.attributor_saving import save_attribution_config, save_model
 from training.attributor_support import HELD_OUT_BATCHES, held_out_masses
 from training.attributor_tokenizer import VOCABULARY_SIZE, load_tokenizer, save_tokenizer, train_tokenizer
 from training.loss_curve import draw_loss_curve
 
-TOKENIZER_PAGES = 5000
+TOKENIZER_PAGES = 6000
 
 
 def run_recipe(
@@ -37,11 +37,11 @@ def run_recipe(
     training_pages, held_out_pages = split_held_out(corpus)
     tokenizer = tokenizer_of(output, training_pages, vocabulary_size=vocabulary_size)
     model, history = train(training_pages, tokenizer, plan=plan, output=output, device=device)
-    save_model(model, output)
+    save_model(model, output, shape=plan.shape)
     masses = held_out_masses(
         model, tokenizer, held_out_pages, seed=plan.seed, batches=held_out_batches, token_budget=plan.token_budget
     )
-    save_attribution_config(output, masses.thresholds())
+    save_attribution_config(output, masses.thresholds(), shape=plan.shape)
     figures = {"auroc": masses.auroc(), "supported": len(masses.supported), "unsupported": len(masses.unsupported)}
     (output / "held_out.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     series = {"loss": history.loss, "attention mass on the true source": history.source_mass}
@@ -62,9 +62,15 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training.attributor", description=__doc__)
     parser.add_argument("--pages", type=Path, required=True, help='JSON lines of {"title", "paras"}, plain or .xz')
     parser.add_argument("--output", type=Path, required=True, help="the model directory to write, or to go on in")
+    shape = Plan().shape
+    parser.add_argument("--hidden-size", type=int, default=shape.hidden_size)
+    parser.add_argument("--intermediate-size", type=int, default=shape.intermediate_size)
+    parser.add_argument("--local-layers", type=int, default=shape.local_layers)
+    parser.add_argument("--attention-heads", type=int, default=shape.attention_heads)
+    parser.add_argument("--window", type=int, default=shape.window, help="tokens seen to each side in local layers")
     parser.add_argument("--steps", type=int, default=Plan().steps)
     parser.add_argument("--seed", type=int, default=Plan().seed)
-    parser.add_argument("--threads", type=int, default=2, help="CPU threads")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--device", default="auto", help='"auto", "cpu", "cuda", "cuda:1", ...')
     return parser.parse_args(arguments)
 
@@ -77,7 +83,14 @@ def main(arguments: list[str] | None = None) -> None:
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    plan = Plan(steps=options.steps, seed=options.seed)
+    shape = Shape(
+        hidden_size=options.hidden_size,
+        intermediate_size=options.intermediate_size,
+        local_layers=options.local_layers,
+        attention_heads=options.attention_heads,
+        window=options.window,
+    )
+    plan = Plan(steps=options.steps, seed=options.seed, shape=shape)
     run_recipe(read_pages(options.pages), plan=plan, output=options.output, device=torch.device(device))
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from transformers import LlamaForCausalLM
+from transformers import ModernBertModel
 
 FILE_NAME = "checkpoint.pt"
 
@@ -20,7 +20,7 @@ class History:
 
 def save_checkpoint(
     directory: Path,
-    model: LlamaForCausalLM,
+    model: ModernBertModel,
     optimizer: torch.optim.Optimizer,
     *,
     step: int,
@@ -41,7 +41,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    directory: Path, *, model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, plan: dict[str, int]
+    directory: Path, *, model: ModernBertModel, optimizer: torch.optim.Optimizer, plan: dict[str, int]
 ) -> tuple[int, History]:
     """Fill model and optimizer from the directory's checkpoint; (steps done, history), (0, empty) without one.
 

@@ -1,16 +1,17 @@
 """The attributor's training loop: a schedule in steps, resumable, the same for the same seed."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
 from tqdm import tqdm
-from transformers import LlamaForCausalLM
+from transformers import ModernBertModel
 
 from training.attributor_checkpoint import History, load_checkpoint, save_checkpoint
 from training.attributor_corpus import Corpus
-from training.attributor_model import collate, new_model, source_loss
+from training.attributor_embeddings import first_embeddings
+from training.attributor_model import DEFAULT_SHAPE, Shape, collate, new_model, source_loss
 from training.attributor_rows import TrainingRow, draw_batch
 
 PEAK_RATE = 2e-3
@@ -22,15 +23,17 @@ WARM_UP_STEPS = 100
 class Plan:
     """What a training run is determined by, the pages apart; ``token_budget`` counts tokens a step."""
 
-    steps: int = 1400
+    steps: int = 5000
     seed: int = 0
     token_budget: int = 3072
-    checkpoint_every: int = 100
+    checkpoint_every: int = 200
     history_every: int = 20
+    shape: Shape = DEFAULT_SHAPE
 
     def identity(self) -> dict[str, int]:
         """The settings that a resumed run must share."""
-        return {"steps": self.steps, "seed": self.seed, "token_budget": self.token_budget}
+        settings = {"steps": self.steps, "seed": self.seed, "token_budget": self.token_budget}
+        return settings | asdict(self.shape)
 
 
 def train(
@@ -41,10 +44,14 @@ def train(
     output: Path,
     device: torch.device,
     stop_at: int | None = None,
-) -> tuple[LlamaForCausalLM, History]:
+) -> tuple[ModernBertModel, History]:
     """Train until the plan's last step (or ``stop_at``), from the checkpoint in ``output`` where there is one."""
     torch.manual_seed(plan.seed)
-    model = new_model(vocabulary_size=tokenizer.get_vocab_size())
+    model = new_model(plan.shape, vocabulary_size=tokenizer.get_vocab_size())
+    with torch.no_grad():
+        model.embeddings.tok_embeddings.weight.copy_(
+            first_embeddings(output, corpus.texts(), tokenizer, size=plan.shape.hidden_size, seed=plan.seed)
+        )
     torch.nn.Module.to(model, device)
     optimizer = new_optimizer(model)
     done, history = load_checkpoint(output, model=model, optimizer=optimizer, plan=plan.identity())
@@ -73,18 +80,18 @@ def learning_rate(step: int, steps: int) -> float:
     return PEAK_RATE * min(1.0, (step + 1) / WARM_UP_STEPS) * left + LAST_RATE
 
 
-def new_optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
+def new_optimizer(model: ModernBertModel) -> torch.optim.Optimizer:
     """AdamW over every parameter; those that get no gradient are left as they are."""
     return torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
 
 
 def train_step(
-    model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, rows: list[TrainingRow], *, rate: float
+    model: ModernBertModel, optimizer: torch.optim.Optimizer, rows: list[TrainingRow], *, rate: float
 ) -> tuple[float, float]:
     """One update on ``rows``; (loss, attention mass on the true source of copied tokens)."""
     for group in optimizer.param_groups:
         group["lr"] = rate
-    loss, mass = source_loss(model, collate(rows).to(model.device))
+    loss, mass = source_loss(model, collate(rows))
     optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,115 +1,166 @@
 """The bundled attributor's network, and the one quantity that its training looks at."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import ModernBertConfig, ModernBertModel
 
+from attribution.attention_capture import IMPLEMENTATION
+from attribution.local_attention import EndToEndRows, rows_end_to_end
 from training.attributor_rows import TrainingRow
-from training.attributor_tokenizer import BOS_ID, EOS_ID, PAD_ID, VOCABULARY_SIZE
+from training.attributor_tokenizer import BOS_ID, EOS_ID, PAD_ID
 
-ATTENTION_LAYER = 3
 MAX_TOKENS = 16_384
-ROPE_THETA = 500_000.0
+QUERY_POSITION, SOFTMAX_OVER = "self", "prompt"
 NO_SOURCE_WEIGHT = 0.5
+PASSAGE_WEIGHT = 0.5
+SAME_TOKEN_SCALE = 1.2
+_LOCAL, _FULL = "sliding_attention", "full_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of the network: ``local_layers`` below the attention layer see ``window`` tokens to each side."""
+
+    hidden_size: int = 128
+    intermediate_size: int = 256
+    local_layers: int = 2
+    attention_heads: int = 4
+    window: int = 64
+
+    @property
+    def attention_layer(self) -> int:
+        """The 1-based layer whose attention is trained."""
+        return self.local_layers + 1
+
+
+DEFAULT_SHAPE = Shape()
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Right-padded rows as tensors.
+    """Rows end to end as tensors.
 
-    ``token_ids`` [rows, tokens]; ``positions`` [rows, answer tokens] of the answer in its row; ``gold``
-    [rows, answer tokens, tokens] is True at the columns to attend to; ``weight`` [rows, answer tokens] is 0 for
-    padding and ignored tokens; ``copied`` [rows, answer tokens] is True where there is a source.
+    ``token_ids`` int64 [1, tokens]; ``lengths`` tokens a row; ``rows`` the rows themselves.
     """
 
     token_ids: torch.Tensor
-    positions: torch.Tensor
-    gold: torch.Tensor
-    weight: torch.Tensor
-    copied: torch.Tensor
-
-    def to(self, device: torch.device) -> "Batch":
-        """The same batch on ``device``."""
-        return Batch(*(getattr(self, name).to(device) for name in self.__slots__))
+    lengths: list[int]
+    rows: Sequence[TrainingRow]
 
 
-def new_model(*, vocabulary_size: int = VOCABULARY_SIZE) -> LlamaForCausalLM:
-    """An untrained three-layer Llama; only the query and key projections of its last layer are ever trained."""
-    config = LlamaConfig(
-        vocab_size=vocabulary_size,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=ATTENTION_LAYER,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=MAX_TOKENS,
-        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
-        tie_word_embeddings=True,
-        bos_token_id=BOS_ID,
-        eos_token_id=EOS_ID,
-        pad_token_id=PAD_ID,
-    )
-    return LlamaForCausalLM(config)
+def new_model(shape: Shape, *, vocabulary_size: int) -> ModernBertModel:
+    """An untrained encoder: local layers, then one layer of which only queries and keys are ever used.
 
-
-def collate(rows: list[TrainingRow]) -> Batch:
-    """Pad rows on the right and turn their gold columns into a mask."""
-    width = max(len(row.token_ids) for row in rows)
-    height = max(len(row.gold) for row in rows)
-    token_ids = torch.full((len(rows), width), PAD_ID)
-    positions = torch.zeros((len(rows), height), dtype=torch.long)
-    gold = torch.zeros((len(rows), height, width), dtype=torch.bool)
-    weight = torch.zeros((len(rows), height))
-    for index, row in enumerate(rows):
-        token_ids[index, : len(row.token_ids)] = torch.tensor(row.token_ids)
-        positions[index, : len(row.gold)] = torch.arange(row.answer_start, len(row.token_ids))
-        pairs = [(place, column) for place, columns in enumerate(row.gold) for column in columns]
-        places, columns = torch.tensor(pairs, dtype=torch.long).T
-        gold[index, places, columns] = True
-        weight[index, places] = torch.where(columns == 0, NO_SOURCE_WEIGHT, 1.0)
-    return Batch(token_ids, positions, gold, weight, (weight > 0) & ~gold[:, :, 0])
-
-
-def answer_attention(model: LlamaForCausalLM, token_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """Head-mean attention of the answer's positions at the attention layer (Section 3.1; ``query_position`` self).
-
-    ``token_ids`` [rows, tokens] is padded on the right, so causality alone hides the padding; ``positions`` [rows,
-    answer tokens]. Returns float32 [rows, answer tokens, tokens]. Runs the layers below through the model's own
-    modules, and of the attention layer only the norm and the query and key projections.
+    In that layer tokens carry no positions (their frequencies are divided by so much that they stand still), and
+    queries and keys begin as the same projection, so that equal tokens find each other from the first step on.
     """
-    body = model.model
-    places = torch.arange(token_ids.shape[1], device=token_ids.device)[None]
-    hidden = body.embed_tokens(token_ids)
-    cosine, sine = body.rotary_emb(hidden, places)
-    for block in body.layers[: ATTENTION_LAYER - 1]:
-        hidden = block(hidden, position_ids=places, position_embeddings=(cosine, sine))
-    block = body.layers[ATTENTION_LAYER - 1]
-    normed = block.input_layernorm(hidden)
-    asking = normed.gather(1, positions[:, :, None].expand(-1, -1, normed.shape[2]))
-    attention = block.self_attn
-    keys = rotate(split_heads(attention.k_proj(normed), attention.head_dim), cosine, sine)
-    queries = split_heads(attention.q_proj(asking), attention.head_dim)
-    queries = rotate(queries, cosine[0][positions], sine[0][positions])
-    logits: torch.Tensor = (queries @ keys.transpose(2, 3)).float() * attention.scaling
-    unseen = places[None] > positions[:, :, None]
-    return logits.masked_fill(unseen[:, None], float("-inf")).softmax(-1).mean(1)
+    config = ModernBertConfig(
+        vocab_size=vocabulary_size,
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.attention_layer,
+        num_attention_heads=shape.attention_heads,
+        max_position_embeddings=MAX_TOKENS,
+        hidden_activation="silu",
+        layer_types=[_LOCAL] * shape.local_layers + [_FULL],
+        rope_parameters={
+            _LOCAL: {"rope_type": "default", "rope_theta": 1000.0},
+            _FULL: {"rope_type": "linear", "factor": 1e9, "rope_theta": 1000.0},
+        },
+        local_attention=2 * shape.window,
+        pad_token_id=PAD_ID,
+        bos_token_id=BOS_ID,
+        cls_token_id=BOS_ID,
+        eos_token_id=EOS_ID,
+        sep_token_id=EOS_ID,
+        attn_implementation=IMPLEMENTATION,
+    )
+    model = ModernBertModel(config)
+    projection = torch.nn.init.orthogonal_(torch.empty(shape.hidden_size, shape.hidden_size)) * SAME_TOKEN_SCALE
+    with torch.no_grad():
+        model.layers[-1].attn.Wqkv.weight[: 2 * shape.hidden_size] = torch.cat([projection, projection])
+    return model
 
 
-def split_heads(states: torch.Tensor, size: int) -> torch.Tensor:
-    """[rows, tokens, heads * size] to [rows, heads, tokens, size]."""
-    return states.view(*states.shape[:2], -1, size).transpose(1, 2)
+def collate(rows: Sequence[TrainingRow]) -> Batch:
+    """Lay rows end to end."""
+    token_ids = torch.tensor([token for row in rows for token in row.token_ids])[None]
+    return Batch(token_ids, [len(row.token_ids) for row in rows], rows)
 
 
-def rotate(states: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-    """Apply rotary positions to [rows, heads, tokens, size]; ``cosine``, ``sine`` are [rows or 1, tokens, size]."""
-    first, second = states.chunk(2, dim=-1)
-    return states * cosine[:, None] + torch.cat((-second, first), dim=-1) * sine[:, None]
+def answer_attention(model: ModernBertModel, batch: Batch) -> list[torch.Tensor]:
+    """Of each row, the head-mean attention of the answer's tokens over the prompt (Section 3.1).
+
+    ``query_position`` is self, and the softmax runs over the prompt's columns. Returns float32
+    [answer tokens, prompt tokens], one a row.
+    """
+    rows = EndToEndRows.of_lengths(batch.lengths, model.device)
+    queries, keys = _queries_and_keys(model, batch.token_ids.to(model.device), rows)
+    attention = []
+    for row, start, end in zip(batch.rows, rows.starts[:-1], rows.starts[1:], strict=True):
+        border = start + row.answer_start
+        logits = queries[:, border:end] @ keys[:, start:border].transpose(1, 2)
+        attention.append(logits.softmax(-1).mean(0))
+    return attention
 
 
-def source_loss(model: LlamaForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """(-log of the attention mass on the gold columns, weighted mean; mean mass of copied tokens, no gradient)."""
-    attention = answer_attention(model, batch.token_ids, batch.positions)
-    mass = (attention * batch.gold).sum(2)
-    loss = -(mass.clamp_min(1e-6).log() * batch.weight).sum() / batch.weight.sum()
-    return loss, mass.detach()[batch.copied].mean()
+def _queries_and_keys(
+    model: ModernBertModel, token_ids: torch.Tensor, rows: EndToEndRows
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of the attention layer, [heads, tokens, size] each, the queries scaled."""
+    hidden = model.embeddings(token_ids)
+    places = model.rotary_emb(hidden, rows.positions()[None], _LOCAL)
+    with rows_end_to_end(rows):
+        for layer in model.layers[:-1]:
+            hidden = layer(hidden, position_embeddings=places)
+    last = model.layers[-1]
+    size = model.config.hidden_size
+    projected = torch.nn.functional.linear(last.attn_norm(hidden[0]), last.attn.Wqkv.weight[: 2 * size])
+    queries, keys = projected.unflatten(1, (2, -1, last.attn.head_dim)).permute(1, 2, 0, 3)
+    return queries * last.attn.head_dim**-0.5, keys
+
+
+def source_loss(model: ModernBertModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """(loss, mean attention mass on the true source of copied tokens, without gradient).
+
+    The loss of a token is -log of the mass on its source columns and -log of the mass on the passages that these lie
+    in, weighted and averaged over the tokens that are to be learned.
+    """
+    total, weights, copied_mass, copied = torch.zeros(()), 0.0, 0.0, 0
+    for row, attention in zip(batch.rows, answer_attention(model, batch), strict=True):
+        gold = gold_columns(row).to(attention.device)
+        weight = torch.tensor(token_weights(row), device=attention.device)
+        source = (attention * gold).sum(1).clamp_min(1e-6)
+        passage = (attention * same_passage(gold, row)).sum(1).clamp_min(1e-6)
+        losses = (1 - PASSAGE_WEIGHT) * source.log() + PASSAGE_WEIGHT * passage.log()
+        total = total.to(losses.device) - (losses * weight).sum()
+        weights += weight.sum().item()
+        is_copied = (weight > 0) & ~gold[:, 0]
+        copied_mass += source.detach()[is_copied].sum().item()
+        copied += int(is_copied.sum())
+    return total / weights, torch.tensor(copied_mass / max(1, copied))
+
+
+def gold_columns(row: TrainingRow) -> torch.Tensor:
+    """bool [answer tokens, prompt tokens]: the columns that each answer token is to attend to."""
+    gold = torch.zeros(len(row.gold), row.answer_start, dtype=torch.bool)
+    pairs = [(place, column) for place, columns in enumerate(row.gold) for column in columns]
+    places, columns = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    gold[places, columns] = True
+    return gold
+
+
+def same_passage(gold: torch.Tensor, row: TrainingRow) -> torch.Tensor:
+    """bool, as ``gold``: the columns of the passages that the gold columns lie in; ``gold`` itself outside of all."""
+    passages = torch.tensor(row.column_passage, device=gold.device)
+    member = torch.zeros(len(passages), int(passages.max()) + 2, device=gold.device)
+    member[torch.arange(len(passages)), passages] = 1.0
+    member[:, -1] = 0.0
+    return ((gold.float() @ member) @ member.T > 0) | gold
+
+
+def token_weights(row: TrainingRow) -> list[float]:
+    """A weight an answer token: 0 where there is nothing to learn, less than 1 where there is no source."""
+    return [0.0 if not columns else NO_SOURCE_WEIGHT if columns == (0,) else 1.0 for columns in row.gold]

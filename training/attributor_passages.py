@@ -1,30 +1,23 @@
 """Passages for a training row: pieces of pages, twins with exchanged names and numbers, one-sentence passages."""
 
 import random
-import re
 from dataclasses import dataclass
 
 from training.attributor_corpus import Corpus, Page
+from training.attributor_names import NON_WORD, NOT_NAMES, names_in
 
-NON_WORD = re.compile(r"\W")
 TWIN_SHARE = 0.35
 TITLED_SHARE = 0.7
 CITATION_MARK_SHARE = 0.06
-NOT_NAMES = {
-    "After", "Also", "Although", "Because", "Before", "Both", "Despite", "During", "Each", "From",
-    "Having", "However", "Many", "More", "Most", "Other", "Since", "Some", "Such", "That", "Their",
-    "Then", "There", "These", "They", "This", "Those", "Though", "Under", "Unlike", "Until", "Upon",
-    "What", "When", "Where", "Which", "While", "With", "The", "And", "But", "For", "Not", "His", "Her",
-    "Its", "She", "Our", "You", "One", "Two", "All", "How", "Who", "Why",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What one passage of a prompt says; ``title`` is None for an untitled one."""
+    """What one passage of a prompt says; ``title`` is None for an untitled one, ``page`` is what it was taken from."""
 
     title: str | None
     sentences: tuple[str, ...]
+    page: Page
 
     @property
     def text(self) -> str:
@@ -49,7 +42,7 @@ def draw_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> li
         else:
             page = base if rng.random() < 0.6 else corpus.random_page(rng)
             title = page.title if rng.random() < titled_share else None
-            passages.append(Passage(title, draw_sentences(page, rng, most=most_sentences)))
+            passages.append(Passage(title, draw_sentences(page, rng, most=most_sentences), page))
         chars += len(passages[-1].text) + len(passages[-1].title or "") + 3
     rng.shuffle(passages)
     return passages
@@ -68,10 +61,11 @@ def draw_sentence_passages(corpus: Corpus, rng: random.Random, *, char_budget: i
     passages: list[Passage] = []
     chars = 0
     while chars < char_budget:
-        for sentence in (one for paragraph in corpus.random_page(rng).paragraphs for one in paragraph):
+        page = corpus.random_page(rng)
+        for sentence in (one for paragraph in page.paragraphs for one in paragraph):
             if chars >= char_budget or rng.random() < 0.01:
                 break
-            passages.append(Passage(None, (with_citation_mark(sentence, rng),)))
+            passages.append(Passage(None, (with_citation_mark(sentence, rng),), page))
             chars += len(sentence)
             if rng.random() < 0.05:
                 passages.append(twin_of(passages[-1], corpus, rng))
@@ -86,8 +80,7 @@ def with_citation_mark(sentence: str, rng: random.Random) -> str:
 
 def twin_of(passage: Passage, corpus: Corpus, rng: random.Random) -> Passage:
     """A passage that says the same of others: names and numbers exchanged, each always for the same one."""
-    cores = [NON_WORD.sub("", word) for word in corpus.random_words(rng, 120) if word[:1].isupper()]
-    donors = [core for core in cores if len(core) > 2 and core not in NOT_NAMES]
+    donors = names_in(corpus.random_words(rng, 120))
     exchanged: dict[str, str] = {}
     names, numbers = rng.choice([(0.6, 0.8), (0.9, 0.9), (0.3, 0.5), (0.0, 1.0)])
 
@@ -95,7 +88,7 @@ def twin_of(passage: Passage, corpus: Corpus, rng: random.Random) -> Passage:
         return " ".join(exchange_word(word, rng, exchanged, donors, (names, numbers)) for word in text.split(" "))
 
     title = None if passage.title is None else exchange(passage.title)
-    return Passage(title, tuple(exchange(sentence) for sentence in passage.sentences))
+    return Passage(title, tuple(exchange(sentence) for sentence in passage.sentences), passage.page)
 
 
 def exchange_word(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from training.attributor_answer import WORD, CharRange, write_answer
+from training.attributor_answer import WORD, AnswerWriter, CharRange
 from training.attributor_corpus import Corpus
 from training.attributor_passages import Passage, draw_passages
 from training.attributor_wording import IGNORED, NO_SOURCE, Answer
@@ -19,11 +19,7 @@ PROMPT_TEMPLATE = {
 }
 BOS_COLUMN = 0
 CHARS_PER_TOKEN = 3.7
-ROW_TOKENS = {
-    0: (192, 256, 256, 384, 512),
-    300: (256, 384, 384, 512, 512, 768, 768, 1024),
-    900: (256, 256, 384, 384, 512, 512, 768, 768, 1024, 1024, 1536, 2048),
-}
+ROW_TOKENS = (192, 256, 384, 384, 512, 512, 768, 768, 1024, 1536, 2048, 3072)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,8 @@ class TrainingRow:
     ``gold[i]`` are the columns that answer token ``answer_start + i`` must attend to: the tokens it was copied from,
     BOS (column 0) where it has no source, none where it is not to be learned. ``offsets`` are half-open character
     ranges in ``text``; ``claims`` are (char_start, char_end, supported) spans of the answer, in ``text`` too; the
-    passages take up the characters before ``passages_end``.
+    passages take up the characters before ``passages_end``; ``column_passage`` is the passage of each prompt token, -1
+    outside of all.
     """
 
     text: str
@@ -43,16 +40,17 @@ class TrainingRow:
     gold: list[tuple[int, ...]]
     claims: list[tuple[int, int, bool]]
     passages_end: int
+    column_passage: list[int]
 
 
 def draw_batch(corpus: Corpus, tokenizer: Tokenizer, *, seed: int, step: int, token_budget: int) -> list[TrainingRow]:
-    """The rows of one training step, all of one length class; they depend on the arguments alone.
+    """The rows of one training step, all of one length class of ``ROW_TOKENS``; they depend on the arguments alone.
 
-    ``ROW_TOKENS`` has the length classes from a step on; matching is learned on short rows several times faster.
+    No row is made longer than the budget.
     """
     rng = random.Random(f"attributor rows {seed} {step}")
-    tokens = rng.choice(ROW_TOKENS[max(first for first in ROW_TOKENS if first <= step)])
-    count = max(2, token_budget // tokens)
+    tokens = rng.choice([tokens for tokens in ROW_TOKENS if tokens <= max(token_budget, ROW_TOKENS[0])])
+    count = max(1, token_budget // tokens)
     return [draw_row(corpus, tokenizer, rng, tokens=tokens) for _ in range(count)]
 
 
@@ -69,11 +67,13 @@ def compose_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, cha
     answer_chars = min(round(0.3 * char_budget), rng.choice([150, 300, 500, 800, 1200]))
     passages = draw_passages(corpus, rng, char_budget=char_budget - answer_chars - 60)
     context, clauses = render_passages(passages)
-    quoted = rng.sample(clauses, min(len(clauses), rng.choice([1, 2, 2, 3, 4, 6])))
+    ends = [max(end for _, end in ranges) for ranges in clauses]
+    quoted = rng.sample(clauses, min(len(clauses), rng.choice([1, 2, 2, 3, 4, 6, 10])))
     question = draw_question(context, quoted, corpus, rng)
     prompt = context + PROMPT_TEMPLATE["question"].format(question=question)
-    answer = write_answer(prompt, quoted, corpus, rng, char_budget=answer_chars)
-    return align_row(prompt, answer, tokenizer, passages_end=len(context))
+    unsaid = draw_unsaid(passages, prompt, rng)
+    answer = AnswerWriter(prompt, quoted, unsaid=unsaid, corpus=corpus, rng=rng).write(char_budget=answer_chars)
+    return align_row(prompt, answer, tokenizer, passages_end=len(context), passage_ends=ends)
 
 
 def render_passages(passages: list[Passage]) -> tuple[str, list[list[CharRange]]]:
@@ -96,16 +96,25 @@ def locate(context: str, parts: list[str]) -> list[CharRange]:
     return ranges
 
 
+def draw_unsaid(passages: list[Passage], prompt: str, rng: random.Random) -> list[str]:
+    """Up to four sentences of the passages' pages that the prompt does not hold."""
+    drawn = [rng.choice(rng.choice(rng.choice(passages).page.paragraphs)) for _ in range(4)]
+    return [sentence for sentence in drawn if sentence and sentence not in prompt]
+
+
 def draw_question(context: str, quoted: list[list[CharRange]], corpus: Corpus, rng: random.Random) -> str:
     """Words of a quoted passage in any order, or words that have nothing to do with it."""
     if rng.random() < 0.3:
         return " ".join(corpus.random_words(rng, 6)) + "?"
-    start, end = rng.choice(rng.choice(quoted))
+    ranges = rng.choice(quoted)
+    start, end = ranges[0] if rng.random() < 0.3 else rng.choice(ranges)
     words = WORD.findall(context[start:end])
     return " ".join(rng.sample(words, min(len(words), rng.randint(3, 8)))) + "?"
 
 
-def align_row(prompt: str, answer: Answer, tokenizer: Tokenizer, *, passages_end: int) -> TrainingRow:
+def align_row(
+    prompt: str, answer: Answer, tokenizer: Tokenizer, *, passages_end: int, passage_ends: list[int]
+) -> TrainingRow:
     """Tokenise prompt and answer as one text, once, and carry the answer's sources from characters to tokens."""
     text = prompt + answer.text
     encoding = tokenizer.encode(text)
@@ -117,7 +126,14 @@ def align_row(prompt: str, answer: Answer, tokenizer: Tokenizer, *, passages_end
         for start, end in offsets[answer_start:]
     ]
     claims = [(len(prompt) + start, len(prompt) + end, supported) for start, end, supported in answer.claims]
-    return TrainingRow(text, encoding.ids, offsets, answer_start, gold, claims, passages_end)
+    column_passage = [passage_at(end, passage_ends) for end in ends[:answer_start]]
+    return TrainingRow(text, encoding.ids, offsets, answer_start, gold, claims, passages_end, column_passage)
+
+
+def passage_at(char_end: int, passage_ends: list[int]) -> int:
+    """The passage that a token ending at ``char_end`` lies in, -1 for BOS and what comes after the last passage."""
+    index = bisect_left(passage_ends, char_end)
+    return index if char_end > 0 and index < len(passage_ends) else -1
 
 
 def source_columns(sources: list[int], offsets: list[CharRange], ends: list[int]) -> tuple[int, ...]:

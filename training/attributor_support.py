@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from tokenizers import Tokenizer
 from torch.nn.functional import conv1d
-from transformers import LlamaForCausalLM
+from transformers import ModernBertModel
 
 from training.attributor_corpus import Corpus
 from training.attributor_model import answer_attention, collate
@@ -57,15 +57,14 @@ def share_from(masses: torch.Tensor, lines: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def held_out_masses(
-    model: LlamaForCausalLM, tokenizer: Tokenizer, corpus: Corpus, *, seed: int, batches: int, token_budget: int
+    model: ModernBertModel, tokenizer: Tokenizer, corpus: Corpus, *, seed: int, batches: int, token_budget: int
 ) -> SpanMasses:
     """Evidence mass of the spans of freshly drawn rows; ``corpus`` must be pages that were not trained on."""
     found: dict[bool, list[float]] = {True: [], False: []}
     for step in range(batches):
         rows = draw_batch(corpus, tokenizer, seed=seed, step=10**6 + step, token_budget=token_budget)
-        batch = collate(rows).to(model.device)
-        attention = answer_attention(model, batch.token_ids, batch.positions).cpu()
-        for row, weights in zip(rows, attention, strict=True):
+        for row, attention in zip(rows, answer_attention(model, collate(rows)), strict=True):
+            weights = attention.cpu()
             for start, end, supported in row.claims:
                 found[supported].append(evidence_mass(weights, row, start, end))
     return SpanMasses(torch.tensor(found[True]), torch.tensor(found[False]))
@@ -74,12 +73,12 @@ def held_out_masses(
 def evidence_mass(weights: torch.Tensor, row: TrainingRow, char_start: int, char_end: int) -> float:
     """The share of a span's attention that lies on evidence tokens, span tokens averaged (Section 3.2).
 
-    ``weights`` [answer tokens, tokens]: top-k over the prompt's columns, summed over the span's tokens, then without
+    ``weights`` [answer tokens, prompt tokens]: top-k, summed over the span's tokens, then without
     the tokens that stand alone, unless all of them do.
     """
     answer = row.offsets[row.answer_start :]
     span = [index for index, (start, end) in enumerate(answer) if start < char_end and end > char_start]
-    top = weights[span, : row.answer_start].topk(min(TOP_K, row.answer_start))
+    top = weights[span].topk(min(TOP_K, row.answer_start))
     scores = torch.zeros(len(span), row.answer_start).scatter(1, top.indices, top.values).sum(0)
     scores[~evidence_columns(row)] = 0.0
     kept = keep_neighboured(scores)

@@ -1,4 +1,4 @@
-"""The bundled attributor's tokenizer: a byte-level BPE of 8,192 pieces with usable character offsets."""
+"""The bundled attributor's tokenizer: a byte-level BPE of 32,768 pieces with usable character offsets."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 SPECIAL_TOKENS = [BOS, EOS, PAD]
 BOS_ID, EOS_ID, PAD_ID = range(3)
-VOCABULARY_SIZE = 8192
+VOCABULARY_SIZE = 32_768
 
 
 def train_tokenizer(texts: Iterable[str], *, vocabulary_size: int = VOCABULARY_SIZE) -> Tokenizer:

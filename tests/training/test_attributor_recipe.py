@@ -6,19 +6,23 @@ import random
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
+from training import attributor_wording
 from training.attributor import run_recipe
-from training.attributor_answer import write_answer
-from training.attributor_corpus import Corpus, make_corpus, read_pages
+from training.attributor_answer import AnswerWriter
+from training.attributor_corpus import Corpus, Page, make_corpus, read_pages
+from training.attributor_embeddings import cooccurrence_embeddings
 from training.attributor_loop import Plan, learning_rate, train
-from training.attributor_model import ATTENTION_LAYER, answer_attention, collate, new_model
+from training.attributor_model import Shape, answer_attention, collate, gold_columns, new_model, same_passage
 from training.attributor_passages import Passage, twin_of
 from training.attributor_rows import PROMPT_TEMPLATE, TrainingRow, draw_batch, render_passages
 from training.attributor_support import SpanMasses, evidence_mass
+from training.attributor_synonyms import other_wording
 from training.attributor_tokenizer import BOS_ID, train_tokenizer
 
 CPU = torch.device("cpu")
+SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
 PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
 TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]
 
@@ -58,7 +62,8 @@ def token_text(row: TrainingRow, column: int) -> str:
     return row.text[slice(*row.offsets[column])]
 
 
-def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: Tokenizer) -> None:
+def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(attributor_wording, "OTHER_WORDING_SHARE", 0.0)
     unlike = compared = 0
     for row in draw_rows(corpus, tokenizer, 30):
         for place, columns in enumerate(row.gold):
@@ -89,7 +94,8 @@ def test_rows_depend_on_seed_and_step_alone(corpus: Corpus, tokenizer: Tokenizer
 
 
 def test_rendered_passages_match_the_prompt_template_and_their_ranges() -> None:
-    passages = [Passage("Arvik", ("It is old.", "It is small.")), Passage(None, ("Nobody knows.",))]
+    page = Page("Arvik", [])
+    passages = [Passage("Arvik", ("It is old.", "It is small."), page), Passage(None, ("Nobody knows.",), page)]
     context, ranges = render_passages(passages)
     assert context == "Arvik\nIt is old. It is small.\n\nNobody knows.\n\n"
     pieces = [[context[start:end] for start, end in one] for one in ranges]
@@ -110,46 +116,80 @@ def test_row_is_passages_then_question_then_answer_tokenised_once(corpus: Corpus
 
 
 def test_every_character_of_an_answer_has_a_source_or_says_that_it_has_none(corpus: Corpus) -> None:
-    prompt, ranges = render_passages([Passage("Arvik", ("Arvik is old.", "Ice covers the bay in 1702."))])
+    passage = Passage("Arvik", ("Arvik is old.", "Ice covers the bay in 1702."), Page("Arvik", []))
+    prompt, ranges = render_passages([passage])
     for seed in range(50):
-        answer = write_answer(prompt, ranges, corpus, random.Random(seed), char_budget=200)
+        writer = AnswerWriter(prompt, ranges, unsaid=["Bears swim."], corpus=corpus, rng=random.Random(seed))
+        answer = writer.write(char_budget=200)
         assert len(answer.sources) == len(answer.text) >= 200
         for char_start, char_end, _ in answer.claims:
             assert answer.text[char_start:char_end].strip()
 
 
 def test_twin_differs_in_names_and_numbers_only(corpus: Corpus) -> None:
-    passage = Passage("Arvik", ("In 1702 the bay of Arvik froze for 12 days.",))
+    passage = Passage("Arvik", ("In 1702 the bay of Arvik froze for 12 days.",), Page("Arvik", []))
     for seed in range(20):
         words = twin_of(passage, corpus, random.Random(seed)).text.split()
         assert [words[place] for place in (2, 3, 4, 6, 7, 9)] == ["the", "bay", "of", "froze", "for", "days."]
 
 
-def test_answer_attention_equals_eager_attention_with_padding(corpus: Corpus, tokenizer: Tokenizer) -> None:
+def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
+    corpus: Corpus, tokenizer: Tokenizer
+) -> None:
     torch.manual_seed(0)
-    model = new_model(vocabulary_size=tokenizer.get_vocab_size())
-    for weights in model.parameters():
-        weights.data.mul_(3.0)  # away from uniform attention
+    model = new_model(SMALL, vocabulary_size=tokenizer.get_vocab_size())
+    for weights in model.layers[:-1].parameters():
+        weights.data.mul_(3.0)  # so that the local layers matter
     rows = draw_batch(corpus, tokenizer, seed=0, step=0, token_budget=600)
-    batch = collate(rows)
     with torch.no_grad():
-        fast = answer_attention(model, batch.token_ids, batch.positions)
+        fast = answer_attention(model, collate(rows))
         model.set_attn_implementation("eager")
         for row, weights in zip(rows, fast, strict=True):
-            eager = model.model(torch.tensor([row.token_ids]), output_attentions=True).attentions
-            expected = eager[ATTENTION_LAYER - 1].mean(1)[0, row.answer_start :]
-            torch.testing.assert_close(weights[: len(row.gold), : len(row.token_ids)], expected)
+            eager = model(torch.tensor([row.token_ids]), output_attentions=True).attentions[SMALL.local_layers]
+            prompt = eager[0, :, row.answer_start :, : row.answer_start]
+            torch.testing.assert_close(weights, (prompt / prompt.sum(-1, keepdim=True)).mean(0))
+
+
+def test_same_passage_spreads_gold_over_the_passage_and_leaves_bos_alone() -> None:
+    row = TrainingRow("", [0] * 8, [], 6, [(1,), (0,)], [], 0, [-1, 0, 0, 1, 1, -1])
+    assert same_passage(gold_columns(row), row).int().tolist() == [[0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
+
+
+def test_column_passages_are_where_the_passages_stand(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    for row in draw_rows(corpus, tokenizer, 5):
+        found = [passage for passage in row.column_passage if passage >= 0]
+        assert len(row.column_passage) == row.answer_start
+        assert row.column_passage[0] == -1
+        assert found == sorted(found)
+        assert set(found) == set(range(max(found) + 1))
+
+
+def test_tokens_used_alike_begin_near_each_other() -> None:
+    texts = [f"the {animal} ate a {food} ." for animal in ("cat", "dog") for food in ("fish", "bone", "nut")] * 20
+    own = train_tokenizer([*texts, "kings and queens rule over seas and lands"] * 3, vocabulary_size=400)
+    vectors = cooccurrence_embeddings([*texts, "kings and queens rule over seas and lands"] * 3, own, size=32, seed=0)
+    meaning = torch.nn.functional.normalize(vectors[:, :16], dim=1)
+    cat, dog, queens = (own.token_to_id(word) for word in ("Ġcat", "Ġdog", "Ġqueens"))
+    assert meaning[cat] @ meaning[dog] > meaning[cat] @ meaning[queens] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("12,500", "12500"), ("12500", "12,500"), ("40%", "40 percent"), ("three", "3"), ("3,", "three,"), ("zorb", None)],
+)
+def test_other_wording_keeps_what_is_meant(word: str, expected: str | None) -> None:
+    assert other_wording(word, random.Random(0)) == expected
 
 
 def test_a_few_steps_lower_the_loss(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
-    plan = Plan(steps=12, token_budget=256, history_every=4)
+    plan = Plan(steps=60, token_budget=256, history_every=20, shape=SMALL)
     _, history = train(corpus, tokenizer, plan=plan, output=tmp_path, device=CPU)
-    assert history.steps == [4, 8, 12]
+    assert history.steps == [20, 40, 60]
     assert history.loss[-1] < history.loss[0]
 
 
 def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
-    plan = Plan(steps=4, token_budget=256, checkpoint_every=2, history_every=2)
+    plan = Plan(steps=4, token_budget=256, checkpoint_every=2, history_every=2, shape=SMALL)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     broken.mkdir()
@@ -162,13 +202,13 @@ def test_resumed_run_equals_an_uninterrupted_one(corpus: Corpus, tokenizer: Toke
 
 
 def test_checkpoint_of_other_settings_is_refused(corpus: Corpus, tokenizer: Tokenizer, tmp_path) -> None:
-    train(corpus, tokenizer, plan=Plan(steps=2, token_budget=256), output=tmp_path, device=CPU, stop_at=1)
+    train(corpus, tokenizer, plan=Plan(steps=2, token_budget=256, shape=SMALL), output=tmp_path, device=CPU, stop_at=1)
     with pytest.raises(ValueError, match=r"written with .*'seed': 0.* this run has .*'seed': 1"):
-        train(corpus, tokenizer, plan=Plan(steps=2, seed=1, token_budget=256), output=tmp_path, device=CPU)
+        train(corpus, tokenizer, plan=Plan(steps=2, seed=1, token_budget=256, shape=SMALL), output=tmp_path, device=CPU)
 
 
 def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: Corpus, tmp_path) -> None:
-    plan = Plan(steps=2, token_budget=384)
+    plan = Plan(steps=2, token_budget=384, shape=SMALL)
     run_recipe(corpus, plan=plan, output=tmp_path, device=CPU, vocabulary_size=600, held_out_batches=6)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
     encoding = tokenizer("Arvik – naïve.", return_offsets_mapping=True, return_tensors="pt")
@@ -177,8 +217,8 @@ def test_recipe_writes_a_directory_that_transformers_loads_with_one_bos(corpus: 
     assert (ids[0], ids.count(tokenizer.bos_token_id)) == (tokenizer.bos_token_id, 1)
     assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == ("<s>", "</s>", "<pad>")
     assert encoding["offset_mapping"][0, -1].tolist() == [13, 14]
-    model = AutoModelForCausalLM.from_pretrained(tmp_path, local_files_only=True, dtype=torch.float32)
-    assert model(encoding["input_ids"]).logits.isfinite().all()
+    model = AutoModel.from_pretrained(tmp_path, local_files_only=True, dtype=torch.float32)
+    assert model(encoding["input_ids"]).last_hidden_state.isfinite().all()
     settings = json.loads((tmp_path / "attribution_config.json").read_text(encoding="utf-8"))
     assert settings["prompt_template"] == PROMPT_TEMPLATE
     assert 0 <= settings["weak_threshold"] <= settings["supported_threshold"] <= 1
@@ -193,7 +233,7 @@ def test_learning_rate_rises_then_falls_to_almost_nothing() -> None:
 
 def test_evidence_mass_leaves_out_template_columns_and_tokens_that_stand_alone() -> None:
     offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
-    row = TrainingRow("", [0] * 8, offsets, 7, [()], [], passages_end=12)
+    row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
     weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4, 0.0]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # 1 and 2; column 6 is the template's
     weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1, 0.0]])
