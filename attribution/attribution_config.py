@@ -28,6 +28,7 @@ class AttributionConfig:
     softmax_over: SoftmaxOver | None = None
     top_k: int | None = None
     isolation_tau: float | None = None
+    own_token_weight: int | None = None
     prompt_template: PromptTemplate | None = None
     supported_threshold: float | None = None
     weak_threshold: float | None = None
@@ -59,6 +60,7 @@ class AttributionConfig:
             softmax_over=_choice(values, "softmax_over", SoftmaxOver, where),
             top_k=_whole_number(values, "top_k", where),
             isolation_tau=_number(values, "isolation_tau", where),
+            own_token_weight=_whole_number(values, "own_token_weight", where),
             prompt_template=None if template is None else _template(template, where),
             supported_threshold=_number(values, "supported_threshold", where),
             weak_threshold=_number(values, "weak_threshold", where),
@@ -84,6 +86,7 @@ def merge_settings(method: MethodOptions, defaults: AttributionConfig) -> UnionS
         method=method.method,
         top_k=_first(method.top_k, defaults.top_k, _PAPER.top_k),
         isolation_tau=_first(method.isolation_tau, defaults.isolation_tau, _PAPER.isolation_tau),
+        own_token_weight=_first(method.own_token_weight, defaults.own_token_weight, _PAPER.own_token_weight),
         supported_threshold=supported,
         weak_threshold=weak,
     )

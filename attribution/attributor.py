@@ -41,6 +41,7 @@ class Attributor:
         method: Method | str = Method.ATTN_UNION_DEP,
         top_k: int | None = None,
         isolation_tau: float | None = None,
+        own_token_weight: int | None = None,
         supported_threshold: float | None = None,
         weak_threshold: float | None = None,
         revision: str | None = None,
@@ -77,6 +78,7 @@ class Attributor:
             method=Method(method),
             top_k=top_k,
             isolation_tau=isolation_tau,
+            own_token_weight=own_token_weight,
             supported_threshold=supported_threshold,
             weak_threshold=weak_threshold,
         )

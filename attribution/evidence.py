@@ -63,7 +63,11 @@ class _Response:
             token_char_end=encoded.response_char_end[covering],
         )
         augmented = settings.method is Method.ATTN_UNION_DEP
-        self._weights = ResponseWeights(alignment=alignment, facts=AtomicFacts(parsed) if augmented else None)
+        self._weights = ResponseWeights(
+            alignment=alignment,
+            facts=AtomicFacts(parsed) if augmented else None,
+            own_token_weight=settings.own_token_weight,
+        )
         self._passage_scores = PassageScores(encoded=encoded, tokens=tokens, responses=covering)
         self._ranges = AnswerRanges(answer=record.answer, words=parsed.words)
         self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)

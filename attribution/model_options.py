@@ -44,5 +44,6 @@ class MethodOptions:
     method: Method = Method.ATTN_UNION_DEP
     top_k: int | None = None
     isolation_tau: float | None = None
+    own_token_weight: int | None = None
     supported_threshold: float | None = None
     weak_threshold: float | None = None

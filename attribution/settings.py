@@ -35,6 +35,9 @@ class SoftmaxOver(StrEnum):
 class UnionSettings:
     """Settings of the union (Section 3.2), of the augmentation (Section 3.3) and of the support decision.
 
+    With augmentation, a span's token counts ``own_token_weight`` times beside the other tokens of its atomic fact: 1 is
+    the paper's, more keeps long facts from outvoting the span itself.
+
     Raises:
         ValueError: if a value is out of its range.
     """
@@ -42,6 +45,7 @@ class UnionSettings:
     method: Method = Method.ATTN_UNION_DEP
     top_k: int = 2
     isolation_tau: float = 2
+    own_token_weight: int = 1
     supported_threshold: float = 0.5
     weak_threshold: float = 0.25
 
@@ -50,6 +54,8 @@ class UnionSettings:
             raise ValueError(f"top_k should be at least 1, was: {self.top_k}")
         if not (self.isolation_tau >= 0 and (math.isinf(self.isolation_tau) or self.isolation_tau % 1 == 0)):
             raise ValueError(f"isolation_tau should be a whole number of tokens >= 0 or inf, was: {self.isolation_tau}")
+        if self.own_token_weight < 1:
+            raise ValueError(f"own_token_weight should be at least 1, was: {self.own_token_weight}")
         if not 0 <= self.weak_threshold <= self.supported_threshold <= 1:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "

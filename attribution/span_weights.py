@@ -39,11 +39,13 @@ class SpanWeights:
 class ResponseWeights:
     """Makes the weights of one response's spans; the fact of a token is looked for once.
 
-    Without ``facts``, a span has its own tokens only, once each.
+    Without ``facts``, a span has its own tokens only, once each. With them, each token of a span counts
+    ``own_token_weight`` times in its own fact.
     """
 
-    def __init__(self, *, alignment: WordTokenAlignment, facts: AtomicFacts | None) -> None:
+    def __init__(self, *, alignment: WordTokenAlignment, facts: AtomicFacts | None, own_token_weight: int = 1) -> None:
         self._alignment = alignment
+        self._own_extra = own_token_weight - 1 if facts else 0
         self._facts = facts
         self._fact_of_token: dict[int, frozenset[int]] = {}
 
@@ -59,6 +61,7 @@ class ResponseWeights:
         for row, first, end in zip(counts, firsts, ends, strict=True):
             own = row[first:end]
             own[own == 0] = 1
+            own += self._own_extra
         factors = np.maximum(np.gcd.reduce(counts, axis=1), 1)
         unions, union_of_span = _distinct_rows(counts // factors[:, None])
         return SpanWeights(firsts, ends, [frozenset(one) for one in facts], unions, union_of_span, factors.tolist())

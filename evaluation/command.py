@@ -45,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--top-k", type=positive_integer, help="columns kept a token (default: the model's, else 2)")
     parser.add_argument(
+        "--own-token-weight",
+        type=positive_integer,
+        help="how often a span's own tokens count beside those of its atomic fact (default: the model's, else 1)",
+    )
+    parser.add_argument(
         "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
     )
     parser.add_argument(
@@ -72,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace) -> None:
     _check_output(args.output)
-    available = all_methods(top_k=args.top_k, isolation_tau=args.isolation_tau)
+    available = all_methods(top_k=args.top_k, isolation_tau=args.isolation_tau, own_token_weight=args.own_token_weight)
     methods = [available[name] for name in dict.fromkeys(args.method or available)]
     dataset = _load_dataset(args)
     models = _load_models(args, methods)
@@ -121,7 +126,9 @@ def _load_attention(args: argparse.Namespace) -> AttentionModel:
     try:
         return AttentionModel.from_pretrained(
             ModelOptions(model=args.model, layer=args.layer, device=args.device),
-            method=MethodOptions(top_k=args.top_k, isolation_tau=args.isolation_tau),
+            method=MethodOptions(
+                top_k=args.top_k, isolation_tau=args.isolation_tau, own_token_weight=args.own_token_weight
+            ),
             threads=args.threads,
         )
     except ModelLoadError as error:

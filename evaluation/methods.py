@@ -137,10 +137,15 @@ class AttentionUnion:
         return [SpanResult(one.passage_scores, _evidence_ranges(one)) for one in found]
 
 
-def all_methods(*, top_k: int | None = None, isolation_tau: float | None = None) -> Mapping[str, Method]:
+def all_methods(
+    *, top_k: int | None = None, isolation_tau: float | None = None, own_token_weight: int | None = None
+) -> Mapping[str, Method]:
     """Every method by its name; the options are those of the union, None for the model's own."""
     methods: list[Method] = [
-        AttentionUnion(MethodOptions(method=union, top_k=top_k, isolation_tau=isolation_tau)) for union in UnionMethod
+        AttentionUnion(
+            MethodOptions(method=union, top_k=top_k, isolation_tau=isolation_tau, own_token_weight=own_token_weight)
+        )
+        for union in UnionMethod
     ]
     methods += [SpanWords(), FactWords(), SentenceWords()]
     return {method.name: method for method in methods}

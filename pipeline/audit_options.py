@@ -121,6 +121,7 @@ def _method_options(arguments: argparse.Namespace) -> MethodOptions:
     given = {
         "top_k": arguments.top_k,
         "isolation_tau": arguments.isolation_tau,
+        "own_token_weight": arguments.own_token_weight,
         "supported_threshold": arguments.supported_threshold,
         "weak_threshold": arguments.weak_threshold,
     }
@@ -173,6 +174,12 @@ def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
     add("--parser", default=_SETTINGS.parser, help="bundled, a spaCy pipeline or a directory (default: %(default)s)")
     add("--method", choices=[method.value for method in Method], default=_SETTINGS.method.method.value)
     add("--top-k", type=positive_integer, metavar="K", help="prompt tokens kept an answer token (default: the model's)")
+    add(
+        "--own-token-weight",
+        type=positive_integer,
+        metavar="N",
+        help="how often a span's own tokens count beside those of its atomic fact (default: the model's)",
+    )
     add("--isolation-tau", type=isolation_tau, metavar="TAU", help="isolated-token threshold (default: the model's)")
     add(
         "--supported-threshold", type=fraction, metavar="SHARE",

@@ -13,6 +13,7 @@ from training.attributor_rows import TrainingRow, draw_batch
 
 TOP_K = 6
 ISOLATION_TAU = 2
+OWN_TOKEN_WEIGHT = 6
 MISSED_SHARE = 0.05
 HELD_OUT_BATCHES = 120
 

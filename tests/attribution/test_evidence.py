@@ -107,6 +107,13 @@ def test_augmentation_adds_the_atomic_fact_of_each_token() -> None:
     assert span.atomic_fact == (CharRange(0, 14),)
 
 
+def test_own_tokens_count_as_often_as_asked_beside_their_fact() -> None:
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(DEP, own_token_weight=4))
+    assert span.passage_scores == pytest.approx(((2 + 3) * 1.1, 2 * 0.9))  # three times more for each own token
+    (alone,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(UNION, own_token_weight=4))
+    assert alone.passage_scores == pytest.approx((1.1, 0.0))
+
+
 def test_mass_counts_the_spans_own_tokens_only() -> None:
     (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
     assert span.evidence_mass == pytest.approx((0.6 + 0.5) / 2)
@@ -213,17 +220,21 @@ def attentions(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
     return [[(column, draw(score)) for column in draw(pair)] for _ in range(17)]
 
 
-@given(attention=attentions(), words=st.tuples(st.integers(0, 14), st.integers(1, 3)))
-def test_augmented_scores_are_the_naive_sums(attention: list[list[tuple[int, float]]], words: tuple[int, int]) -> None:
+@given(
+    attention=attentions(), words=st.tuples(st.integers(0, 14), st.integers(1, 3)), own_token_weight=st.integers(1, 5)
+)
+def test_augmented_scores_are_the_naive_sums(
+    attention: list[list[tuple[int, float]]], words: tuple[int, int], own_token_weight: int
+) -> None:
     answer, parsed = tree(COMPANY_UNIVERSAL.replace("~", ""))  # one token a word
     row = Row(PASSAGES, answer, parsed)
     first, end = words[0], words[0] + words[1]
     chars = CharRange(parsed.words[first].char_start, parsed.words[end - 1].char_end)
-    settings = UnionSettings(isolation_tau=float("inf"))
+    settings = UnionSettings(isolation_tau=float("inf"), own_token_weight=own_token_weight)
     (span,) = row.evidence(attention, chars, settings=settings)
     expected = [0.0, 0.0]
     for word in range(first, end):
-        for other in atomic_fact_words(parsed, word):
+        for other in [*atomic_fact_words(parsed, word), *[word] * (own_token_weight - 1)]:
             for column, score in attention[other]:
                 if column:
                     expected[row.columns[column][0]] += score
