@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import torch
@@ -13,6 +14,8 @@ from transformers import (
     GPTNeoXConfig,
     LlamaConfig,
     MistralConfig,
+    ModernBertConfig,
+    ModernBertModel,
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
@@ -77,8 +80,31 @@ def save_tiny_model(directory: Path, kind: str = "llama", *, scale: float = 0.3)
             if parameter.dim() > 1 and "norm" not in name:
                 parameter.normal_(std=scale)
     model.save_pretrained(directory)
+    _save_tokenizer(directory)
+    return directory
+
+
+def save_tiny_encoder(directory: Path, *, layer_types: list[str], softmax_over: str = "visible") -> Path:
+    """A ModernBERT of these layers, with an ``attribution_config.json`` that takes the last one's own attention."""
+    torch.manual_seed(7)
+    shape = _SHAPE | {"num_hidden_layers": len(layer_types)}
+    config = ModernBertConfig(
+        **shape, **_TOKENS, cls_token_id=0, sep_token_id=1, layer_types=layer_types, local_attention=16
+    )
+    model = ModernBertModel(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1 and "norm" not in name:
+                parameter.normal_(std=0.3)
+    model.save_pretrained(directory)
+    _save_tokenizer(directory)
+    settings = {"layer": len(layer_types), "query_position": "self", "softmax_over": softmax_over}
+    (directory / "attribution_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return directory
+
+
+def _save_tokenizer(directory: Path) -> None:
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
     fast.save_pretrained(directory)
-    return directory
