@@ -11,7 +11,7 @@ import pytest
 from attribution.attribution_config import AttributionConfig, merge_settings
 from attribution.model_options import MethodOptions
 from attribution.prompt_template import PromptTemplate
-from attribution.settings import Method, QueryPosition, UnionSettings
+from attribution.settings import Method, QueryPosition, SoftmaxOver, UnionSettings
 
 
 def written(tmp_path: Path, values: object) -> Path:
@@ -24,6 +24,8 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
     values = {
         "layer": 3,
         "query_position": "self",
+        "softmax_over": "prompt",
+        "own_token_weight": 3,
         "top_k": 4,
         "isolation_tau": "inf",
         "prompt_template": {"preamble": "Read. "},
@@ -34,6 +36,8 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
     assert AttributionConfig.from_file(written(tmp_path, values)) == AttributionConfig(
         layer=3,
         query_position=QueryPosition.SELF,
+        softmax_over=SoftmaxOver.PROMPT,
+        own_token_weight=3,
         top_k=4,
         isolation_tau=math.inf,
         prompt_template=PromptTemplate(preamble="Read. "),
@@ -52,6 +56,7 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
         ({"top_k": True}, "'top_k' should be a whole number"),
         ({"isolation_tau": "two"}, "'isolation_tau' should be a number"),
         ({"query_position": "next"}, "'predicting', 'self'"),
+        ({"softmax_over": "all"}, "'visible', 'prompt'"),
         ({"prompt_template": "plain"}, "'prompt_template' should be an object"),
         ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
         ({"dtype": 32}, "'dtype' should be a string"),
