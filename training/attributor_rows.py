@@ -2,7 +2,8 @@
 
 import random
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tokenizers import Tokenizer
 
@@ -30,7 +31,7 @@ class TrainingRow:
     BOS (column 0) where it has no source, none where it is not to be learned. ``offsets`` are half-open character
     ranges in ``text``; ``claims`` are (char_start, char_end, supported) spans of the answer, in ``text`` too; the
     passages take up the characters before ``passages_end``; ``column_passage`` is the passage of each prompt token, -1
-    outside of all.
+    outside of all. ``question`` and ``passages`` are what the prompt was made of.
     """
 
     text: str
@@ -41,6 +42,8 @@ class TrainingRow:
     claims: list[tuple[int, int, bool]]
     passages_end: int
     column_passage: list[int]
+    question: str = ""
+    passages: Sequence[Passage] = ()
 
 
 def draw_batch(corpus: Corpus, tokenizer: Tokenizer, *, seed: int, step: int, token_budget: int) -> list[TrainingRow]:
@@ -73,7 +76,8 @@ def compose_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, cha
     prompt = context + PROMPT_TEMPLATE["question"].format(question=question)
     unsaid = draw_unsaid(passages, prompt, rng)
     answer = AnswerWriter(prompt, quoted, unsaid=unsaid, corpus=corpus, rng=rng).write(char_budget=answer_chars)
-    return align_row(prompt, answer, tokenizer, passages_end=len(context), passage_ends=ends)
+    row = align_row(prompt, answer, tokenizer, passages_end=len(context), passage_ends=ends)
+    return replace(row, question=question, passages=passages)
 
 
 def render_passages(passages: list[Passage]) -> tuple[str, list[list[CharRange]]]:
