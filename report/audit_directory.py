@@ -52,6 +52,13 @@ class AuditDirectory:
             return self.manifest.counts
         return sum_counts(chunk.counts for chunk in self.chunk_manifests())
 
+    @property
+    def incomplete(self) -> str | None:
+        """What a reader must know of an audit that is not done; None where it is."""
+        if self.manifest.status is RunStatus.DONE:
+            return None
+        return f"this audit is not complete, its status is {self.manifest.status}; only its finished chunks are there"
+
     def chunk_manifests(self) -> Iterator[ChunkManifest]:
         """The manifests of the finished chunks in the order of the input; none for a distributed run.
 

@@ -45,7 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == HTML:
             _write_page(arguments)
         else:
-            write_lines(arguments.output, _parts(arguments, AuditDirectory.open(arguments.audit)))
+            audit = AuditDirectory.open(arguments.audit)
+            write_lines(arguments.output, _parts(arguments, audit))
+            if audit.incomplete:
+                print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
     except ReportUsageError as error:
         print(f"attribeam report: {error}", file=sys.stderr)
         return 2

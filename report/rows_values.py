@@ -9,6 +9,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from report.failures import ReportError
 
@@ -33,9 +34,22 @@ def _values(name: str, column: pa.Array) -> list[Plain]:
     try:
         if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
             return [None if moment is None else _moment_text(moment) for moment in column.cast(pa.string()).to_pylist()]
-        return [_plain(value) for value in column.to_pylist()]
+        values: list[Plain] = column.to_pylist()
+        return values if _is_plain(column) else [_plain(value) for value in values]
     except (ValueError, OverflowError) as error:
         raise ReportError(f"column {name!r} of type {column.type} cannot be written as text: {error}") from error
+
+
+def _is_plain(column: pa.Array) -> bool:
+    """True where JSON has all values of a column as they are, which saves a walk through nested ones."""
+    kind = column.type
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
+    if pa.types.is_list(kind):
+        return _is_plain(column.flatten())
+    if pa.types.is_struct(kind):
+        return all(_is_plain(part) for part in column.flatten())
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def _moment_text(text: str) -> str:

@@ -41,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         audit = AuditDirectory.open(arguments.audit)
         for line in record_lines(audit, arguments.record_id, AnswerView(console.width, arguments.evidence)):
             console.print(line, soft_wrap=True)
+        if audit.incomplete:
+            print(f"attribeam show: {audit.incomplete}", file=sys.stderr)
     except ReportUsageError as error:
         print(f"attribeam show: {error}", file=sys.stderr)
         return 2

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command_line import main
+from schemas.run_manifest import RunStatus
 from tests.report.made_audit import MadeAudit, made_audit
 
 
@@ -67,6 +68,14 @@ def test_an_output_that_cannot_be_a_file_is_bad_usage(
 ) -> None:
     assert _report(made, tmp_path / output, "--format", "csv") == 2
     assert "existing directory" in capsys.readouterr().err
+
+
+def test_rows_of_an_audit_that_is_not_complete_come_with_a_word_about_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_audit(tmp_path, status=RunStatus.INTERRUPTED)
+    assert _report(made, tmp_path / "out", "--format", "csv") == 0
+    assert "status is interrupted" in capsys.readouterr().err
 
 
 def test_a_page_does_not_go_to_standard_output(made: MadeAudit, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -92,7 +93,9 @@ MOMENT = datetime(2026, 11, 19, 2, 0, 0, 5, tzinfo=UTC)
         (Decimal("4.20"), pa.decimal128(5, 2), "4.20"),
         (float("nan"), pa.float64(), None),
         (float("inf"), pa.float32(), None),
+        (np.float16(0.5), pa.float16(), 0.5),
         (True, pa.bool_(), True),
+        ([{"a": float("nan")}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": None}]),
         ([{"a": 1.5}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": 1.5}]),
         ([("k", 1)], pa.map_(pa.string(), pa.int8()), [["k", 1]]),
         (None, pa.null(), None),
