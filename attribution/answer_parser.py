@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from attribution.answer_blocks import blocks, is_table_row, without_marks
 from attribution.code_spans import inline_code
 from attribution.label_schemes import scheme_of_labels
 from attribution.parsed_answer import ParsedAnswer
-from attribution.parsed_blocks import ParsedBlock, joined_blocks
+from attribution.parsed_blocks import ParsedBlock, heads_within, joined_blocks, with_code_as_names
 from attribution.parser_input import ParserInput, parser_input
 from attribution.sentence_ends import closing_marks, sentence_ends, with_closed_sentences, with_ended_sentences
 from schemas import CharRange
@@ -96,42 +96,43 @@ class AnswerParser:
     def _parse_batch(self, texts: Sequence[str], batch_size: int) -> list[ParsedAnswer]:
         parsed: list[list[ParsedBlock]] = [[] for _ in texts]
         with self._nlp.memory_zone():
-            inputs = [(index, one) for index, text in enumerate(texts) for one in self._inputs(text)]
-            docs = self._nlp.pipe([one.doc for _, one in inputs], batch_size=batch_size)
-            for (index, one), doc in zip(inputs, docs, strict=True):
-                parsed[index].append(_parsed_block(doc, one, inline_code(texts[index])))
+            inputs = [(index, *one) for index, text in enumerate(texts) for one in self._inputs(text)]
+            docs = self._nlp.pipe([one.doc for _, one, _ in inputs], batch_size=batch_size)
+            for (index, one, code), doc in zip(inputs, docs, strict=True):
+                parsed[index].append(_parsed_block(doc, one, code))
         return [joined_blocks(one, label_scheme=self._scheme) for one in parsed]
 
-    def _inputs(self, text: str) -> Iterator[ParserInput]:
+    def _inputs(self, text: str) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
+        """The blocks of an answer that have words, each with the answer's inline code."""
         masked, code = without_marks(text), inline_code(text)
         for block in blocks(text):
             shown = block.of(masked)
             if not shown.isspace():
                 row = is_table_row(block.of(text))
-                yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_row=row)
+                yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_row=row), code
 
 
 def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedBlock:
     """Plain data of one block; inline code is tagged as a name."""
-    sentence_of = {token.i: index for index, sentence in enumerate(doc.sents) for token in sentence}
-    starts = sorted({sentence_of[token.i]: token.i for token in reversed(doc)}.values())
-    heads = [token.head.i if sentence_of[token.head.i] == sentence_of[token.i] else token.i for token in doc]
-    labels = ["root" if head == index else doc[index].dep_.lower() for index, head in enumerate(heads)]
-    forms = [token.text for token in doc]
-    closing = closing_marks(forms, spaced=[bool(token.whitespace_) for token in doc])
+    columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
+    starts = [place for place, opens in enumerate(columns[4].tolist()) if opens == 1 or not place]
+    heads = heads_within(columns[0].astype("int64").tolist(), starts)
+    labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
+    labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
+    words, forms = given.ranges(), [token.text for token in doc]
+    gaps = [one.char_end != following.char_start for one, following in pairwise(words)]
+    closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
     heads, labels, starts = with_closed_sentences(heads, labels, starts, closing=closing)
-    ended = [False] * len(doc) if given.is_row else sentence_ends(forms)
+    ended = [False] * len(words) if given.is_row else sentence_ends(forms)
     heads, labels, starts = with_ended_sentences(heads, labels, starts, ended=ended)
-    words = [given.range_of(token.idx, token.idx + len(token)) for token in doc]
-    is_code = [any(one.overlaps(word) for one in code) for word in words]
     return ParsedBlock(
         words=words,
         dependency_heads=heads,
         dependency_labels=labels,
-        universal_tags=["PROPN" if named else token.pos_ for named, token in zip(is_code, doc, strict=True)],
-        fine_tags=[token.tag_ for token in doc],
+        universal_tags=with_code_as_names(universal_tags, words, code),
+        fine_tags=fine_tags,
         sentence_starts=starts,
-        entities=[given.range_of(entity.start_char, entity.end_char) for entity in doc.ents],
+        entities=[CharRange(words[one.start].char_start, words[one.end - 1].char_end) for one in doc.ents],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from attribution.parsed_answer import ParsedAnswer
 from schemas import CharRange
@@ -38,3 +39,20 @@ def joined_blocks(parsed: Sequence[ParsedBlock], *, label_scheme: str) -> Parsed
         entities=tuple(entity for _, block in pairs for entity in block.entities),
         label_scheme=label_scheme,
     )
+
+
+def heads_within(distances: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """Index of each word's head from its distance; a word whose head is in another sentence becomes a root."""
+    heads: list[int] = []
+    for start, end in pairwise((*starts, len(distances))):
+        for word in range(start, end):
+            head = word + distances[word]
+            heads.append(head if start <= head < end else word)
+    return heads
+
+
+def with_code_as_names(tags: list[str], words: Sequence[CharRange], code: Sequence[CharRange]) -> list[str]:
+    """The tags, those of words in a range of ``code`` replaced by a name's."""
+    if not code:
+        return tags
+    return ["PROPN" if any(one.overlaps(word) for one in code) else tag for tag, word in zip(tags, words, strict=True)]

@@ -20,19 +20,25 @@ class ParserInput:
 
     Attributes:
         doc: the block's words, one blank between those that white space parts.
-        starts: place in the answer of each word's first code point, by its place in ``doc``.
-        ends: the same for the end of each word.
+        places: the answer's code points of each word that ``doc`` began with.
         is_row: True for a row of a table, which is one sentence.
     """
 
     doc: Doc
-    starts: dict[int, int]
-    ends: dict[int, int]
+    places: list[CharRange]
     is_row: bool
 
-    def range_of(self, char_start: int, char_end: int) -> CharRange:
-        """The answer's code points for those of one or more whole words of ``doc``."""
-        return CharRange(self.starts[char_start], self.ends[char_end])
+    def ranges(self) -> list[CharRange]:
+        """The answer's code points for each word of ``doc``, of which the parser may have merged some."""
+        if len(self.doc) == len(self.places):
+            return self.places
+        starts, ends, length = {}, {}, 0
+        for place, gap in zip(self.places, (*_gaps(self.places), False), strict=True):
+            starts[length] = place.char_start
+            length += place.char_end - place.char_start
+            ends[length] = place.char_end
+            length += gap
+        return [CharRange(starts[token.idx], ends[token.idx + len(token)]) for token in self.doc]
 
 
 def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange], is_row: bool) -> ParserInput:
@@ -43,15 +49,19 @@ def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[C
     """
     tokens = nlp.make_doc(text)
     ranges = [
-        CharRange(char_start + token.idx, char_start + token.idx + len(token)) for token in tokens if not token.is_space
+        CharRange(char_start + start, char_start + start + len(word))
+        for start, word in ((token.idx, token.text) for token in tokens)
+        if not word.isspace()
     ]
-    places = _joined(ranges, whole)
+    places = _joined(ranges, whole) if whole else ranges
     words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
-    spaces = [one.char_end < following.char_start for one, following in pairwise(places)]
-    doc = type(tokens)(nlp.vocab, words=words, spaces=[*spaces, False] if words else [])
-    starts = {token.idx: place.char_start for token, place in zip(doc, places, strict=True)}
-    ends = {token.idx + len(token): place.char_end for token, place in zip(doc, places, strict=True)}
-    return ParserInput(doc, starts, ends, is_row)
+    doc = type(tokens)(nlp.vocab, words=words, spaces=[*_gaps(places), False] if words else [])
+    return ParserInput(doc, places, is_row)
+
+
+def _gaps(places: Sequence[CharRange]) -> list[bool]:
+    """For each word but the last whether the next one stands apart from it."""
+    return [one.char_end < following.char_start for one, following in pairwise(places)]
 
 
 def _joined(words: Iterable[CharRange], whole: Sequence[CharRange]) -> list[CharRange]:
