@@ -11,7 +11,7 @@ from attribution.local_attention import EndToEndRows, rows_end_to_end
 from training.attributor_rows import TrainingRow
 from training.attributor_tokenizer import BOS_ID, EOS_ID, PAD_ID
 
-MAX_TOKENS = 16_384
+MAX_TOKENS = 65_536
 QUERY_POSITION, SOFTMAX_OVER = "self", "prompt"
 NO_SOURCE_WEIGHT = 0.5
 PASSAGE_WEIGHT = 0.5
