@@ -7,55 +7,36 @@ from collections.abc import Sequence
 _ENDS = frozenset(".!?:;…。！？：；।؟۔")
 _AFTER_END = "\"'”’»)]}*_"
 _BEFORE_MORE = frozenset(
-    [
-        "dr.",
-        "mr.",
-        "mrs.",
-        "ms.",
-        "prof.",
-        "rev.",
-        "gen.",
-        "col.",
-        "capt.",
-        "lt.",
-        "sgt.",
-        "sen.",
-        "rep.",
-        "gov.",
-        "hon.",
-        "st.",
-        "mt.",
-        "messrs.",
-        "mme.",
-        "mlle.",
-        "vs.",
-        "cf.",
-        "e.g.",
-        "i.e.",
-        "viz.",
-        "ca.",
-        "approx.",
-        "fig.",
-        "figs.",
-        "eq.",
-        "eqs.",
-        "vol.",
-        "vols.",
-        "pp.",
-    ]
-)
+    (
+        "dr.", "mr.", "mrs.", "ms.", "prof.", "rev.", "gen.", "col.", "capt.", "lt.", "sgt.", "sen.", "rep.", "gov.",
+        "hon.", "st.", "mt.", "messrs.", "mme.", "mlle.", "vs.", "cf.", "e.g.", "i.e.", "viz.", "ca.", "approx.",
+        "fig.", "figs.", "eq.", "eqs.", "vol.", "vols.", "pp.",
+    )
+)  # fmt: skip
+_BEFORE_NUMBERS = frozenset(
+    (
+        "no.", "nos.", "ch.", "sec.", "art.", "jan.", "feb.", "mar.", "apr.", "jun.", "jul.", "aug.", "sep.", "sept.",
+        "oct.", "nov.", "dec.",
+    )
+)  # fmt: skip
 
 
 def sentence_ends(words: Sequence[str]) -> list[bool]:
     """For each word whether a sentence may end with it.
 
-    It may where the word ends with a mark that ends sentences and is no title or other abbreviation that more must
-    follow ("Dr.", "e.g."). A word of closing quotes and brackets only does as the word before it does.
+    It may where the word ends with a mark that ends sentences, and is no title or other abbreviation that more must
+    follow ("Dr.", "e.g.", "No. 12"), also where the parser takes its full stop for a word of its own. A word of
+    closing quotes and brackets only does as the word before it does.
     """
     ends: list[bool] = []
-    for word in words:
+    for place, word in enumerate(words):
         bare = word.rstrip(_AFTER_END)
-        ends.append(bare[-1] in _ENDS and bare.lower() not in _BEFORE_MORE if bare else bool(ends) and ends[-1])
+        if not bare:
+            ends.append(bool(ends) and ends[-1])
+            continue
+        whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
+        numbered = whole in _BEFORE_NUMBERS and "".join(words[place + 1 : place + 2])[:1].isdigit()
+        ends.append(bare[-1] in _ENDS and whole not in _BEFORE_MORE and not numbered)
     return ends
 
 

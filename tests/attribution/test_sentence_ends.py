@@ -13,6 +13,16 @@ def test_other_word_ends_none(word: str) -> None:
     assert sentence_ends(["Holt", word]) == [False, False]
 
 
+@pytest.mark.parametrize("words", [["approx", ".", "20"], ["No", ".", "12"], ["Oct.", "1921"], ["fig", ".", "Three"]])
+def test_abbreviation_before_what_it_abbreviates_for_ends_none(words: list[str]) -> None:
+    assert sentence_ends(words) == [False] * len(words)
+
+
+@pytest.mark.parametrize("words", [["No", ".", "Twelve"], ["in", "Oct.", "They"], ["said", "no", "."]])
+def test_abbreviation_or_word_like_it_may_end_a_sentence_elsewhere(words: list[str]) -> None:
+    assert True in sentence_ends(words)
+
+
 @pytest.mark.parametrize(("mark", "ends"), [(".", True), (",", False), ("?", True), ("moon", False)])
 def test_closing_quotes_and_brackets_end_a_sentence_as_the_word_before_them(mark: str, ends: bool) -> None:
     assert sentence_ends([mark, ")", "”"]) == [ends, ends, ends]
