@@ -111,7 +111,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         verbose=arguments.verbose,
         runner=arguments.runner,
         runner_options=tuple(arguments.runner_options),
-        fail_if=tuple(arguments.fail_if),
+        fail_if=tuple(dict.fromkeys(arguments.fail_if)),
         otel=arguments.otel,
         report=not arguments.no_report,
     )

@@ -35,7 +35,7 @@ class QualityGate:
     limit: float
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.operator} {_plain(self.limit)}"
+        return f"{self.metric} {self.operator} {_exact(self.limit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,13 @@ def failure_text(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
         if verdict.value is None:
             yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} has no value, there is nothing to count"
         elif verdict.failed:
-            value, limit = _plain(verdict.value), _plain(verdict.gate.limit)
+            value, limit = f"{verdict.value:.10g}", _exact(verdict.gate.limit)
             yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} is {value}, the limit is {limit}"
 
 
-def _plain(number: float) -> str:
-    return f"{number:.10g}"
+def _exact(number: float) -> str:
+    """The shortest text that is this number, so that two gates are never written alike."""
+    return repr(number).removesuffix(".0")
 
 
 def _check_name(name: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.audit_options import add_audit_arguments, read_run_options
 from pipeline.command_line import main
 from pipeline.finished_run import FinishedRun
 from pipeline.metrics import METRICS
@@ -35,10 +36,10 @@ def test_a_gate_is_a_name_an_operator_and_a_number(text: str, gate: QualityGate)
 @given(
     st.sampled_from([name for name in GATE_NAMES if METRICS[name].unit != "share"]),
     st.sampled_from([">", ">=", "<", "<="]),
-    st.integers(min_value=0, max_value=10**9),
+    st.floats(min_value=0, allow_infinity=False, exclude_min=False),
 )
-def test_what_a_gate_prints_is_the_gate(name: str, relation: str, limit: int) -> None:
-    gate = QualityGate(name, relation, float(limit))
+def test_what_a_gate_prints_is_the_gate(name: str, relation: str, limit: float) -> None:
+    gate = QualityGate(name, relation, abs(limit))
     assert quality_gate(str(gate)) == gate
 
 
@@ -106,6 +107,15 @@ def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
         "quality gate failed: unsupported_share > 0.05: unsupported_share is 0.1, the limit is 0.05",
         "quality gate failed: audited_rows < 100: audited_rows is 37, the limit is 100",
     ]
+
+
+def test_the_same_gate_twice_is_judged_once() -> None:
+    parser = argparse.ArgumentParser()
+    add_audit_arguments(parser)
+    gates = ["--fail-if", "rows < 1", "--fail-if", "rows<1.0"]
+    arguments = parser.parse_args(["--input", "x", "--output", "o", *gates])
+    arguments.runner_options = []
+    assert read_run_options(arguments).fail_if == (QualityGate("rows", "<", 1.0),)
 
 
 def test_a_share_of_nothing_fails_its_gate_and_says_so() -> None:
