@@ -28,7 +28,7 @@ class RunOptions:
         output: directory, or a prefix of one of Beam's file systems with a distributed runner.
         workers: None for as many as there are CPUs, or one where the model runs on a GPU.
         runner: "local", or the name of a Beam runner, which then gets ``runner_options``.
-        fail_if: quality gates, judged on what the whole audit came to.
+        fail_if: quality gates as texts, judged on what the whole audit came to.
         otel: send the metrics through OpenTelemetry; the environment may ask for it, too.
         report: write ``report.html``, the page that shows what a local audit found.
     """
@@ -43,9 +43,14 @@ class RunOptions:
     verbose: bool = False
     runner: str = LOCAL
     runner_options: tuple[str, ...] = ()
-    fail_if: tuple[QualityGate, ...] = ()
+    fail_if: tuple[str, ...] = ()
     otel: bool = False
     report: bool = True
+
+    @property
+    def gates(self) -> tuple[QualityGate, ...]:
+        """The quality gates of ``fail_if``."""
+        return tuple(quality_gate(text) for text in self.fail_if)
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +116,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         verbose=arguments.verbose,
         runner=arguments.runner,
         runner_options=tuple(arguments.runner_options),
-        fail_if=tuple(dict.fromkeys(arguments.fail_if)),
+        fail_if=tuple(dict.fromkeys(str(gate) for gate in arguments.fail_if)),
         otel=arguments.otel,
         report=not arguments.no_report,
     )

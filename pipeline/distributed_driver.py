@@ -67,7 +67,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     )
     _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
     metrics = RunMetrics(manifest)
-    finished = FinishedRun(metrics, judge(options.fail_if, metrics))
+    finished = FinishedRun(metrics, judge(options.gates, metrics))
     _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
     _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
     if not options.quiet:

@@ -52,7 +52,7 @@ def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> 
     """
     try:
         metrics = RunMetrics(manifest, sum_evidence(AuditDirectory.open(root)))
-        finished = FinishedRun(metrics, judge(options.fail_if, metrics))
+        finished = FinishedRun(metrics, judge(options.gates, metrics))
         write_metrics(root, metrics, finished.verdicts)
         if options.report:
             _write_page(root)

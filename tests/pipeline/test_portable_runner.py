@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -97,4 +98,6 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     for folder in ("evidence", "dead_letters"):
         assert sorted_rows(local, f"{folder}-*.parquet") == sorted_rows(portable, f"{folder}/part-*.parquet")
     manifest = RunManifest.from_json((portable / "run_manifest.json").read_text())
+    assert json.loads((portable / "metrics.json").read_text())["metrics"]["rows"] == ROWS
+    assert f"attribeam_rows {ROWS}" in (portable / "metrics.prom").read_text().splitlines()
     assert (manifest.status, manifest.counts.rows, manifest.counts.reconciled) == (RunStatus.DONE, ROWS, True)

@@ -115,7 +115,8 @@ def test_the_same_gate_twice_is_judged_once() -> None:
     gates = ["--fail-if", "rows < 1", "--fail-if", "rows<1.0"]
     arguments = parser.parse_args(["--input", "x", "--output", "o", *gates])
     arguments.runner_options = []
-    assert read_run_options(arguments).fail_if == (QualityGate("rows", "<", 1.0),)
+    options = read_run_options(arguments)
+    assert (options.fail_if, options.gates) == (("rows < 1",), (QualityGate("rows", "<", 1.0),))
 
 
 def test_a_share_of_nothing_fails_its_gate_and_says_so() -> None:
