@@ -12,8 +12,8 @@ _HARMLESS_FORMATS = frozenset("\u200c\u200d\u00ad")
 def harmless(text: str) -> str:
     """As many characters, none of which steers a terminal or turns the direction of what stands around it.
 
-    Control characters become their pictures (ESC is shown as ␛), tabs become spaces, line feeds stay; C1 controls, marks
-    of direction, separators of lines and lone surrogates become U+FFFD. Joiners, which scripts need, stay.
+    Control characters become their pictures (ESC is shown as ␛), tabs become spaces, line feeds stay; C1 controls,
+    marks of direction, separators of lines and lone surrogates become U+FFFD. Joiners, which scripts need, stay.
     """
     return "".join(_harmless(char) for char in text.translate(_STAND_INS))
 
