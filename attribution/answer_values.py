@@ -24,11 +24,13 @@ from attribution.value_patterns import (
     worded_amount,
     worded_numbers,
 )
+from attribution.worded_amounts import Duration, durations_of, is_percentage
 from schemas import CharRange
 
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
 _ADDED_ENDINGS = ("n", "an", "ian", "ese")
 _STEM_LENGTH = 4
+_EXACT = (Decimal(0), Decimal(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class AnswerValue:
         months: months that must occur.
         words: words that must occur, in comparable form.
         version: a number such as "4.8.2" that must occur as it is written, "" for none.
+        durations: lengths of time, where the number counts one, of which one must occur unless the number stands alone.
+        is_share: whether the number is a percentage, which a fraction in words may repeat.
         slack: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
     """
 
@@ -49,16 +53,26 @@ class AnswerValue:
     months: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
     version: str = ""
-    slack: tuple[Decimal, Decimal] = (Decimal(0), Decimal(0))
+    durations: frozenset[Duration] = frozenset()
+    is_share: bool = False
+    slack: tuple[Decimal, Decimal] = _EXACT
 
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
         return (
             all(month in passage.months for month in self.months)
             and (not self.version or self.version in passage.versions)
-            and all(_occurs(one, self.slack, passage) for one in self.numbers)
+            and self._numbers_occur(passage)
             and all(_is_named(word, passage) for word in self.words)
         )
+
+    def _numbers_occur(self, passage: PassageContent) -> bool:
+        if self.durations and not self.durations.isdisjoint(passage.durations):
+            return True
+        if self.is_share and any(not one.isdisjoint(passage.shares) for one in self.numbers):
+            return True
+        numbers = passage.lone_numbers if self.durations else passage.numbers
+        return all(_occurs(one, self.slack, numbers) for one in self.numbers)
 
 
 def answer_values(parsed: ParsedAnswer, answer: str) -> tuple[AnswerValue, ...]:
@@ -106,7 +120,19 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if plain["scale"] and len(meant) == 1:
             slack = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
         if meant:
-            yield AnswerValue(CharRange(*match.span()), numbers=(meant,), slack=slack)
+            yield _number(match, text, meant, slack)
+
+
+def _number(
+    match: re.Match[str], text: str, meant: frozenset[Decimal], slack: tuple[Decimal, Decimal] = _EXACT
+) -> AnswerValue:
+    return AnswerValue(
+        CharRange(*match.span()),
+        numbers=(meant,),
+        durations=frozenset() if slack != _EXACT else frozenset(durations_of(text, match.end(), meant)),
+        is_share=is_percentage(text, match.end()),
+        slack=slack,
+    )
 
 
 def _is_enumerator(number: re.Match[str], text: str) -> bool:
@@ -134,7 +160,7 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     for match in worded_numbers(text):
         amount = worded_amount(match.group())
         if match.start() in counting and amount > 1:
-            yield AnswerValue(CharRange(*match.span()), numbers=(frozenset({amount}),))
+            yield _number(match, text, frozenset({amount}))
 
 
 def _names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
@@ -167,12 +193,12 @@ def _is_request(parsed: ParsedAnswer, word: int) -> bool:
     return starts and parsed.universal_tags[word + 1 : word + 2] in (("DET",), ("PRON",))
 
 
-def _occurs(meant: frozenset[Decimal], slack: tuple[Decimal, Decimal], passage: PassageContent) -> bool:
-    if not meant.isdisjoint(passage.numbers):
+def _occurs(meant: frozenset[Decimal], slack: tuple[Decimal, Decimal], numbers: frozenset[Decimal]) -> bool:
+    if not meant.isdisjoint(numbers):
         return True
     below, above = slack
     return bool(below or above) and any(
-        amount - below <= number <= amount + above for amount in meant for number in passage.numbers
+        amount - below <= number <= amount + above for amount in meant for number in numbers
     )
 
 

@@ -18,10 +18,20 @@ from attribution.value_patterns import (
     worded_amount,
     worded_numbers,
 )
+from attribution.worded_amounts import (
+    Duration,
+    clock_times,
+    counts_time,
+    durations_of,
+    mixed_number,
+    shares,
+    unit_durations,
+)
 from schemas import Passage
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_FRACTION = re.compile(r"half|quarter", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _POSSESSIVE = re.compile(r"'s\b")
 _FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
@@ -42,12 +52,29 @@ class PassageContent:
 
     @cached_property
     def numbers(self) -> frozenset[Decimal]:
-        """Every amount that may be meant by its numbers."""
-        numbers = {worded_amount(match.group()) for match in worded_numbers(self._plain)}
-        if self._has_digits:
-            numbers |= {amount for match in NUMBER.finditer(self._plain) for amount in amounts(match)}
-            numbers |= {Decimal(part) for match in ISO_DATE.finditer(self._plain) for part in match.groups()}
+        """Every amount that may be meant by its numbers, fractions ("two and a half") and times of day included."""
+        numbers = {amount for meant, _ in self._found for amount in meant} | self._date_numbers
+        if self._has_fractions:
+            mixed = (mixed_number(self._plain, end, one)[0] for meant, end in self._found for one in meant)
+            numbers |= {*mixed, *clock_times(self._plain)}
         return frozenset(numbers)
+
+    @cached_property
+    def lone_numbers(self) -> frozenset[Decimal]:
+        """Its numbers apart from those that count units of time."""
+        found = ((meant, end) for meant, end in self._found if not counts_time(self._plain, end))
+        return frozenset({amount for meant, _ in found for amount in meant} | self._date_numbers)
+
+    @cached_property
+    def durations(self) -> frozenset[Duration]:
+        """Every length of time that may be meant, "a week" and "half an hour" included."""
+        counted = (one for meant, end in self._found for one in durations_of(self._plain, end, meant))
+        return frozenset((*counted, *unit_durations(self._plain)))
+
+    @cached_property
+    def shares(self) -> frozenset[Decimal]:
+        """Its fractions in words, as percent."""
+        return frozenset(shares(self._plain))
 
     @cached_property
     def months(self) -> frozenset[int]:
@@ -76,6 +103,23 @@ class PassageContent:
             if rest and rest.lower() not in SMALL_WORDS:
                 runs.append("")
         return tuple(run for run in runs if len(run) > 1)
+
+    @cached_property
+    def _found(self) -> tuple[tuple[frozenset[Decimal], int], ...]:
+        """What each number may amount to, and where it ends."""
+        found = [(frozenset({worded_amount(match.group())}), match.end()) for match in worded_numbers(self._plain)]
+        if self._has_digits:
+            found += [(frozenset(amounts(match)), match.end()) for match in NUMBER.finditer(self._plain)]
+        return tuple(found)
+
+    @cached_property
+    def _date_numbers(self) -> frozenset[Decimal]:
+        dates = ISO_DATE.finditer(self._plain) if self._has_digits else ()
+        return frozenset(Decimal(part) for match in dates for part in match.groups())
+
+    @cached_property
+    def _has_fractions(self) -> bool:
+        return _FRACTION.search(self._plain) is not None
 
     @cached_property
     def _has_digits(self) -> bool:
