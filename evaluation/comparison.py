@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from evaluation.answer_context import AnswerContext, LoadedModels
 from evaluation.bootstrap import Interval, RowBootstrap
-from evaluation.highlight_overlap import HighlightOverlap, highlight_overlap
-from evaluation.labelled_answer import LabelledAnswer
+from evaluation.highlight_overlap import HighlightOverlap, HighlightScore, HighlightTally, highlight_overlap
+from evaluation.labelled_answer import LabelledAnswer, PassageRange
 from evaluation.methods import Method, SpanResult
 from evaluation.passage_accuracy import span_credit
+from evaluation.passage_sentences import best_sentences
 from schemas import RowFault
 
 REFERENCE = "words"
@@ -27,14 +28,15 @@ class FailedRow:
 
 @dataclass(slots=True)
 class MethodTally:
-    """What one method scored, answer by answer; the lists have one item a row, ``overlaps`` one a highlighted span."""
+    """What one method scored, answer by answer; the lists have one item a row."""
 
     name: str
     credits: list[float] = field(default_factory=list)
     spans: list[int] = field(default_factory=list)
     spans_without_evidence: int = 0
     failed: list[FailedRow] = field(default_factory=list)
-    overlaps: list[HighlightOverlap] = field(default_factory=list)
+    highlights: HighlightTally = field(default_factory=HighlightTally)
+    sentences: HighlightTally = field(default_factory=HighlightTally)
 
     def count(self, labelled: LabelledAnswer, results: Sequence[SpanResult]) -> None:
         """Add one answer."""
@@ -42,18 +44,20 @@ class MethodTally:
         self.credits.append(sum(span_credit(result.passage_scores, gold) for result, gold in pairs))
         self.spans.append(len(pairs))
         self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
-        for result, gold in zip(results, labelled.gold_evidence, strict=False):
-            if result.evidence is not None:
-                passages = labelled.record.passages
-                self.overlaps.append(highlight_overlap(evidence=result.evidence, gold=gold, passages=passages))
+        passages = labelled.record.passages
+        if labelled.gold_evidence:
+            characters = [[piece.where for piece in result.evidence] for result in results]
+            sentences = [best_sentences(result.evidence, passages) for result in results]
+            self.highlights.rows.append(_overlaps(labelled, characters))
+            self.sentences.rows.append(_overlaps(labelled, sentences))
 
 
 @dataclass(frozen=True, slots=True)
 class MethodScore:
     """The figures of one method; all accuracies, intervals and differences in percent.
 
-    ``difference_to_words`` is None where ``words`` was not run; the highlight figures are means over the spans, in
-    percent, None where the data set has no highlights or the method names no evidence.
+    ``difference_to_words`` is None where ``words`` was not run. ``highlights`` compares a person's highlights with the
+    evidence itself, ``sentences`` with the passage sentences that it points to; None where nothing is highlighted.
     """
 
     method: str
@@ -64,8 +68,8 @@ class MethodScore:
     spans_without_evidence: int
     difference_to_words: float | None
     difference_interval: Interval | None
-    highlight_recall: float | None
-    highlight_precision: float | None
+    highlights: HighlightScore | None
+    sentences: HighlightScore | None
     failed_rows: tuple[FailedRow, ...]
 
 
@@ -92,6 +96,13 @@ def score_methods(tallies: Sequence[MethodTally], *, draws: int, seed: int) -> t
     return tuple(_score(tally, reference, bootstrap) for tally in tallies)
 
 
+def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange]]) -> list[HighlightOverlap]:
+    return [
+        highlight_overlap(evidence=found, gold=gold, passages=labelled.record.passages)
+        for found, gold in zip(evidence, labelled.gold_evidence, strict=True)
+    ]
+
+
 def _results(method: Method, context: AnswerContext, tally: MethodTally) -> Sequence[SpanResult]:
     labelled = context.labelled
     try:
@@ -116,11 +127,7 @@ def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBoot
         spans_without_evidence=tally.spans_without_evidence,
         difference_to_words=None if difference is None else 100 * sum(difference) / spans,
         difference_interval=None if difference is None else bootstrap.interval(difference),
-        highlight_recall=_mean([overlap.recall for overlap in tally.overlaps]),
-        highlight_precision=_mean([overlap.precision for overlap in tally.overlaps]),
+        highlights=tally.highlights.score(bootstrap),
+        sentences=tally.sentences.score(bootstrap),
         failed_rows=tuple(tally.failed),
     )
-
-
-def _mean(shares: Sequence[float]) -> float | None:
-    return 100 * sum(shares) / len(shares) if shares else None

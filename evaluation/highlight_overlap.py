@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from evaluation.bootstrap import Interval, RowBootstrap
 from evaluation.labelled_answer import PassageRange
 from schemas import Passage
 
@@ -16,9 +17,44 @@ class HighlightOverlap:
     recall: float
     precision: float
 
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of recall and precision; 0 where no character is common."""
+        both = self.recall + self.precision
+        return 2 * self.recall * self.precision / both if both else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightScore:
+    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval."""
+
+    recall: float
+    precision: float
+    f1: float
+    f1_interval: Interval
+
+
+@dataclass(slots=True)
+class HighlightTally:
+    """One method's overlaps, one list a row of the data."""
+
+    rows: list[list[HighlightOverlap]] = field(default_factory=list)
+
+    def score(self, bootstrap: RowBootstrap) -> HighlightScore | None:
+        """The figures of all spans, None where no span has highlights; ``bootstrap`` draws rows of as many spans."""
+        overlaps = [overlap for row in self.rows for overlap in row]
+        if not overlaps:
+            return None
+        return HighlightScore(
+            recall=_mean_percent([overlap.recall for overlap in overlaps]),
+            precision=_mean_percent([overlap.precision for overlap in overlaps]),
+            f1=_mean_percent([overlap.f1 for overlap in overlaps]),
+            f1_interval=bootstrap.interval([sum(overlap.f1 for overlap in row) for row in self.rows]),
+        )
+
 
 def highlight_overlap(
-    *, evidence: Sequence[PassageRange], gold: Sequence[PassageRange], passages: Sequence[Passage]
+    *, evidence: Iterable[PassageRange], gold: Iterable[PassageRange], passages: Sequence[Passage]
 ) -> HighlightOverlap:
     """Overlap of one span's evidence with its highlights; a character in several ranges counts once."""
     found, marked = _characters(evidence, passages), _characters(gold, passages)
@@ -37,3 +73,7 @@ def _characters(ranges: Iterable[PassageRange], passages: Sequence[Passage]) -> 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def _mean_percent(shares: Sequence[float]) -> float:
+    return 100 * sum(shares) / len(shares)

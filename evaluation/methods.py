@@ -13,6 +13,7 @@ from attribution.sentence_tree import sentence_bounds
 from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import AnswerContext
 from evaluation.labelled_answer import PassageRange
+from evaluation.scored_range import ScoredRange
 from schemas import CharRange, SpanEvidence, SpanKind, TargetSpan
 
 
@@ -22,11 +23,11 @@ class SpanResult:
 
     Attributes:
         passage_scores: one a passage, not negative; all zero where nothing was found.
-        evidence: the passage characters that it names as evidence, None for a method that names none.
+        evidence: the passage characters that it names as evidence, with their scores; titles apart.
     """
 
     passage_scores: tuple[float, ...]
-    evidence: tuple[PassageRange, ...] | None = None
+    evidence: tuple[ScoredRange, ...]
 
 
 class Method(Protocol):
@@ -152,8 +153,12 @@ def all_methods(
 
 
 def _word_result(context: AnswerContext, ranges: Sequence[CharRange]) -> SpanResult:
-    return SpanResult(context.word_matches.passage_scores(ranges))
+    """The sums of the words' scores, and their best matches in the first passage with the largest sum."""
+    matches = context.word_matches
+    scores = matches.passage_scores(ranges)
+    return SpanResult(scores, matches.evidence(ranges, scores.index(max(scores))))
 
 
-def _evidence_ranges(found: SpanEvidence) -> tuple[PassageRange, ...]:
-    return tuple(PassageRange(piece.passage_index, piece.chars) for piece in found.evidence if not piece.in_title)
+def _evidence_ranges(found: SpanEvidence) -> tuple[ScoredRange, ...]:
+    pieces = [piece for piece in found.evidence if not piece.in_title]
+    return tuple(ScoredRange(PassageRange(piece.passage_index, piece.chars), piece.score) for piece in pieces)

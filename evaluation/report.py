@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evaluation.bootstrap import CONFIDENCE, Interval
 from evaluation.comparison import MethodScore
+from evaluation.highlight_overlap import HighlightScore
 from evaluation.labelled_answer import SkippedRow
 
 
@@ -59,15 +60,27 @@ def table(scores: Sequence[MethodScore], description: RunDescription) -> str:
     """The figures of all methods, one line each, with what was skipped and what failed below."""
     lines = [_cells(score) for score in scores]
     header: tuple[str, ...] = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
-    if any(score.highlight_recall is not None for score in scores):
-        header = (*header, "highlight recall %", "precision %")
-        lines = [
-            (*line, _number(s.highlight_recall), _number(s.highlight_precision))
-            for line, s in zip(lines, scores, strict=True)
-        ]
+    parts = [_title(scores, description), _columns(header, lines)]
+    if any(score.highlights is not None for score in scores):
+        parts.append(_highlight_table(scores))
+    return "\n".join([*parts, *_remarks(scores, description)])
+
+
+def _highlight_table(scores: Sequence[MethodScore]) -> str:
+    measured = ("recall %", "precision %", "F1 %", "95% interval")
+    header = ("highlights", *measured, "sentences: " + measured[0], *measured[1:])
+    return _columns(header, [(one.method, *_overlap(one.highlights), *_overlap(one.sentences)) for one in scores])
+
+
+def _overlap(score: HighlightScore | None) -> tuple[str, ...]:
+    if score is None:
+        return ("",) * 4
+    return (_number(score.recall), _number(score.precision), _number(score.f1), _interval(score.f1_interval))
+
+
+def _columns(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
-    body = "\n".join(_aligned(line, widths) for line in (header, tuple("-" * width for width in widths), *lines))
-    return "\n".join([_title(scores, description), body, *_remarks(scores, description)])
+    return "\n".join(_aligned(line, widths) for line in (header, tuple("-" * width for width in widths), *lines))
 
 
 def _title(scores: Sequence[MethodScore], description: RunDescription) -> str:
@@ -106,8 +119,8 @@ def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list
     return remarks
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def _number(value: float) -> str:
+    return f"{value:.1f}"
 
 
 def _interval(interval: Interval, *, sign: str = "") -> str:

@@ -35,7 +35,7 @@ def test_report_has_one_object_a_method_with_all_fields(tmp_path, data):
     assert (entry["method"], entry["spans"], entry["rows"]) == ("words", 3, 2)
     assert entry["interval"]["low"] <= entry["passage_accuracy"] <= entry["interval"]["high"]
     assert entry["skipped_rows"] == [{"row": 1, "reason": "no_span"}]
-    assert (entry["failed_rows"], entry["difference_to_words"], entry["highlight_recall"]) == ([], None, None)
+    assert (entry["failed_rows"], entry["difference_to_words"], entry["highlights"]) == ([], None, None)
     assert entry["data_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert (entry["dataset"], entry["data_file"], entry["confidence"]) == ("quotesum", "dev.jsonl", 0.95)
     assert {"bootstrap_draws", "bootstrap_seed", "limit", "spans_without_evidence", "difference_interval"} <= set(entry)
@@ -78,6 +78,21 @@ def test_spans_with_one_passage_are_counted_apart(tmp_path, capsys):
     data = write_rows(tmp_path / "l.jsonl.xz", [row])
     assert evaluate("--dataset", "lfqa", "--data", data, "--method", "words") == 0
     assert "1 spans have one passage to choose from" in capsys.readouterr().out
+
+
+def test_highlights_of_words_are_in_report_and_table(tmp_path, capsys):
+    # of the document "lamp" and "burns" are matched, 9 of the 10 characters that are highlighted
+    row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp burns.")])
+    data, output = write_rows(tmp_path / "l.jsonl", [row]), tmp_path / "figures.json"
+    assert evaluate("--dataset", "lfqa", "--data", data, "--method", "words", "--output", output) == 0
+    (entry,) = json.loads(output.read_text())
+    characters, sentences = entry["highlights"], entry["sentences"]
+    assert (characters["recall"], characters["precision"]) == (pytest.approx(90), pytest.approx(100))
+    assert characters["f1"] == characters["f1_interval"]["low"] == pytest.approx(100 * 18 / 19)
+    # its sentence has 13 characters
+    assert (sentences["recall"], sentences["precision"]) == (pytest.approx(100), pytest.approx(1000 / 13))
+    line = [line for line in capsys.readouterr().out.splitlines() if line.startswith("words")][1]
+    assert line.split()[:4] == ["words", "90.0", "100.0", "94.7"]
 
 
 def test_model_free_method_loads_neither_torch_nor_spacy(data):

@@ -1,4 +1,7 @@
-from evaluation.highlight_overlap import HighlightOverlap, highlight_overlap
+import pytest
+
+from evaluation.bootstrap import RowBootstrap
+from evaluation.highlight_overlap import HighlightOverlap, HighlightTally, highlight_overlap
 from evaluation.labelled_answer import PassageRange
 from schemas import CharRange, Passage
 
@@ -29,3 +32,20 @@ def test_overlapping_ranges_count_once():
 
 def test_no_evidence_is_zero_for_both():
     assert overlap([], [in_passage(0, "red")]) == HighlightOverlap(0.0, 0.0)
+
+
+def test_f1_is_the_harmonic_mean_and_0_without_a_common_character():
+    assert HighlightOverlap(recall=0.5, precision=0.25).f1 == pytest.approx(1 / 3)
+    assert HighlightOverlap(recall=0.0, precision=0.0).f1 == 0.0
+
+
+def test_score_is_the_mean_over_spans_and_f1_the_mean_of_their_own():
+    rows = [[HighlightOverlap(1.0, 1.0), HighlightOverlap(0.5, 0.25)], [HighlightOverlap(0.0, 0.0)]]
+    score = HighlightTally(rows).score(RowBootstrap([2, 1], draws=50))
+    assert (score.recall, score.precision) == (pytest.approx(50), pytest.approx(100 * 1.25 / 3))
+    assert score.f1 == pytest.approx(100 * (4 / 3) / 3)
+    assert score.f1_interval.low <= score.f1 <= score.f1_interval.high
+
+
+def test_data_without_highlights_has_no_score():
+    assert HighlightTally().score(RowBootstrap([1])) is None

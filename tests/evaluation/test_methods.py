@@ -50,6 +50,23 @@ def test_words_sent_of_a_span_over_two_sentences_takes_both():
     assert scores(SentenceWords(), "dances. Bells") == (4.0, 1.0, 1.0, 0.0)
 
 
+def highlighted(method, span):
+    (result,) = method.span_results(AnswerContext(labelled_span(span), LoadedModels(parser=PARSER)))
+    return [
+        (one.where.passage_index, one.where.chars.of(PASSAGES[one.where.passage_index].text)) for one in result.evidence
+    ]
+
+
+def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
+    assert highlighted(SpanWords(), "Ada sings") == [(1, "sings")]
+    assert highlighted(FactWords(), "Jon") == [(0, "jon"), (0, "dances")]
+    assert highlighted(SentenceWords(), "Ada") == [(0, "jon"), (0, "dances")]
+
+
+def test_word_method_that_matches_nothing_highlights_nothing():
+    assert highlighted(SpanWords(), "Ada") == []
+
+
 def test_words_needs_neither_parser_nor_model():
     method = all_methods()["words"]
     assert (method.needs_parser, method.needs_model) == (False, False)
@@ -113,7 +130,7 @@ def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tin
                 expected[encoded.column_passage[column]] += similarity
     assert expected.sum() > 0
     np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-6)
-    assert {one.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
+    assert {one.where.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
 
 
 def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):

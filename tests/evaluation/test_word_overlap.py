@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,22 +54,55 @@ def test_each_word_gives_a_passage_its_best_match_only():
 
 
 def test_run_does_not_reach_over_the_border_of_two_passages():
-    assert best_runs(["a", "b"], [["a"], ["b"]]).tolist() == [[1, 0], [0, 1]]
+    assert best_runs(["a", "b"], [["a"], ["b"]]).lengths.tolist() == [[1, 0], [0, 1]]
 
 
 def test_answer_without_words_scores_nothing():
     assert match_words("... !", PASSAGES).passage_scores([CharRange(0, 3)]) == (0.0, 0.0)
 
 
-def naive_best_runs(words: list[str], texts: list[list[str]]) -> list[list[int]]:
-    best = [[0] * len(texts) for _ in words]
+def highlighted(answer: str, passage: Passage) -> list[str]:
+    found = match_words(answer, [passage]).evidence([CharRange(0, len(answer))], 0)
+    return [piece.where.chars.of(passage.text) for piece in found]
+
+
+def test_evidence_of_the_worked_example_are_the_matched_words_of_one_passage():
+    found = match_words(ANSWER, PASSAGES).evidence([span_of("tower of Brigg opened")], 0)
+    words = [(piece.where.chars.of(PASSAGES[0].text), piece.score) for piece in found]
+    assert words == [("Tower", 1.0), ("opened", 1.5)]
+
+
+def test_word_is_highlighted_where_its_longest_run_is():
+    passage = Passage(text="A lamp. The keeper lit the lamp at night.")
+    (found,) = match_words("Ada lit the lamp", [passage]).evidence([CharRange(12, 16)], 0)
+    assert found.where.chars.char_start == passage.text.index("lamp at night")
+
+
+def test_of_equally_long_runs_the_first_in_the_passage_is_highlighted():
+    (found,) = match_words("lamp", [Passage(text="a lamp, a lamp")]).evidence([CharRange(0, 4)], 0)
+    assert found.where.chars == CharRange(2, 6)
+
+
+def test_match_in_the_title_is_not_highlighted():
+    assert highlighted("Brigg tower", Passage(text="the tower", title="Brigg")) == ["tower"]
+
+
+def test_characters_of_a_match_count_from_the_start_of_the_text_whatever_the_title():
+    assert highlighted("old tower", Passage(text="The OLD tower", title="Of Brigg")) == ["OLD", "tower"]
+
+
+def naive_best_runs(words: list[str], texts: list[list[str]]) -> list[list[tuple[int, int]]]:
+    best = [[(0, -1)] * len(texts) for _ in words]
     for number, text in enumerate(texts):
-        for start in range(len(words)):
-            for end in range(start + 1, len(words) + 1):
-                run = words[start:end]
-                if any(text[place : place + len(run)] == run for place in range(len(text))):
+        for start, end in combinations(range(len(words) + 1), 2):
+            size = end - start
+            for place in range(len(text) - size + 1):
+                if text[place : place + size] == words[start:end]:
                     for index in range(start, end):
-                        best[index][number] = max(best[index][number], len(run))
+                        here = place + index - start
+                        length, first = best[index][number]
+                        if (size, -here) > (length, -first):
+                            best[index][number] = (size, here)
     return best
 
 
@@ -76,9 +111,12 @@ short = st.lists(st.sampled_from("abc"), max_size=8)
 
 @given(short, st.lists(short, min_size=1, max_size=3))
 def test_runs_equal_those_of_a_naive_search(words, texts):
-    assert best_runs(words, texts).tolist() == naive_best_runs(words, texts)
+    runs = best_runs(words, texts)
+    assert np.stack([runs.lengths, runs.places], axis=-1).tolist() == [
+        [list(best) for best in of_word] for of_word in naive_best_runs(words, texts)
+    ]
 
 
 @pytest.mark.parametrize("texts", [[], [[]]])
 def test_no_words_to_match_give_no_runs(texts):
-    assert not np.any(best_runs(["a"], texts))
+    assert not np.any(best_runs(["a"], texts).lengths)
