@@ -13,6 +13,7 @@ character over several tokens, and merge the prompt's last blank with the answer
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,7 @@ def encode_row(
     text = prompt.text + answer
     blank = _blank_characters(text)
     encoding = tokenizer.encode(text, add_special_tokens=add_special_tokens)
-    offsets = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+    offsets = np.fromiter(chain.from_iterable(encoding.offsets), dtype=np.int64).reshape(-1, 2)
     beyond = offsets[:, 1] > len(prompt.text)
     if not beyond.any():
         raise RowFault(Reason.EMPTY_ANSWER, "the answer should have at least one token, has none", column="answer")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from schemas.run_manifest import AuditCounts, OutputFile
+from schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +26,4 @@ class ChunkAttempt:
     dead_letters: OutputFile
     counts: AuditCounts
     seconds: float
+    stages: tuple[StageSeconds, ...] = ()

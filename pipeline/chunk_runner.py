@@ -23,6 +23,7 @@ from transforms.audit_settings import AuditSettings
 from transforms.row_counters import TOKENS
 from transforms.row_progress import reporting_rows
 from transforms.row_range import RowRange
+from transforms.stage_clock import take_stage_seconds
 
 
 def run_chunk(
@@ -40,6 +41,7 @@ def run_chunk(
     """
     started = time.monotonic()
     folder.mkdir(parents=True)
+    take_stage_seconds()
     tokens = _run_graph(rows, settings, schemas, folder, on_rows) if rows.row_count else 0
     evidence = _only_file(folder, "evidence", schemas.evidence)
     dead_letters = _only_file(folder, "dead_letters", schemas.dead_letters)
@@ -50,6 +52,7 @@ def run_chunk(
         dead_letters=_describe(dead_letters),
         counts=counts,
         seconds=time.monotonic() - started,
+        stages=take_stage_seconds(),
     )
 
 

@@ -67,6 +67,7 @@ class ChunkStore:
             evidence=self._move(attempt, attempt.evidence, self._directory.evidence, chunk),
             dead_letters=self._move(attempt, attempt.dead_letters, self._directory.dead_letters, chunk),
             seconds=round(attempt.seconds, 3),
+            stages=attempt.stages,
         )
         write_atomically(self._directory.chunks / f"{chunk.name}.json", manifest.to_json())
         shutil.rmtree(attempt.folder)

@@ -16,12 +16,12 @@ from transforms.make_evidence import MakeEvidence
 from transforms.parse_answers import ParseAnswers
 from transforms.read_qa_logs import ReadQALogs
 from transforms.row_range import RowRange
-from transforms.write_evidence import WriteDeadLetters, WriteEvidence
+from transforms.write_evidence import WriteDeadLetters, WriteTables
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput:
-    """Where the graph writes: Beam appends ``-00000-of-0000N.parquet`` to the prefixes."""
+    """Where the graph writes, see ``WriteTables``."""
 
     evidence_prefix: str
     dead_letter_prefix: str
@@ -40,22 +40,23 @@ def build_graph(
     """Add the audit of ``row_ranges`` to ``pipeline``.
 
     Locally all stages run fused, one row after the other, so that evidence stands in the order of the rows.
-    ``distributed`` adds what spreads the work: shuffles behind the ranges and before the model.
+    ``distributed`` adds what spreads the work: shuffles behind the ranges and before the model, and sharded files.
     """
     spread = _Spread(distributed)
     ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
     read = ranges | "ReadRows" >> ReadQALogs(settings)
-    encoded = read.records | "EncodeRows" >> beam.ParDo(EncodeRows(settings)).with_outputs(DEAD_LETTERS, main="rows")
+    encoded = read.records | "EncodeRows" >> EncodeRows(settings)
     parsed = encoded.rows | "ParseAnswers" >> ParseAnswers(settings)
     blocks = parsed.parsed | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread
     attributed = blocks | "AttributeRows" >> AttributeRows(settings)
-    made = attributed | "MakeEvidence" >> beam.ParDo(MakeEvidence(settings)).with_outputs(DEAD_LETTERS, main="evidence")
+    evidence = beam.ParDo(MakeEvidence(settings, output.evidence_schema))
+    made = attributed | "MakeEvidence" >> evidence.with_outputs(DEAD_LETTERS, main="evidence")
     letters = [stage[DEAD_LETTERS] for stage in (read, encoded, parsed, made)]
-    made.evidence | "WriteEvidence" >> WriteEvidence(output.evidence_prefix, output.evidence_schema)
+    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, output.evidence_schema, distributed)
     (
         letters
         | "GatherDeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.dead_letter_schema)
+        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.dead_letter_schema, distributed)
     )
 
 

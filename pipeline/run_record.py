@@ -14,7 +14,15 @@ from pipeline.metrics import RunMetrics
 from pipeline.metrics_files import write_metrics
 from pipeline.output_directory import OutputDirectory, write_atomically
 from pipeline.version import ATTRIBEAM_VERSION
-from schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
+from schemas.run_manifest import (
+    AuditCounts,
+    ChunkManifest,
+    RunManifest,
+    RunStatus,
+    StageSeconds,
+    sum_counts,
+    sum_stage_seconds,
+)
 from transforms.audit_settings import AuditSettings
 
 
@@ -48,6 +56,7 @@ def make_run_manifest(
     counts: AuditCounts,
     own_rows: int,
     chunks: tuple[str, ...] = (),
+    stages: tuple[StageSeconds, ...] = (),
 ) -> RunManifest:
     """The manifest of a run that did ``own_rows`` of the counted rows itself."""
     seconds = clock.seconds
@@ -66,6 +75,7 @@ def make_run_manifest(
         versions=versions(),
         counts=counts,
         chunks=chunks,
+        stages=stages,
     )
 
 
@@ -114,4 +124,5 @@ class RunRecord:
             counts=counts,
             own_rows=counts.rows - self.earlier_rows,
             chunks=tuple(sorted(finished)),
+            stages=sum_stage_seconds(manifest.stages for manifest in finished.values()),
         )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from itertools import chain
+from typing import Any
 
 from schemas.version import SCHEMA_VERSION
 
@@ -79,6 +82,19 @@ class AuditCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class StageSeconds:
+    """How long one stage worked, summed over chunks and processes: read, encode, parse, attribute, evidence or write.
+
+    ``cpu_seconds`` are those of all threads of the process meanwhile. What Beam and the checks of a chunk take is in
+    no stage.
+    """
+
+    stage: str
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkManifest:
     """The commit of one chunk: rows ``[row_start, row_end)`` of ``source_file``, and the files that hold them.
 
@@ -95,6 +111,7 @@ class ChunkManifest:
     evidence: OutputFile
     dead_letters: OutputFile
     seconds: float
+    stages: tuple[StageSeconds, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
     def to_json(self) -> str:
@@ -108,14 +125,11 @@ class ChunkManifest:
         Raises:
             ValueError: if the text is no manifest of a chunk in this version of the schema.
         """
-        try:
-            fields = json.loads(text)
-            fields["counts"] = _counts(fields["counts"])
+        with _readable("chunk"):
+            fields = _shared_fields(text)
             fields["evidence"] = OutputFile(**fields["evidence"])
             fields["dead_letters"] = OutputFile(**fields["dead_letters"])
             return cls(**fields)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"a chunk manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +143,7 @@ class RunManifest:
         rows_per_second: rows that the last run audited itself, without what it found finished and without loading.
         options: every setting as the user gave it, defaults filled in.
         models: provenance of the attributor and the parser, as in the files' metadata.
+        stages: how long each stage worked in all chunks, those of an earlier run included; empty for a distributed run.
         chunks: names of the committed chunks in input order; empty for a distributed run.
     """
 
@@ -146,6 +161,7 @@ class RunManifest:
     versions: Mapping[str, str]
     counts: AuditCounts
     chunks: tuple[str, ...] = ()
+    stages: tuple[StageSeconds, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
     def to_json(self) -> str:
@@ -159,15 +175,12 @@ class RunManifest:
         Raises:
             ValueError: if the text is no manifest of a run in this version of the schema.
         """
-        try:
-            fields = json.loads(text)
+        with _readable("run"):
+            fields = _shared_fields(text)
             fields["status"] = RunStatus(fields["status"])
             fields["inputs"] = tuple(InputFile(**one) for one in fields["inputs"])
-            fields["counts"] = _counts(fields["counts"])
             fields["chunks"] = tuple(fields["chunks"])
             return cls(**fields)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"a run manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
 
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
@@ -184,9 +197,35 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
     return AuditCounts(rows, audited, dead_letter_counts(letters), dict(sorted(spans.items())), tokens)
 
 
+def sum_stage_seconds(parts: Iterable[Sequence[StageSeconds]]) -> tuple[StageSeconds, ...]:
+    """The seconds of several chunks together, stage by stage, in the order in which the stages first appear."""
+    sums: dict[str, tuple[float, float]] = {}
+    for one in chain.from_iterable(parts):
+        wall, cpu = sums.get(one.stage, (0.0, 0.0))
+        sums[one.stage] = (wall + one.wall_seconds, cpu + one.cpu_seconds)
+    return tuple(StageSeconds(stage, round(wall, 3), round(cpu, 3)) for stage, (wall, cpu) in sums.items())
+
+
 def dead_letter_counts(rows: Mapping[tuple[str, str], int]) -> tuple[DeadLetterCount, ...]:
     """Counts by (stage, reason), sorted."""
     return tuple(DeadLetterCount(stage, reason, count) for (stage, reason), count in sorted(rows.items()))
+
+
+@contextmanager
+def _readable(kind: str) -> Iterator[None]:
+    """Turn what is raised over a text that is no such manifest into one ValueError."""
+    try:
+        yield
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"a {kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
+
+
+def _shared_fields(text: str) -> dict[str, Any]:
+    """The fields of a manifest's JSON, those that both kinds have as what they are."""
+    fields: dict[str, Any] = json.loads(text)
+    fields["counts"] = _counts(fields["counts"])
+    fields["stages"] = tuple(StageSeconds(**one) for one in fields.get("stages", ()))
+    return fields
 
 
 def _counts(fields: dict[str, object]) -> AuditCounts:

@@ -15,6 +15,7 @@ from transforms.audit_row import AttributedBlock, AuditRow
 from transforms.audit_settings import AuditSettings
 from transforms.pack_rows import PackRows
 from transforms.row_counters import NAMESPACE
+from transforms.stage_clock import stage
 
 BLOCK_ROWS = 256
 BLOCK_TOKENS = 131_072
@@ -30,7 +31,8 @@ class PackForModel(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
-        return rows | beam.ParDo(PackRows(BLOCK_ROWS, weigh=token_count, max_weight=BLOCK_TOKENS))
+        pack = beam.ParDo(PackRows(BLOCK_ROWS, weigh=token_count, max_weight=BLOCK_TOKENS))
+        return rows | pack.with_output_types(beam.typehints.Tuple[AuditRow, ...])
 
 
 @dataclass
@@ -43,7 +45,8 @@ class AttributeRows(beam.PTransform):
         super().__init__()
 
     def expand(self, blocks: beam.PCollection) -> beam.PCollection:
-        return blocks | RunInference(AttentionModelHandler(self.settings).with_no_batching())
+        run = RunInference(AttentionModelHandler(self.settings).with_no_batching())
+        return blocks | run.with_output_types(AttributedBlock)
 
 
 class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionModel]):
@@ -67,7 +70,8 @@ class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionMod
         model: AttentionModel,
         inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
     ) -> Iterable[AttributedBlock]:
-        outcomes = attribute_block(model, batch)
+        with stage("attribute"):
+            outcomes = attribute_block(model, batch)
         return [AttributedBlock(tuple(batch), tuple(outcomes), model.settings)]
 
     def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:

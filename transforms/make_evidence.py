@@ -1,47 +1,59 @@
-"""Stage 5: attributed blocks in, rows of the evidence schema out."""
+"""Stage 5: attributed blocks in, tables of the evidence schema out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import apache_beam as beam
+import pyarrow as pa
 
 from attribution.evidence import span_evidence
 from attribution.settings import UnionSettings
 from attribution.token_attribution import TokenAttribution
-from schemas import RowFault, SpanEvidence, Stage, evidence_row
+from schemas import QARecord, RowFault, SpanEvidence, Stage
+from schemas.evidence_table import evidence_table
 from transforms.attribute_rows import token_count
 from transforms.audit_row import AttributedBlock, AuditRow
 from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DeadLetterOffice
-from transforms.row_counters import count_audited_row
+from transforms.row_counters import count_audited_rows
+from transforms.stage_clock import stage
 
 
 class MakeEvidence(beam.DoFn):
-    """A block in; for each row the evidence of all its spans (main output), or one dead letter and nothing else."""
+    """A block in; one table with the evidence of all its rows' spans (main output), or a row's one dead letter."""
 
-    def __init__(self, settings: AuditSettings) -> None:
+    def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
+        self._schema = schema
         self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
         self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
 
-    def process(self, block: AttributedBlock) -> Iterator[dict[str, object] | beam.pvalue.TaggedOutput]:
+    def process(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
+        audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
+        tokens = 0
         for row, outcome in zip(block.rows, block.outcomes, strict=True):
-            if isinstance(outcome, RowFault):
-                yield self._model_faults.refuse(row.record, outcome)
+            spans = self._spans(row, outcome, block.settings)
+            if isinstance(spans, beam.pvalue.TaggedOutput):
+                yield spans
             else:
-                yield from self._evidence(row, outcome, block.settings)
+                audited.append((row.record, spans))
+                tokens += token_count(row)
+        count_audited_rows([spans for _, spans in audited], tokens=tokens)
+        with stage("write"):
+            table = evidence_table(audited, self._schema)
+        if table.num_rows:
+            yield table
 
-    def _evidence(
-        self, row: AuditRow, tokens: TokenAttribution, settings: UnionSettings
-    ) -> Iterator[dict[str, object] | beam.pvalue.TaggedOutput]:
+    def _spans(
+        self, row: AuditRow, outcome: TokenAttribution | RowFault, settings: UnionSettings
+    ) -> tuple[SpanEvidence, ...] | beam.pvalue.TaggedOutput:
+        if isinstance(outcome, RowFault):
+            return self._model_faults.refuse(row.record, outcome)
         try:
-            spans = evidence_of(row, tokens, settings)
+            with stage("evidence"):
+                return evidence_of(row, outcome, settings)
         except RowFault as fault:
-            yield self._own_faults.refuse(row.record, fault)
-            return
-        count_audited_row(token_count(row), spans)
-        for span in spans:
-            yield evidence_row(row.record, span)
+            return self._own_faults.refuse(row.record, fault)
 
 
 def evidence_of(row: AuditRow, tokens: TokenAttribution, settings: UnionSettings) -> tuple[SpanEvidence, ...]:

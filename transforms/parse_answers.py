@@ -16,6 +16,7 @@ from transforms.audit_settings import AuditSettings
 from transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
 from transforms.pack_rows import PackRows
 from transforms.parser_pool import give_parser_back, take_parser
+from transforms.stage_clock import stage
 
 MICRO_BATCH_ROWS = 64
 MICRO_BATCH_CHARS = 50_000
@@ -32,10 +33,12 @@ class ParseAnswers(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        gather = beam.ParDo(PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS))
+        parse = beam.ParDo(ParseRows(self.settings)).with_output_types(AuditRow)
         return (
             rows
-            | "GatherRows" >> beam.ParDo(PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS))
-            | "Parse" >> beam.ParDo(ParseRows(self.settings)).with_outputs(DEAD_LETTERS, main="parsed")
+            | "GatherRows" >> gather.with_output_types(beam.typehints.Tuple[TokenisedRow, ...])
+            | "Parse" >> parse.with_outputs(DEAD_LETTERS, main="parsed")
         )
 
 
@@ -53,7 +56,8 @@ class ParseRows(beam.DoFn):
         give_parser_back(self._settings.parser, self._parser)
 
     def process(self, rows: Sequence[TokenisedRow]) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
-        outcomes = parse_each(self._parser, [row.record.answer for row in rows])
+        with stage("parse"):
+            outcomes = parse_each(self._parser, [row.record.answer for row in rows])
         for row, outcome in zip(rows, outcomes, strict=True):
             if isinstance(outcome, RowFault):
                 yield self._office.refuse(row.record, outcome)
@@ -61,7 +65,10 @@ class ParseRows(beam.DoFn):
                 yield AuditRow(row.record, outcome, self._spans(row.record, outcome), row.encoded)
 
     def _spans(self, record: QARecord, parsed: ParsedAnswer) -> tuple[TargetSpan, ...]:
-        return choose_target_spans(parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans)
+        with stage("parse"):
+            return choose_target_spans(
+                parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans
+            )
 
 
 def answer_chars(row: TokenisedRow) -> int:

@@ -13,6 +13,7 @@ from transforms.dead_letters import DEAD_LETTERS, tagged
 from transforms.qa_record_reader import QARecordReader
 from transforms.row_counters import count_row_read
 from transforms.row_range import RowRange
+from transforms.stage_clock import stage
 
 
 @dataclass
@@ -35,6 +36,11 @@ class ReadRows(beam.DoFn):
         self._reader = QARecordReader(settings)
 
     def process(self, row_range: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
-        for outcome in self._reader.read(row_range):
+        outcomes = self._reader.read(row_range)
+        while True:
+            with stage("read"):
+                outcome = next(outcomes, None)
+            if outcome is None:
+                return
             count_row_read()
             yield tagged(outcome) if isinstance(outcome, DeadLetter) else outcome

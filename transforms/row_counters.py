@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
 
 from apache_beam.metrics import Metrics
+from apache_beam.metrics.metricbase import Counter as BeamCounter
 
 from schemas import Reason, SpanEvidence
 from transforms.row_progress import rows_finished
@@ -19,21 +22,28 @@ TOKENS = "tokens"
 
 def count_row_read() -> None:
     """One more row of the input, faulty or not."""
-    Metrics.counter(NAMESPACE, ROWS_READ).inc()
+    _counter(ROWS_READ).inc()
 
 
 def count_dead_letter(reason: Reason) -> None:
     """One more dead letter, in all ("rows_dead_lettered") and of its reason ("rows_dead_lettered.empty_answer")."""
-    Metrics.counter(NAMESPACE, ROWS_DEAD_LETTERED).inc()
-    Metrics.counter(NAMESPACE, f"{ROWS_DEAD_LETTERED}.{reason}").inc()
+    _counter(ROWS_DEAD_LETTERED).inc()
+    _counter(f"{ROWS_DEAD_LETTERED}.{reason}").inc()
     rows_finished(1)
 
 
-def count_audited_row(tokens: int, spans: Iterable[SpanEvidence]) -> None:
-    """One more audited row with its tokens (prompt and response) and its spans, in all and by support."""
-    Metrics.counter(NAMESPACE, ROWS_AUDITED).inc()
-    Metrics.counter(NAMESPACE, TOKENS).inc(tokens)
-    for span in spans:
-        Metrics.counter(NAMESPACE, SPANS).inc()
-        Metrics.counter(NAMESPACE, f"{SPANS}.{span.support}").inc()
-    rows_finished(1)
+def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int) -> None:
+    """More audited rows with their tokens (prompts and responses) and their spans, in all and by support."""
+    _counter(ROWS_AUDITED).inc(len(rows))
+    _counter(TOKENS).inc(tokens)
+    by_support = Counter(span.support for spans in rows for span in spans)
+    _counter(SPANS).inc(by_support.total())
+    for support, spans in by_support.items():
+        _counter(f"{SPANS}.{support}").inc(spans)
+    rows_finished(len(rows))
+
+
+@lru_cache(maxsize=64)
+def _counter(name: str) -> BeamCounter:
+    counter: BeamCounter = Metrics.counter(NAMESPACE, name)
+    return counter
