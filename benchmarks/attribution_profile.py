@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribution.answer_parser import AnswerParser
@@ -22,10 +21,11 @@ from attribution.model_options import ModelOptions
 from attribution.packing import pack_by_token_budget
 from attribution.target_spans import choose_target_spans
 from attribution.token_attribution import TokenAttribution
-from benchmarks.benchmark_log import benchmark_rows, write_log
+from benchmarks.benchmark_log import RowShape, benchmark_rows, write_log
 from benchmarks.benchmark_text import made_up_pages, read_pages
 from benchmarks.machine import machine_description
-from schemas import QARecord, RowFault, SpanEvidence, evidence_row, evidence_schema
+from schemas import QARecord, RowFault, SpanEvidence, evidence_schema
+from schemas.evidence_table import evidence_table
 from transforms.attribute_rows import BLOCK_ROWS, attribute_block
 from transforms.audit_row import AuditRow
 from transforms.audit_settings import AuditSettings
@@ -87,7 +87,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "qa_logs.parquet"
         pages = read_pages(args.text) if args.text else made_up_pages(seed=args.seed)
-        write_log(log, benchmark_rows(pages, rows=args.rows, seed=args.seed))
+        write_log(log, benchmark_rows(pages, rows=args.rows, seed=args.seed, shape=args.shape))
         clock = profile(log, rows=args.rows, settings=settings, parser=parser, model=model)
     print(clock.table())
 
@@ -146,8 +146,8 @@ def _attributed(outcome: TokenAttribution | RowFault) -> TokenAttribution:
 
 
 def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], writer: pq.ParquetWriter) -> None:
-    plain = [evidence_row(row.record, span) for row, spans in zip(rows, found, strict=True) for span in spans]
-    writer.write_batch(pa.RecordBatch.from_pylist(plain, schema=writer.schema))
+    records = [row.record for row in rows]
+    writer.write_table(evidence_table(list(zip(records, found, strict=True)), writer.schema))
 
 
 def _count(
@@ -164,6 +164,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=512, help="rows to run (default: 512)")
     parser.add_argument("--text", type=Path, help='JSONL of {"title", "paras"}; default: made-up words')
+    parser.add_argument(
+        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of text and rows (default: 0)")
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")

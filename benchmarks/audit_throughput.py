@@ -1,6 +1,6 @@
 """Rows a second and peak memory of ``attribeam audit`` over generated QA logs of growing length.
 
-python -m benchmarks.audit_throughput --rows 1000 10000 100000 --workers 2 --text pages.jsonl
+python -m benchmarks.audit_throughput --rows 1000 10000 100000 --workers 2 --text pages.jsonl --shape wikipedia
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from benchmarks.benchmark_log import benchmark_rows, write_log
+from benchmarks.benchmark_log import RowShape, benchmark_rows, write_log
 from benchmarks.benchmark_text import Page, made_up_pages, read_pages
 from benchmarks.machine import machine_description
 from benchmarks.process_tree import ProcessRun, run_measured
 
-_HEADER = ("rows", "seconds", "rows/s", "CPU s", "peak MiB", "spans", "spans/s", "dead letters", "output MB")
+_HEADER = (
+    "rows", "seconds", "rows/s", "CPU s", "CPU ms/row", "peak MiB", "spans", "spans/s", "dead letters", "output MB",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Measurement:
             f"{self.run.wall_seconds:.1f}",
             f"{self.rows_a_second:.1f}",
             f"{self.run.cpu_seconds:.1f}",
+            f"{1000 * self.run.cpu_seconds / self.rows:.1f}",
             f"{self.run.peak_bytes / 2**20:.0f}",
             f"{self.spans:,}",
             f"{self.spans / self.run.wall_seconds:.0f}",
@@ -57,7 +60,8 @@ def main() -> int:
     """Measure, print, and return 0; 1 where an audit failed."""
     args = _parser().parse_args()
     print(machine_description())
-    print(f"workers {args.workers}; text: {args.text.name if args.text else 'made up'}; seed {args.seed}", flush=True)
+    text = args.text.name if args.text else "made up"
+    print(f"{args.shape} rows; workers {args.workers}; text: {text}; seed {args.seed}", flush=True)
     pages = read_pages(args.text) if args.text else made_up_pages(seed=args.seed)
     measurements = []
     for rows in args.rows:
@@ -78,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 10_000, 100_000], help="lengths of the logs")
     parser.add_argument("--workers", type=int, default=2, help="of attribeam audit (default: 2)")
     parser.add_argument("--text", type=Path, help='JSONL of {"title", "paras"}; default: made-up words')
+    parser.add_argument(
+        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of text and rows (default: 0)")
     parser.add_argument("--keep", type=Path, help="directory for logs and audits; default: a temporary one")
     parser.add_argument(
@@ -89,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 def _measure(rows: int, pages: Sequence[Page], args: argparse.Namespace) -> Measurement:
     folder = Path(tempfile.mkdtemp(prefix=f"attribeam-{rows}-", dir=args.keep))
     log, output = folder / "qa_logs.parquet", folder / "audit"
-    write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed))
+    write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed, shape=args.shape))
     command = [sys.executable, "-m", "pipeline", "audit", "--input", str(log), "--output", str(output)]
     run = run_measured([*command, "--workers", str(args.workers), *args.audit_options])
     files = [path for path in output.rglob("*") if path.is_file()]

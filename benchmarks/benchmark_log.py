@@ -1,10 +1,11 @@
-"""Generated QA logs: two to six passages of 90 words, and an answer of 40 words stitched from them."""
+"""Generated QA logs of two shapes, their answers stitched from their passages."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
@@ -24,11 +25,31 @@ _CONNECTING = (
     "The answer is that",
     "One of the sources says",
 )
+_SHORT_CONNECTING = ("In short,", "It is said that", "also,", "while", "The answer is that", "and later", "there,")
+_QUOTESUM_PASSAGE_WORDS = 82
 _BATCH_ROWS = 1000
 _PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+_SPAN = pa.struct([("char_start", pa.int32()), ("char_end", pa.int32())])
 _SCHEMA = pa.schema(
-    [("record_id", pa.string()), ("question", pa.string()), ("passages", pa.list_(_PASSAGE)), ("answer", pa.string())]
+    [
+        ("record_id", pa.string()),
+        ("question", pa.string()),
+        ("passages", pa.list_(_PASSAGE)),
+        ("answer", pa.string()),
+        ("target_spans", pa.list_(_SPAN)),
+    ]
 )
+
+
+class RowShape(StrEnum):
+    """What a row is like.
+
+    ``WIKIPEDIA``: two to six passages of 90 words, an answer of 40 words, no spans. ``QUOTESUM``: three to five
+    passages, 2,000 characters in all, an answer of 275 characters with four or five spans, 4.6 on average.
+    """
+
+    WIKIPEDIA = "wikipedia"
+    QUOTESUM = "quotesum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +69,16 @@ class BenchmarkRow:
     question: str
     passages: tuple[BenchmarkPassage, ...]
     answer: str
+    target_spans: tuple[tuple[int, int], ...] | None = None
 
 
-def benchmark_rows(pages: Sequence[Page], *, rows: int, seed: int) -> Iterator[BenchmarkRow]:
-    """``rows`` rows; row n depends on the pages, ``seed`` and n alone."""
+def benchmark_rows(
+    pages: Sequence[Page], *, rows: int, seed: int, shape: RowShape = RowShape.WIKIPEDIA
+) -> Iterator[BenchmarkRow]:
+    """``rows`` rows; row n depends on the pages, ``seed``, ``shape`` and n alone."""
+    make = _wikipedia_row if shape is RowShape.WIKIPEDIA else _quotesum_row
     for number in range(rows):
-        yield _row(pages, number, random.Random(f"{seed}/{number}"))
+        yield make(pages, number, random.Random(f"{seed}/{number}"))
 
 
 def write_log(path: Path, rows: Iterator[BenchmarkRow]) -> None:
@@ -63,21 +88,52 @@ def write_log(path: Path, rows: Iterator[BenchmarkRow]) -> None:
             writer.write_batch(pa.RecordBatch.from_pylist([_plain(row) for row in batch], schema=_SCHEMA))
 
 
-def _row(pages: Sequence[Page], number: int, rng: random.Random) -> BenchmarkRow:
-    base = rng.choice(pages)
-    chosen = [base, *(base if rng.random() < 0.5 else rng.choice(pages) for _ in range(rng.randint(1, 5)))]
-    texts = [_passage_words(page, rng) for page in chosen]
+def _wikipedia_row(pages: Sequence[Page], number: int, rng: random.Random) -> BenchmarkRow:
+    chosen = _chosen_pages(pages, rng, others=rng.randint(1, 5))
+    texts = [_passage_words(page, rng, PASSAGE_WORDS) for page in chosen]
+    return _row(number, chosen, texts, _answer(texts, rng))
+
+
+def _quotesum_row(pages: Sequence[Page], number: int, rng: random.Random) -> BenchmarkRow:
+    chosen = _chosen_pages(pages, rng, others=rng.randint(2, 4))
+    texts = [_passage_words(page, rng, _QUOTESUM_PASSAGE_WORDS) for page in chosen]
+    answer, spans = "", []
+    for _ in range(rng.choices((4, 5), (0.4, 0.6))[0]):
+        answer += rng.choice(_SHORT_CONNECTING) + " "
+        quote = " ".join(_run_of(rng.choice(texts), rng, length=rng.randint(6, 10)))
+        spans.append((len(answer), len(answer) + len(quote)))
+        answer += quote + ". "
+    return _row(number, chosen, texts, answer.rstrip(), tuple(spans))
+
+
+def _row(
+    number: int,
+    pages: Sequence[Page],
+    texts: Sequence[tuple[str, ...]],
+    answer: str,
+    target_spans: tuple[tuple[int, int], ...] | None = None,
+) -> BenchmarkRow:
     passages = tuple(
         BenchmarkPassage(f"p{index}", page.title, " ".join(words))
-        for index, (page, words) in enumerate(zip(chosen, texts, strict=True))
+        for index, (page, words) in enumerate(zip(pages, texts, strict=True))
     )
-    question = f"What is said about {base.title}, and what is {' '.join(texts[0][:4])}?"
-    return BenchmarkRow(f"row-{number:07d}", question, passages, _answer(texts, rng))
+    question = f"What is said about {pages[0].title}, and what is {' '.join(texts[0][:4])}?"
+    return BenchmarkRow(f"row-{number:07d}", question, passages, answer, target_spans)
 
 
-def _passage_words(page: Page, rng: random.Random) -> tuple[str, ...]:
-    start = rng.randrange(len(page.words) - PASSAGE_WORDS + 1)
-    return page.words[start : start + PASSAGE_WORDS]
+def _chosen_pages(pages: Sequence[Page], rng: random.Random, *, others: int) -> list[Page]:
+    """A page, and as many more, half of them the same."""
+    base = rng.choice(pages)
+    return [base, *(base if rng.random() < 0.5 else rng.choice(pages) for _ in range(others))]
+
+
+def _passage_words(page: Page, rng: random.Random, length: int) -> tuple[str, ...]:
+    return _run_of(page.words, rng, length=length)
+
+
+def _run_of(words: tuple[str, ...], rng: random.Random, *, length: int) -> tuple[str, ...]:
+    start = rng.randrange(len(words) - length + 1)
+    return words[start : start + length]
 
 
 def _answer(texts: Sequence[tuple[str, ...]], rng: random.Random) -> str:
@@ -86,8 +142,7 @@ def _answer(texts: Sequence[tuple[str, ...]], rng: random.Random) -> str:
     while len(answer) < ANSWER_WORDS:
         words = rng.choice(texts)
         length = rng.randint(6, 14)
-        start = rng.randrange(len(words) - length + 1)
-        sentence = [*rng.choice(_CONNECTING).split(), *words[start : start + length]]
+        sentence = [*rng.choice(_CONNECTING).split(), *_run_of(words, rng, length=length)]
         answer += _ended(sentence[: ANSWER_WORDS - len(answer)])
     return " ".join(answer)
 
@@ -98,4 +153,11 @@ def _ended(sentence: list[str]) -> list[str]:
 
 def _plain(row: BenchmarkRow) -> dict[str, object]:
     passages = [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in row.passages]
-    return {"record_id": row.record_id, "question": row.question, "passages": passages, "answer": row.answer}
+    spans = row.target_spans and [{"char_start": start, "char_end": end} for start, end in row.target_spans]
+    return {
+        "record_id": row.record_id,
+        "question": row.question,
+        "passages": passages,
+        "answer": row.answer,
+        "target_spans": spans,
+    }

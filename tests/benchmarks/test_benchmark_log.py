@@ -4,7 +4,7 @@ import lzma
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.benchmark_log import ANSWER_WORDS, benchmark_rows, write_log
+from benchmarks.benchmark_log import ANSWER_WORDS, RowShape, benchmark_rows, write_log
 from benchmarks.benchmark_text import PASSAGE_WORDS, made_up_pages, read_pages
 
 
@@ -38,6 +38,23 @@ def test_answer_holds_runs_of_passage_words(pages):
         assert any(run in passage.text for run in runs for passage in row.passages)
 
 
+def test_quotesum_rows_have_the_shape_of_quotesum(pages):
+    rows = list(benchmark_rows(pages, rows=300, seed=0, shape=RowShape.QUOTESUM))
+    assert {len(row.passages) for row in rows} == {3, 4, 5}
+    assert 4.5 < sum(len(row.target_spans) for row in rows) / 300 < 4.7
+    characters = sum(len(passage.text) for row in rows for passage in row.passages) / 300
+    assert 6.5 < characters / (sum(len(row.answer) for row in rows) / 300) < 8.2
+
+
+def test_spans_of_quotesum_rows_are_quoted(tmp_path, pages):
+    path = tmp_path / "qa_logs.parquet"
+    write_log(path, benchmark_rows(pages, rows=20, seed=0, shape=RowShape.QUOTESUM))
+    for row in pq.read_table(path).to_pylist():
+        for span in row["target_spans"]:
+            quote = row["answer"][span["char_start"] : span["char_end"]]
+            assert any(quote in passage["text"] for passage in row["passages"])
+
+
 def test_frequent_words_are_frequent(pages):
     words = [word for page in pages for word in page.words]
     assert 0.02 < words.count("the") / len(words) < 0.3
@@ -48,7 +65,7 @@ def test_log_has_the_columns_of_a_qa_log(tmp_path, pages):
     write_log(path, benchmark_rows(pages, rows=1003, seed=0))
     table = pq.read_table(path)
     assert table.num_rows == 1003
-    assert table.column_names == ["record_id", "question", "passages", "answer"]
+    assert table.column_names == ["record_id", "question", "passages", "answer", "target_spans"]
     first = next(benchmark_rows(pages, rows=1, seed=0))
     assert table["passages"][0].as_py()[1]["text"] == first.passages[1].text
     assert table["answer"][0].as_py() == first.answer

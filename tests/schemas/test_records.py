@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -26,6 +28,7 @@ from schemas import (
     evidence_row,
     evidence_schema,
 )
+from schemas.evidence_table import evidence_table
 
 SOURCE = RowSource("log.parquet", 4)
 RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", SOURCE, extra_columns=(("region", "north"),))
@@ -54,6 +57,25 @@ def test_evidence_row_has_the_fields_of_its_schema_in_their_order() -> None:
     assert list(row) == schema.names
     (read,) = pa.Table.from_pylist([row], schema=schema).to_pylist()
     assert read == row
+
+
+def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
+    schema = evidence_schema(extra_fields=[pa.field("region", pa.string())], metadata={"a": "b"})
+    other = replace(
+        RECORD, record_id="s", answered_at=datetime(2026, 1, 2, tzinfo=UTC), extra_columns=(("region", None),)
+    )
+    bare = replace(
+        SPAN, span_index=1, evidence=(), passage_scores=(0.0,), top_passage_index=None, margin=None, unmatched_values=()
+    )
+    rows = [(RECORD, (SPAN, bare)), (RECORD, ()), (other, (replace(SPAN, evidence=(PIECE, PIECE)),))]
+    table = evidence_table(rows, schema)
+    expected = [evidence_row(record, span) for record, spans in rows for span in spans]
+    assert table.equals(pa.Table.from_pylist(expected, schema=schema), check_metadata=True)
+
+
+def test_evidence_table_of_no_spans_has_no_rows() -> None:
+    schema = evidence_schema(extra_fields=[pa.field("region", pa.string())])
+    assert evidence_table([(RECORD, ())], schema).equals(schema.empty_table())
 
 
 def test_dead_letter_row_has_the_fields_of_its_schema_in_their_order() -> None:
