@@ -67,12 +67,12 @@ class AnswerValue:
         )
 
     def _numbers_occur(self, passage: PassageContent) -> bool:
+        numbers = passage.lone_numbers if self.durations else passage.numbers
+        if all(_occurs(one, self.slack, numbers) for one in self.numbers):
+            return True
         if self.durations and not self.durations.isdisjoint(passage.durations):
             return True
-        if self.is_share and any(not one.isdisjoint(passage.shares) for one in self.numbers):
-            return True
-        numbers = passage.lone_numbers if self.durations else passage.numbers
-        return all(_occurs(one, self.slack, numbers) for one in self.numbers)
+        return self.is_share and any(not one.isdisjoint(passage.shares) for one in self.numbers)
 
 
 def answer_values(parsed: ParsedAnswer, answer: str) -> tuple[AnswerValue, ...]:
