@@ -12,13 +12,12 @@ from attribution.evidence import span_evidence
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.parsed_answer import ParsedAnswer
 from attribution.settings import Method, QueryPosition
-from attribution.target_spans import choose_target_spans, parse_span_kinds
+from attribution.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 
 PassageLike: TypeAlias = str | Passage | Mapping[str, str | None] | tuple[str | None, str]
 
-_DEFAULT_SPANS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
 _PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
 
 
@@ -36,7 +35,7 @@ class Attributor:
         model: str = "bundled",
         *,
         parser: str = "bundled",
-        spans: str | Sequence[SpanKind] = _DEFAULT_SPANS,
+        spans: str | Sequence[SpanKind] = DEFAULT_SPAN_KINDS,
         threads: int | None = None,
         method: Method | str = Method.ATTN_UNION_DEP,
         top_k: int | None = None,

@@ -11,6 +11,8 @@ from attribution.sentence_tree import sentence_bounds
 from attribution.span_edges import has_letter_or_digit, is_content_word, words_range
 from schemas import CharRange, SpanKind, TargetSpan
 
+DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
+
 
 def parse_span_kinds(text: str) -> tuple[SpanKind, ...]:
     """The kinds of a comma-separated list such as "given,facts,mentions", in its order and without repetition.

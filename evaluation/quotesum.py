@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.dataset_file import DataRow, read_rows
-from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
-from evaluation.span_markup import MarkedText, remove_markup
+from evaluation.dataset_file import DataRow
+from evaluation.labelled_answer import LabelledAnswer, LabelledDataset
+from evaluation.marked_rows import load_marked
+from evaluation.span_markup import MarkedText
 from schemas import Passage, QARecord, RowSource
 
 _SOURCE_NUMBERS = range(1, 9)
@@ -18,26 +19,7 @@ def load_quotesum(path: Path) -> LabelledDataset:
     Raises:
         DatasetError: if the file cannot be read, or a row is not in QuoteSum's format.
     """
-    answers, skipped = [], []
-    for row in read_rows(path):
-        marked = marked_answer(row, "summary")
-        if marked.spans:
-            answers.append(_labelled(row, marked, path))
-        else:
-            skipped.append(SkippedRow(row.row, "no_span"))
-    return LabelledDataset(tuple(answers), tuple(skipped))
-
-
-def marked_answer(row: DataRow, field: str) -> MarkedText:
-    """The field's text without mark-up.
-
-    Raises:
-        DatasetError: if the mark-up is broken.
-    """
-    try:
-        return remove_markup(row.text(field))
-    except ValueError as error:
-        raise row.error(field, f"has broken mark-up: {error}") from error
+    return load_marked(path, field="summary", labelled=_labelled)
 
 
 def _labelled(row: DataRow, marked: MarkedText, path: Path) -> LabelledAnswer:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.dataset_file import DataRow, read_rows
-from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
-from evaluation.quotesum import marked_answer
+from evaluation.dataset_file import DataRow
+from evaluation.labelled_answer import LabelledAnswer, LabelledDataset
+from evaluation.marked_rows import load_marked
 from evaluation.span_markup import MarkedText
 from schemas import Passage, QARecord, RowSource
 
@@ -19,14 +19,7 @@ def load_veri_gran(path: Path) -> LabelledDataset:
     Raises:
         DatasetError: if the file cannot be read, or a row is not in VERI-GRAN's format.
     """
-    answers, skipped = [], []
-    for row in read_rows(path):
-        marked = marked_answer(row, "summary")
-        if marked.spans:
-            answers.append(_labelled(row, marked, path))
-        else:
-            skipped.append(SkippedRow(row.row, "no_span"))
-    return LabelledDataset(tuple(answers), tuple(skipped))
+    return load_marked(path, field="summary", labelled=_labelled)
 
 
 def _labelled(row: DataRow, marked: MarkedText, path: Path) -> LabelledAnswer:

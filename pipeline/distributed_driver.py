@@ -19,12 +19,12 @@ from pipeline.failures import AuditError, UsageError
 from pipeline.finished_run import FinishedRun
 from pipeline.graph import GraphOutput, build_graph
 from pipeline.input_plan import InputPlan, check_input, make_plan
-from pipeline.local_driver import load_first
 from pipeline.metrics import RunMetrics
 from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json
 from pipeline.metrics_prometheus import prometheus_text
 from pipeline.quality_gates import judge
 from pipeline.run_record import RunClock, make_run_manifest
+from pipeline.run_workers import load_first
 from pipeline.summary import summary_text
 from pipeline.worker_pool import WorkerPool
 from schemas.run_manifest import AuditCounts, RunStatus

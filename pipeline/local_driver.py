@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -15,14 +14,15 @@ from pipeline.audit_options import RunOptions
 from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
 from pipeline.chunk_store import ChunkStore
 from pipeline.configuration import configuration_hash, output_schemas
-from pipeline.failures import GO_ON, AuditError
+from pipeline.failures import AuditError
 from pipeline.finished_run import FinishedRun, finish_local_run
 from pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
 from pipeline.output_directory import OutputDirectory
 from pipeline.progress import Progress, choose_progress
 from pipeline.run_record import RunClock, RunRecord
+from pipeline.run_workers import last_words, load_first, worker_count
 from pipeline.summary import summary_text
-from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows, WorkerDied, WorkerFailed
+from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows
 from pipeline.worker_pool import Worker, WorkerPool
 from schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from transforms.audit_settings import AuditSettings
@@ -92,31 +92,6 @@ def _audit(
     manifest = _run_recorded(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
-
-
-def load_first(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
-    """Start one worker and wait until its models are loaded; returns it and the models' provenance.
-
-    Raises:
-        AuditError: if they cannot be loaded.
-    """
-    worker = pool.start()
-    while True:
-        for _, message in pool.messages(timeout=_TICK_SECONDS):
-            if isinstance(message, ModelsLoaded):
-                return worker, message.models
-            raise AuditError(last_words(message, "while the models were loaded"))
-
-
-def last_words(message: object, when: str) -> str:
-    """What a worker's last message means to the user."""
-    if isinstance(message, WorkerFailed):
-        return message.explanation
-    if isinstance(message, WorkerDied):
-        code = message.exit_code
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        return f"a worker process ended by {how} {when}; if the system ran out of memory, try fewer --workers. {GO_ON}"
-    return f"a worker process said {type(message).__name__} {when}, which was not expected"
 
 
 @dataclass(eq=False)
@@ -211,13 +186,6 @@ def _reconcile(run: _ChunkRun) -> None:
             f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
             f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
         )
-
-
-def worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
-    """Number of processes; by default one a CPU, or one in all where the model runs on a GPU."""
-    if options.workers is not None:
-        return options.workers
-    return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
 
 
 @contextmanager

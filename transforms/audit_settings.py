@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from attribution.model_options import MethodOptions, ModelOptions
+from attribution.target_spans import DEFAULT_SPAN_KINDS
 from schemas import SpanKind
-
-DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from attribution.model_directory import ModelLoadError
 from pipeline.failure_text import explain_chunk_failure, explain_load_failure
 from pipeline.failures import is_disk_full
-from pipeline.local_driver import last_words
+from pipeline.run_workers import last_words
 from pipeline.worker_messages import WorkerDied, WorkerFailed
 from transforms.audit_settings import AuditSettings
 from transforms.row_range import RowRange
