@@ -116,7 +116,8 @@ def _results(method: Method, context: AnswerContext, tally: MethodTally) -> Sequ
 def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBootstrap) -> MethodScore:
     spans = sum(tally.spans)
     difference = None
-    if reference is not None and reference is not tally:
+    reference = None if reference is tally else reference
+    if reference is not None:
         difference = [own - other for own, other in zip(tally.credits, reference.credits, strict=True)]
     return MethodScore(
         method=tally.name,
@@ -127,7 +128,7 @@ def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBoot
         spans_without_evidence=tally.spans_without_evidence,
         difference_to_words=None if difference is None else 100 * sum(difference) / spans,
         difference_interval=None if difference is None else bootstrap.interval(difference),
-        highlights=tally.highlights.score(bootstrap),
-        sentences=tally.sentences.score(bootstrap),
+        highlights=tally.highlights.score(bootstrap, None if reference is None else reference.highlights),
+        sentences=tally.sentences.score(bootstrap, None if reference is None else reference.sentences),
         failed_rows=tuple(tally.failed),
     )

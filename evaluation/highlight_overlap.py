@@ -26,12 +26,17 @@ class HighlightOverlap:
 
 @dataclass(frozen=True, slots=True)
 class HighlightScore:
-    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval."""
+    """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval.
+
+    The differences are those of F1 to the reference method, None where it was not run.
+    """
 
     recall: float
     precision: float
     f1: float
     f1_interval: Interval
+    f1_difference_to_words: float | None
+    f1_difference_interval: Interval | None
 
 
 @dataclass(slots=True)
@@ -40,17 +45,26 @@ class HighlightTally:
 
     rows: list[list[HighlightOverlap]] = field(default_factory=list)
 
-    def score(self, bootstrap: RowBootstrap) -> HighlightScore | None:
+    def score(self, bootstrap: RowBootstrap, reference: HighlightTally | None = None) -> HighlightScore | None:
         """The figures of all spans, None where no span has highlights; ``bootstrap`` draws rows of as many spans."""
         overlaps = [overlap for row in self.rows for overlap in row]
         if not overlaps:
             return None
+        difference = None
+        if reference is not None:
+            difference = [own - other for own, other in zip(self.f1_a_row(), reference.f1_a_row(), strict=True)]
         return HighlightScore(
             recall=_mean_percent([overlap.recall for overlap in overlaps]),
             precision=_mean_percent([overlap.precision for overlap in overlaps]),
             f1=_mean_percent([overlap.f1 for overlap in overlaps]),
-            f1_interval=bootstrap.interval([sum(overlap.f1 for overlap in row) for row in self.rows]),
+            f1_interval=bootstrap.interval(self.f1_a_row()),
+            f1_difference_to_words=None if difference is None else 100 * sum(difference) / len(overlaps),
+            f1_difference_interval=None if difference is None else bootstrap.interval(difference),
         )
+
+    def f1_a_row(self) -> list[float]:
+        """For each row the sum of its spans' F1."""
+        return [sum(overlap.f1 for overlap in row) for row in self.rows]
 
 
 def highlight_overlap(

@@ -62,20 +62,32 @@ def table(scores: Sequence[MethodScore], description: RunDescription) -> str:
     header: tuple[str, ...] = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
     parts = [_title(scores, description), _columns(header, lines)]
     if any(score.highlights is not None for score in scores):
-        parts.append(_highlight_table(scores))
+        parts.append(_highlight_table("highlights", [(score.method, score.highlights) for score in scores]))
+        parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
     return "\n".join([*parts, *_remarks(scores, description)])
 
 
-def _highlight_table(scores: Sequence[MethodScore]) -> str:
-    measured = ("recall %", "precision %", "F1 %", "95% interval")
-    header = ("highlights", *measured, "sentences: " + measured[0], *measured[1:])
-    return _columns(header, [(one.method, *_overlap(one.highlights), *_overlap(one.sentences)) for one in scores])
+def _highlight_table(title: str, scores: Sequence[tuple[str, HighlightScore | None]]) -> str:
+    header = (title, "recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
+    return _columns(header, [_overlap(method, score) for method, score in scores if score is not None])
 
 
-def _overlap(score: HighlightScore | None) -> tuple[str, ...]:
-    if score is None:
-        return ("",) * 4
-    return (_number(score.recall), _number(score.precision), _number(score.f1), _interval(score.f1_interval))
+def _overlap(method: str, score: HighlightScore) -> tuple[str, ...]:
+    return (
+        method,
+        _number(score.recall),
+        _number(score.precision),
+        _number(score.f1),
+        _interval(score.f1_interval),
+        *_difference(score.f1_difference_to_words, score.f1_difference_interval),
+    )
+
+
+def _difference(difference: float | None, interval: Interval | None) -> tuple[str, str]:
+    return (
+        "" if difference is None else f"{difference:+.1f}",
+        "" if interval is None else _interval(interval, sign="+"),
+    )
 
 
 def _columns(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -92,8 +104,7 @@ def _cells(score: MethodScore) -> tuple[str, ...]:
         score.method,
         _number(score.passage_accuracy),
         _interval(score.interval),
-        "" if score.difference_to_words is None else f"{score.difference_to_words:+.1f}",
-        "" if score.difference_interval is None else _interval(score.difference_interval, sign="+"),
+        *_difference(score.difference_to_words, score.difference_interval),
         str(score.spans_without_evidence),
     )
 

@@ -47,5 +47,15 @@ def test_score_is_the_mean_over_spans_and_f1_the_mean_of_their_own():
     assert score.f1_interval.low <= score.f1 <= score.f1_interval.high
 
 
+def test_difference_of_f1_is_paired_by_row():
+    own = HighlightTally([[HighlightOverlap(1.0, 1.0)], [HighlightOverlap(0.5, 0.5)]])
+    words = HighlightTally([[HighlightOverlap(0.5, 0.5)], [HighlightOverlap(0.0, 0.0)]])
+    bootstrap = RowBootstrap([1, 1], draws=50)
+    score = own.score(bootstrap, words)
+    assert score.f1_difference_to_words == pytest.approx(50)
+    assert (score.f1_difference_interval.low, score.f1_difference_interval.high) == (50.0, 50.0)
+    assert own.score(bootstrap).f1_difference_interval is None
+
+
 def test_data_without_highlights_has_no_score():
     assert HighlightTally().score(RowBootstrap([1])) is None
