@@ -114,6 +114,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, metavar="DIR", help="folder to resume from (default: OUTPUT.work)")
     parser.add_argument("--evaluate", type=Path, metavar="DIR", help="only print the figures of this pipeline")
     parser.add_argument("--steps", type=int, default=Schedule.steps)
+    parser.add_argument("--until", type=int, default=0, metavar="STEP", help="end there (default: at the last step)")
     parser.add_argument("--batch-words", type=int, default=Schedule.batch_words)
     parser.add_argument("--evaluate-every", type=int, default=Schedule.evaluate_every, metavar="STEPS")
     parser.add_argument("--seed", type=int, default=Schedule.seed)
@@ -132,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             batch_words=options.batch_words,
             evaluate_every=options.evaluate_every,
             seed=options.seed,
+            until=options.until,
         )
         work = options.work or options.output.with_name(options.output.name + ".work")
         folders = Folders(output=options.output, work=work)

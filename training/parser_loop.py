@@ -26,17 +26,26 @@ LONGEST_PIECE = 10
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, scored now and then."""
+    """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, scored now and then.
+
+    A run may end early, after the evaluation at step ``until``; 0 lets it go to the end.
+    """
 
     steps: int = 6000
     batch_words: int = 500
     evaluate_every: int = 500
     seed: int = 0
+    until: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_words", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} should be at least 1, was: {getattr(self, name)}")
+
+    @property
+    def last_step(self) -> int:
+        """The step that the run ends at."""
+        return min(self.steps, self.until or self.steps)
 
     def learning_rate(self, step: int, *, peak: float) -> float:
         """Rises to ``peak`` over the first twentieth of the steps and falls linearly to a twentieth of it."""
@@ -134,7 +143,7 @@ def train(
     folders: Folders,
     score: Callable[[Language], dict[str, float]],
 ) -> None:
-    """Train to the end of ``schedule`` from where ``folders.work`` stands, keeping the best in ``folders.output``.
+    """Train to the schedule's last step from where ``folders.work`` stands, keeping the best in ``folders.output``.
 
     ``batches`` starts at the first step's batch; those of steps already done are passed over. ``score`` returns
     named figures, of which ``selection`` decides. The optimizer's learning rate is taken for the peak.
@@ -145,14 +154,14 @@ def train(
     for _ in range(history.step):
         next(batches)
     losses: dict[str, float] = {}
-    with tqdm(total=schedule.steps, initial=history.step, desc="training", mininterval=5) as bar:
-        while history.step < schedule.steps:
+    with tqdm(total=schedule.last_step, initial=history.step, desc="training", mininterval=5) as bar:
+        while history.step < schedule.last_step:
             schedule.seed_at(history.step)
             optimizer.learn_rate = schedule.learning_rate(history.step, peak=peak)
             update(nlp, optimizer, next(batches), dropout=dropout, losses=losses)
             history.step += 1
             bar.update()
-            if history.step % schedule.evaluate_every == 0 or history.step == schedule.steps:
+            if history.step % schedule.evaluate_every == 0 or history.step == schedule.last_step:
                 _evaluate(nlp, optimizer, history, losses, folders=folders, score=score)
                 losses = {}
 
