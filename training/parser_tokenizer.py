@@ -13,12 +13,12 @@ PREFIX_WORDS = (
 RUNS = [rf"(?:{mark}){{2,}}" for mark in ("=", r"\*", "_", "#", "~", r"\+", "<", ">", "-", r"\$")] + [r"[!?]{2,}"]
 BETWEEN_LETTERS = rf"(?<=[{ALPHA}0-9])(?:{HYPHENS})(?=[{ALPHA}])"
 MORE_PREFIXES = [*RUNS, rf"-(?=[{ALPHA}])"]
-MORE_SUFFIXES = [*RUNS, rf"(?<=[{ALPHA}])-", r"(?<=[0-9])(?:AM|PM)"]
-MORE_INFIXES = [
-    r"(?<=\w)[!?]+(?=\w)",
-    rf"(?<=[{ALPHA}0-9])[()\[\];](?=[{ALPHA}0-9$])",
-    r"(?<=[)\]])[(\[,.](?=\w)",
-    r"(?<=[0-9])[–—](?=[0-9])",
+MORE_SUFFIXES = [*RUNS, rf"-(?<=[{ALPHA}]-)", r"[AP]M(?<=[0-9][AP]M)"]
+MORE_INFIXES = [  # what is rare is looked for first, since each rule is tried at each letter
+    r"(?=[!?])(?<=\w)[!?]+(?=\w)",
+    rf"(?=[()\[\];])(?<=[{ALPHA}0-9])[()\[\];](?=[{ALPHA}0-9$])",
+    r"(?=[(\[,.])(?<=[)\]])[(\[,.](?=\w)",
+    r"(?=[–—])(?<=[0-9])[–—](?=[0-9])",
     r"-{2,}",
 ]
 NO_EXCEPTIONS = ("and/or", "):", "(=", "=)")
@@ -38,7 +38,7 @@ def adapt_tokenizer(nlp: Language) -> None:
     if not isinstance(tokenizer, Tokenizer) or BETWEEN_LETTERS not in (rules.infixes or ()):
         raise ValueError("expected the English tokenizer of spaCy 3.8 with its rule for hyphens, found another")
     no_prefix = "".join(rf"(?<!\b(?i:{word}))" for word in PREFIX_WORDS)
-    hyphens = rf"(?<=[{ALPHA}0-9]){no_prefix}(?:{HYPHENS})(?=[{ALPHA}])"
+    hyphens = rf"(?=(?:{HYPHENS}))(?<=[{ALPHA}0-9]){no_prefix}(?:{HYPHENS})(?=[{ALPHA}])"
     infixes = [hyphens if rule == BETWEEN_LETTERS else rule for rule in rules.infixes or ()]
     tokenizer.prefix_search = compile_prefix_regex([*MORE_PREFIXES, *(rules.prefixes or ())]).search
     tokenizer.suffix_search = compile_suffix_regex([*MORE_SUFFIXES, *(rules.suffixes or ())]).search
