@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -37,6 +38,7 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
         logging.info("the models could not be loaded", exc_info=True)
         connection.send(WorkerFailed(explain_load_failure(error, settings)))
         return
+    gc.freeze()  # what is loaded stays: to look through it for garbage again and again takes time
     connection.send(ModelsLoaded(models))
     while (job := _next_job(connection)) is not None:
         try:

@@ -12,17 +12,11 @@ from multiprocessing.connection import Connection, wait
 
 from transforms.audit_settings import AuditSettings
 
-_KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1000000000", "MALLOC_TRIM_THRESHOLD_": "1000000000"}
-
 
 def environment(threads: int) -> dict[str, str]:
-    """Variables that must stand before numpy and torch are loaded.
-
-    Thread counts, because sums depend on them; and, for glibc, to keep freed memory, because
-    to ask the kernel again for every layer's activations takes time.
-    """
+    """Variables that must stand before numpy and torch are loaded: thread counts, because sums depend on them."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false", **_KEEP_MEMORY}
+    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
 def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
