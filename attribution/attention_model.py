@@ -158,6 +158,7 @@ class AttentionModel:
             "top_k": str(self.settings.top_k),
             "isolation_tau": f"{self.settings.isolation_tau:g}",
             "own_token_weight": str(self.settings.own_token_weight),
+            "sentence_weight": f"{self.settings.sentence_weight:g}",
             "supported_threshold": f"{self.settings.supported_threshold:g}",
             "weak_threshold": f"{self.settings.weak_threshold:g}",
             "prompt_template": self.template.digest,

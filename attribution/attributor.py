@@ -41,6 +41,7 @@ class Attributor:
         top_k: int | None = None,
         isolation_tau: float | None = None,
         own_token_weight: int | None = None,
+        sentence_weight: float | None = None,
         supported_threshold: float | None = None,
         weak_threshold: float | None = None,
         revision: str | None = None,
@@ -78,6 +79,7 @@ class Attributor:
             top_k=top_k,
             isolation_tau=isolation_tau,
             own_token_weight=own_token_weight,
+            sentence_weight=sentence_weight,
             supported_threshold=supported_threshold,
             weak_threshold=weak_threshold,
         )

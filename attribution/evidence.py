@@ -10,12 +10,13 @@ from attribution.answer_ranges import AnswerRanges
 from attribution.atomic_facts import AtomicFacts
 from attribution.evidence_pieces import scaled_pieces
 from attribution.parsed_answer import ParsedAnswer
+from attribution.sentence_context import SentenceContext
 from attribution.settings import Method, UnionSettings
 from attribution.span_weights import ResponseWeights, SpanWeights
 from attribution.support import decide_support
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from attribution.union import PassageScores
-from attribution.united_evidence import UnitedEvidence, united_evidence
+from attribution.united_evidence import PassageDecision, UnitedEvidence, decide_passage, united_evidence
 from attribution.unmatched_values import ValueMatcher
 from attribution.word_token_alignment import WordTokenAlignment
 from schemas import QARecord, SpanEvidence, TargetSpan
@@ -69,6 +70,10 @@ class _Response:
             own_token_weight=settings.own_token_weight,
         )
         self._passage_scores = PassageScores(encoded=encoded, tokens=tokens, responses=covering)
+        self._context = None
+        if augmented and settings.sentence_weight:
+            mass = tokens.passage_mass[covering]
+            self._context = SentenceContext(parsed=parsed, alignment=alignment, passage_mass=mass)
         self._ranges = AnswerRanges(answer=record.answer, words=parsed.words)
         self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
 
@@ -80,10 +85,29 @@ class _Response:
         masses = self._passage_scores.mean_masses(
             scores, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
+        contexts = self._contexts(weights)
         for place, (index, span) in enumerate(zip(span_indices, spans, strict=True)):
-            yield self._record_of(
-                index, span, weights, place, united=united[weights.union_of_span[place]], mass=masses[place]
+            one = united[weights.union_of_span[place]]
+            decision = self._decision(one, factor=weights.factors[place], context=contexts[place])
+            yield self._record_of(index, span, weights, place, united=one, decision=decision, mass=masses[place])
+
+    def _contexts(self, weights: SpanWeights) -> Sequence[Sequence[float] | None]:
+        """For each span what its sentences add to each passage's score; None where nothing is added."""
+        if self._context is None:
+            return [None] * len(weights.factors)
+        contexts = self._context.of_spans(weights.token_firsts, weights.token_ends)
+        rows: list[list[float]] = (contexts * self._settings.sentence_weight).tolist()
+        return rows
+
+    def _decision(self, united: UnitedEvidence, *, factor: int, context: Sequence[float] | None) -> PassageDecision:
+        """The passage decision of one span; without evidence of its own a span has no passage."""
+        found = united.decision
+        if context is None or found.top_index is None:
+            return PassageDecision(
+                tuple([score * factor for score in found.scores]), found.top_index, found.top_id, found.margin
             )
+        sums = [score * factor + extra for score, extra in zip(found.scores, context, strict=True)]
+        return decide_passage(sums, self._record.passages)
 
     def _record_of(
         self,
@@ -93,6 +117,7 @@ class _Response:
         place: int,
         *,
         united: UnitedEvidence,
+        decision: PassageDecision,
         mass: float,
     ) -> SpanEvidence:
         factor = weights.factors[place]
@@ -104,10 +129,10 @@ class _Response:
             text=span.chars.of(self._record.answer),
             atomic_fact=self._ranges.around(span.chars, weights.facts[place]),
             evidence=scaled_pieces(united.pieces, factor),
-            passage_scores=tuple([score * factor for score in united.passage_scores]),
-            top_passage_index=united.top_passage_index,
-            top_passage_id=united.top_passage_id,
-            margin=united.margin,
+            passage_scores=decision.scores,
+            top_passage_index=decision.top_index,
+            top_passage_id=decision.top_id,
+            margin=decision.margin,
             evidence_mass=mass,
             evidence_isolated=united.evidence_isolated,
             support=decide_support(mass, bool(unmatched), self._settings),

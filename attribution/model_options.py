@@ -45,5 +45,6 @@ class MethodOptions:
     top_k: int | None = None
     isolation_tau: float | None = None
     own_token_weight: int | None = None
+    sentence_weight: float | None = None
     supported_threshold: float | None = None
     weak_threshold: float | None = None

@@ -31,6 +31,17 @@ def isolation_tau(text: str) -> float:
     return value
 
 
+def non_negative(text: str) -> float:
+    """A number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"should be a number of at least 0, was: {text!r}")
+    return value
+
+
 def fraction(text: str) -> float:
     """A number from 0 to 1."""
     try:

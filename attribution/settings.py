@@ -36,7 +36,8 @@ class UnionSettings:
     """Settings of the union (Section 3.2), of the augmentation (Section 3.3) and of the support decision.
 
     With augmentation, a span's token counts ``own_token_weight`` times beside the other tokens of its atomic fact: 1 is
-    the paper's, more keeps long facts from outvoting the span itself.
+    the paper's, more keeps long facts from outvoting the span itself. In the passage decision each token of a span also
+    brings ``sentence_weight`` times the attention mass of its sentence's tokens: 0 is the paper's.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -46,6 +47,7 @@ class UnionSettings:
     top_k: int = 2
     isolation_tau: float = 2
     own_token_weight: int = 1
+    sentence_weight: float = 0.0
     supported_threshold: float = 0.5
     weak_threshold: float = 0.25
 
@@ -56,6 +58,8 @@ class UnionSettings:
             raise ValueError(f"isolation_tau should be a whole number of tokens >= 0 or inf, was: {self.isolation_tau}")
         if self.own_token_weight < 1:
             raise ValueError(f"own_token_weight should be at least 1, was: {self.own_token_weight}")
+        if not 0 <= self.sentence_weight < math.inf:
+            raise ValueError(f"sentence_weight should be a number of at least 0, was: {self.sentence_weight}")
         if not 0 <= self.weak_threshold <= self.supported_threshold <= 1:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "

@@ -14,6 +14,16 @@ from schemas import Passage
 
 
 @dataclass(frozen=True, slots=True)
+class PassageDecision:
+    """The score of each passage, the best one (None where nothing scores), and its lead as a share of all scores."""
+
+    scores: tuple[float, ...]
+    top_index: int | None
+    top_id: str | None
+    margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class UnitedEvidence:
     """The evidence of one union, shared by all spans whose tokens have the same atomic facts.
 
@@ -21,12 +31,9 @@ class UnitedEvidence:
     """
 
     pieces: list[UnscaledPiece]
-    passage_scores: tuple[float, ...]
+    decision: PassageDecision
     evidence_passages: tuple[int, ...]
     evidence_isolated: bool
-    top_passage_index: int | None
-    top_passage_id: str | None
-    margin: float | None
 
 
 def united_evidence(scores: UnionScores, *, encoded: EncodedRow, passages: Sequence[Passage]) -> list[UnitedEvidence]:
@@ -43,15 +50,11 @@ def united_evidence(scores: UnionScores, *, encoded: EncodedRow, passages: Seque
 def _united_evidence(
     pieces: list[UnscaledPiece], sums: list[float], isolated: bool, passages: Sequence[Passage]
 ) -> UnitedEvidence:
-    top, margin = _decide_passage(sums)
     return UnitedEvidence(
         pieces=pieces,
-        passage_scores=tuple(sums),
+        decision=decide_passage(sums, passages),
         evidence_passages=tuple(sorted({piece[0] for piece in pieces})),
         evidence_isolated=isolated,
-        top_passage_index=top,
-        top_passage_id=None if top is None else passages[top].passage_id,
-        margin=margin,
     )
 
 
@@ -64,10 +67,11 @@ def _passage_sums(scores: UnionScores, encoded: EncodedRow, passage_count: int) 
     return rows
 
 
-def _decide_passage(sums: Sequence[float]) -> tuple[int | None, float | None]:
-    """The passage with the largest score, ties towards the first, and its lead as a share of all scores."""
+def decide_passage(sums: Sequence[float], passages: Sequence[Passage]) -> PassageDecision:
+    """The passage with the largest sum, ties towards the first."""
     total = sum(sums)
     if total <= 0:
-        return None, None
+        return PassageDecision(tuple(sums), None, None, None)
     best, second = sorted([*sums, 0.0], reverse=True)[:2]
-    return list(sums).index(best), (best - second) / total
+    top = list(sums).index(best)
+    return PassageDecision(tuple(sums), top, passages[top].passage_id, (best - second) / total)

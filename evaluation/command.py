@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from attribution.model_options import MethodOptions, ModelOptions
-from attribution.option_types import isolation_tau, positive_integer
+from attribution.option_types import isolation_tau, non_negative, positive_integer
 from evaluation.answer_context import LoadedModels
 from evaluation.comparison import MethodScore, run_methods, score_methods
 from evaluation.dataset_file import DatasetError
@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how often a span's own tokens count beside those of its atomic fact (default: the model's, else 1)",
     )
     parser.add_argument(
+        "--sentence-weight",
+        type=non_negative,
+        help="what the rest of a span's sentence counts in the choice of its passage (default: the model's, else 0)",
+    )
+    parser.add_argument(
         "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
     )
     parser.add_argument(
@@ -77,7 +82,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace) -> None:
     _check_output(args.output)
-    available = all_methods(top_k=args.top_k, isolation_tau=args.isolation_tau, own_token_weight=args.own_token_weight)
+    available = all_methods(
+        top_k=args.top_k,
+        isolation_tau=args.isolation_tau,
+        own_token_weight=args.own_token_weight,
+        sentence_weight=args.sentence_weight,
+    )
     methods = [available[name] for name in dict.fromkeys(args.method or available)]
     dataset = _load_dataset(args)
     models = _load_models(args, methods)
@@ -127,7 +137,10 @@ def _load_attention(args: argparse.Namespace) -> AttentionModel:
         return AttentionModel.from_pretrained(
             ModelOptions(model=args.model, layer=args.layer, device=args.device),
             method=MethodOptions(
-                top_k=args.top_k, isolation_tau=args.isolation_tau, own_token_weight=args.own_token_weight
+                top_k=args.top_k,
+                isolation_tau=args.isolation_tau,
+                own_token_weight=args.own_token_weight,
+                sentence_weight=args.sentence_weight,
             ),
             threads=args.threads,
         )

@@ -139,12 +139,22 @@ class AttentionUnion:
 
 
 def all_methods(
-    *, top_k: int | None = None, isolation_tau: float | None = None, own_token_weight: int | None = None
+    *,
+    top_k: int | None = None,
+    isolation_tau: float | None = None,
+    own_token_weight: int | None = None,
+    sentence_weight: float | None = None,
 ) -> Mapping[str, Method]:
     """Every method by its name; the options are those of the union, None for the model's own."""
     methods: list[Method] = [
         AttentionUnion(
-            MethodOptions(method=union, top_k=top_k, isolation_tau=isolation_tau, own_token_weight=own_token_weight)
+            MethodOptions(
+                method=union,
+                top_k=top_k,
+                isolation_tau=isolation_tau,
+                own_token_weight=own_token_weight,
+                sentence_weight=sentence_weight,
+            )
         )
         for union in UnionMethod
     ]

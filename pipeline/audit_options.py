@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attribution.model_options import MethodOptions, ModelOptions
-from attribution.option_types import fraction, isolation_tau, name_list, positive_integer, span_kinds
+from attribution.option_types import fraction, isolation_tau, name_list, non_negative, positive_integer, span_kinds
 from attribution.settings import Method, QueryPosition, UnionSettings
 from pipeline.failures import UsageError
 from pipeline.quality_gates import QualityGate, check_gates, quality_gate
@@ -127,6 +127,7 @@ def _method_options(arguments: argparse.Namespace) -> MethodOptions:
         "top_k": arguments.top_k,
         "isolation_tau": arguments.isolation_tau,
         "own_token_weight": arguments.own_token_weight,
+        "sentence_weight": arguments.sentence_weight,
         "supported_threshold": arguments.supported_threshold,
         "weak_threshold": arguments.weak_threshold,
     }
@@ -184,6 +185,12 @@ def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
         type=positive_integer,
         metavar="N",
         help="how often a span's own tokens count beside those of its atomic fact (default: the model's)",
+    )
+    add(
+        "--sentence-weight",
+        type=non_negative,
+        metavar="W",
+        help="what the rest of a span's sentence counts in the choice of its passage (default: the model's)",
     )
     add("--isolation-tau", type=isolation_tau, metavar="TAU", help="isolated-token threshold (default: the model's)")
     add(
