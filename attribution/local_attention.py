@@ -84,7 +84,7 @@ def local_attention(
     tokens = query.shape[2]
     blocks = _block_count(tokens, window)
     behind = blocks * window - tokens
-    queries = pad(query[0], (0, 0, 0, behind)).unflatten(1, (blocks, window)).transpose(0, 1)
+    queries = pad(query[0], (0, 0, 0, behind)).view(query.shape[1], blocks, window, -1).transpose(0, 1)
     output = scaled_dot_product_attention(
         queries,
         _around_each_block(key[0], window, behind),

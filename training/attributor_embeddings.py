@@ -52,7 +52,7 @@ def _count_neighbours(texts: Iterable[str], tokenizer: Tokenizer, vocabulary_siz
         rows = [torch.tensor(one.ids) for one in tokenizer.encode_batch(paragraphs, add_special_tokens=False)]
         for distance in range(1, REACH + 1):
             pairs.append(torch.cat([row[:-distance] * vocabulary_size + row[distance:] for row in rows]))
-    codes, counts = torch.cat(pairs).unique(return_counts=True)
+    codes, counts = torch.unique(torch.cat(pairs), return_counts=True)
     often = counts >= SMALLEST_COUNT
     codes, weights = codes[often], counts[often].float()
     places = torch.stack([codes // vocabulary_size, codes % vocabulary_size])

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, cast
 
 import torch
 from transformers import ModernBertConfig, ModernBertModel
+from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
 from attribution.attention_capture import IMPLEMENTATION
 from attribution.local_attention import EndToEndRows, rows_end_to_end
@@ -16,7 +18,8 @@ QUERY_POSITION, SOFTMAX_OVER = "self", "prompt"
 NO_SOURCE_WEIGHT = 0.5
 PASSAGE_WEIGHT = 0.5
 SAME_TOKEN_SCALE = 1.2
-_LOCAL, _FULL = "sliding_attention", "full_attention"
+_LOCAL: Literal["sliding_attention"] = "sliding_attention"
+_FULL: Literal["full_attention"] = "full_attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,18 @@ def new_model(shape: Shape, *, vocabulary_size: int) -> ModernBertModel:
         cls_token_id=BOS_ID,
         eos_token_id=EOS_ID,
         sep_token_id=EOS_ID,
-        attn_implementation=IMPLEMENTATION,
     )
     model = ModernBertModel(config)
+    model.set_attn_implementation(IMPLEMENTATION)
     projection = torch.nn.init.orthogonal_(torch.empty(shape.hidden_size, shape.hidden_size)) * SAME_TOKEN_SCALE
     with torch.no_grad():
-        model.layers[-1].attn.Wqkv.weight[: 2 * shape.hidden_size] = torch.cat([projection, projection])
+        encoder_layers(model)[-1].attn.Wqkv.weight[: 2 * shape.hidden_size] = torch.cat([projection, projection])
     return model
+
+
+def encoder_layers(model: ModernBertModel) -> list[ModernBertEncoderLayer]:
+    """The layers, the local ones first."""
+    return cast(list[ModernBertEncoderLayer], list(model.layers))
 
 
 def collate(rows: Sequence[TrainingRow]) -> Batch:
@@ -113,12 +121,12 @@ def _queries_and_keys(
     hidden = model.embeddings(token_ids)
     places = model.rotary_emb(hidden, rows.positions()[None], _LOCAL)
     with rows_end_to_end(rows):
-        for layer in model.layers[:-1]:
+        for layer in encoder_layers(model)[:-1]:
             hidden = layer(hidden, position_embeddings=places)
-    last = model.layers[-1]
-    size = model.config.hidden_size
-    projected = torch.nn.functional.linear(last.attn_norm(hidden[0]), last.attn.Wqkv.weight[: 2 * size])
-    queries, keys = projected.unflatten(1, (2, -1, last.attn.head_dim)).permute(1, 2, 0, 3)
+    last = encoder_layers(model)[-1]
+    weight = last.attn.Wqkv.weight[: 2 * model.config.hidden_size]
+    projected = torch.nn.functional.linear(last.attn_norm(hidden[0]), weight)
+    queries, keys = projected.view(len(projected), 2, -1, last.attn.head_dim).permute(1, 2, 0, 3)
     return queries * last.attn.head_dim**-0.5, keys
 
 

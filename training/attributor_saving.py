@@ -8,7 +8,7 @@ from transformers import ModernBertModel
 
 from training.attributor_model import QUERY_POSITION, SOFTMAX_OVER, Shape, new_model
 from training.attributor_rows import PROMPT_TEMPLATE
-from training.attributor_support import ISOLATION_TAU, OWN_TOKEN_WEIGHT, TOP_K, Thresholds
+from training.attributor_support import ISOLATION_TAU, OWN_TOKEN_WEIGHT, SENTENCE_WEIGHT, TOP_K, Thresholds
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
@@ -28,6 +28,7 @@ def save_attribution_config(directory: Path, thresholds: Thresholds, *, shape: S
         "top_k": TOP_K,
         "isolation_tau": ISOLATION_TAU,
         "own_token_weight": OWN_TOKEN_WEIGHT,
+        "sentence_weight": SENTENCE_WEIGHT,
         "prompt_template": PROMPT_TEMPLATE,
         "supported_threshold": thresholds.supported,
         "weak_threshold": thresholds.weak,
