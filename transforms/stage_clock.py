@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from schemas.run_manifest import StageSeconds
 
+_STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")
 _totals: dict[str, list[float]] = {}
 
 
@@ -24,7 +25,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 def take_stage_seconds() -> tuple[StageSeconds, ...]:
-    """The stages' seconds since the last call, in the order in which they first worked."""
-    taken = tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, (wall, cpu) in _totals.items())
+    """The stages' seconds since the last call, in the order of the graph; those that did not work are left out."""
+    worked = [(name, *_totals[name]) for name in _STAGES if name in _totals]
     _totals.clear()
-    return taken
+    return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, wall, cpu in worked)
