@@ -26,6 +26,6 @@ def stage(name: str) -> Iterator[None]:
 
 def take_stage_seconds() -> tuple[StageSeconds, ...]:
     """The stages' seconds since the last call, in the order of the graph; those that did not work are left out."""
-    worked = [(name, *_totals[name]) for name in _STAGES if name in _totals]
+    taken = {name: _totals[name] for name in _STAGES if name in _totals}
     _totals.clear()
-    return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, wall, cpu in worked)
+    return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, (wall, cpu) in taken.items())
