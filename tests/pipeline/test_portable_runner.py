@@ -96,7 +96,7 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     assert submitted.returncode == 0, submitted.stderr + (tmp_path / "service.log").read_text()
     assert (tmp_path / "workers").exists(), "the stages should run in worker processes"
     for folder in ("evidence", "dead_letters"):
-        assert sorted_rows(local, f"{folder}-*.parquet") == sorted_rows(portable, f"{folder}/part-*.parquet")
+        assert sorted_rows(local, f"{folder}*.parquet") == sorted_rows(portable, f"{folder}/part-*.parquet")
     manifest = RunManifest.from_json((portable / "run_manifest.json").read_text())
     assert json.loads((portable / "metrics.json").read_text())["metrics"]["rows"] == ROWS
     assert f"attribeam_rows {ROWS}" in (portable / "metrics.prom").read_text().splitlines()
