@@ -27,6 +27,7 @@ class Row:
     parsed: ParsedAnswer
     columns: list[tuple[int, bool, int, int]] = field(default_factory=lambda: [(-1, False, 0, 0)])
     empty_token_at: int | None = None
+    mass_on_passages: tuple[float, ...] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         for index, passage in enumerate(self.passages):
@@ -55,7 +56,7 @@ class Row:
         top = TokenAttribution(
             top_columns=np.array([[column for column, _ in row] for row in attention], dtype=np.int32),
             top_scores=np.array([[score for _, score in row] for row in attention], dtype=np.float32),
-            passage_mass=np.zeros((len(tokens), len(self.passages)), dtype=np.float32),
+            passage_mass=np.tile(np.float32(self.mass_on_passages[: len(self.passages)]), (len(tokens), 1)),
         )
         record = QARecord("r", "?", tuple(self.passages), self.answer, RowSource("f", 0))
         return span_evidence(
@@ -112,6 +113,24 @@ def test_own_tokens_count_as_often_as_asked_beside_their_fact() -> None:
     assert span.passage_scores == pytest.approx(((2 + 3) * 1.1, 2 * 0.9))  # three times more for each own token
     (alone,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(UNION, own_token_weight=4))
     assert alone.passage_scores == pytest.approx((1.1, 0.0))
+
+
+def test_sentence_counts_in_the_passage_decision_and_nowhere_else() -> None:
+    row = rain()
+    row.mass_on_passages = (0.0, 0.5)
+    (alone,) = row.evidence(ATTENTION, CharRange(0, 9), settings=DEP)
+    (span,) = row.evidence(ATTENTION, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    extra = 2 * 3 * 0.5 * 0.2  # two span tokens, three tokens in the sentence
+    assert span.passage_scores == pytest.approx((2.2, 1.8 + extra))
+    assert (alone.top_passage_id, span.top_passage_id) == ("a", "b")
+    assert (span.evidence, span.evidence_mass) == (alone.evidence, alone.evidence_mass)
+
+
+def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
+    row = rain()
+    row.mass_on_passages = (0.0, 0.5)
+    (span,) = row.evidence([[(0, 0.9)]] * 3, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    assert (span.top_passage_index, span.margin) == (None, None)
 
 
 def test_mass_counts_the_spans_own_tokens_only() -> None:
