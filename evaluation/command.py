@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from attribution.model_options import MethodOptions, ModelOptions
+from attribution.model_options import ModelOptions
 from attribution.option_types import isolation_tau, non_negative, positive_integer
+from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import LoadedModels
 from evaluation.comparison import MethodScore, run_methods, score_methods
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import LOADERS
 from evaluation.labelled_answer import LabelledDataset
-from evaluation.methods import Method, all_methods
+from evaluation.method import Method, Need
+from evaluation.method_settings import MethodSettings
+from evaluation.methods import all_methods
 from evaluation.report import RunDescription, file_digest, table, write_report
 
 if TYPE_CHECKING:
@@ -82,12 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace) -> None:
     _check_output(args.output)
-    available = all_methods(
-        top_k=args.top_k,
-        isolation_tau=args.isolation_tau,
-        own_token_weight=args.own_token_weight,
-        sentence_weight=args.sentence_weight,
-    )
+    available = all_methods(_method_settings(args))
     methods = [available[name] for name in dict.fromkeys(args.method or available)]
     dataset = _load_dataset(args)
     models = _load_models(args, methods)
@@ -113,10 +111,20 @@ def _load_dataset(args: argparse.Namespace) -> LabelledDataset:
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
+def _method_settings(args: argparse.Namespace) -> MethodSettings:
+    return MethodSettings(
+        top_k=args.top_k,
+        isolation_tau=args.isolation_tau,
+        own_token_weight=args.own_token_weight,
+        sentence_weight=args.sentence_weight,
+    )
+
+
 def _load_models(args: argparse.Namespace, methods: Sequence[Method]) -> LoadedModels:
+    needs = frozenset[Need]().union(*(method.needs for method in methods))
     return LoadedModels(
-        parser=_load_parser(args.parser) if any(method.needs_parser for method in methods) else None,
-        attention=_load_attention(args) if any(method.needs_model for method in methods) else None,
+        parser=_load_parser(args.parser) if Need.PARSER in needs else None,
+        attention=_load_attention(args) if Need.ATTENTION in needs else None,
     )
 
 
@@ -136,12 +144,7 @@ def _load_attention(args: argparse.Namespace) -> AttentionModel:
     try:
         return AttentionModel.from_pretrained(
             ModelOptions(model=args.model, layer=args.layer, device=args.device),
-            method=MethodOptions(
-                top_k=args.top_k,
-                isolation_tau=args.isolation_tau,
-                own_token_weight=args.own_token_weight,
-                sentence_weight=args.sentence_weight,
-            ),
+            method=_method_settings(args).union_options(UnionMethod.ATTN_UNION_DEP),
             threads=args.threads,
         )
     except ModelLoadError as error:

@@ -9,7 +9,7 @@ from evaluation.answer_context import AnswerContext, LoadedModels
 from evaluation.bootstrap import Interval, RowBootstrap
 from evaluation.highlight_overlap import HighlightOverlap, HighlightScore, HighlightTally, highlight_overlap
 from evaluation.labelled_answer import LabelledAnswer, PassageRange
-from evaluation.methods import Method, SpanResult
+from evaluation.method import Method, SpanResult
 from evaluation.passage_accuracy import span_credit
 from evaluation.passage_sentences import best_sentences
 from schemas import RowFault

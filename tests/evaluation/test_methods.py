@@ -5,9 +5,11 @@ from attribution.attention_model import AttentionModel
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import AnswerContext, LoadedModels
+from evaluation.attention_methods import AttentionUnion
 from evaluation.comparison import run_methods, score_methods
 from evaluation.labelled_answer import LabelledAnswer
-from evaluation.methods import AttentionUnion, FactWords, SentenceWords, SpanWords, all_methods
+from evaluation.methods import all_methods
+from evaluation.word_methods import FactWords, SentenceWords, SpanWords
 from schemas import CharRange, Passage, QARecord, RowSource
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.hand_parser import ANSWER, PARSER
@@ -69,7 +71,7 @@ def test_word_method_that_matches_nothing_highlights_nothing():
 
 def test_words_needs_neither_parser_nor_model():
     method = all_methods()["words"]
-    assert (method.needs_parser, method.needs_model) == (False, False)
+    assert not method.needs
     assert method.span_results(AnswerContext(labelled_span("Jon"), LoadedModels()))
 
 

@@ -1,0 +1,54 @@
+"""What a method under comparison is, and what it says about a span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from evaluation.answer_context import AnswerContext
+from evaluation.scored_range import ScoredRange
+
+
+class Need(StrEnum):
+    """What a method reads of an answer's context, and so what has to be loaded before the first answer."""
+
+    PARSER = "parser"
+    ATTENTION = "attention"
+
+
+@dataclass(frozen=True, slots=True)
+class SpanResult:
+    """What a method says about one span.
+
+    Attributes:
+        passage_scores: one a passage, not negative; all zero where nothing was found.
+        evidence: the passage characters that it names as evidence, with their scores; titles apart.
+    """
+
+    passage_scores: tuple[float, ...]
+    evidence: tuple[ScoredRange, ...]
+
+
+class Method(Protocol):
+    """A way to say which passage each span of an answer comes from.
+
+    Attributes:
+        name: as ``--method`` gives it.
+        needs: what it reads of the context.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
+        """One result a target span of ``context.labelled``, in their order.
+
+        Raises:
+            RowFault: if the answer cannot be attributed.
+        """
+        ...
