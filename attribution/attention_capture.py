@@ -9,11 +9,12 @@ exception.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NoReturn
 
 import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -57,20 +58,48 @@ class CapturedRow:
 
 @dataclass(slots=True)
 class Capture:
-    """One forward pass's request and result; ``layer_index`` is 0-based. ``bidirectional`` is set by the layer."""
+    """One forward pass's request and result; ``layer_index`` is 0-based. ``bidirectional`` is set by the layer.
+
+    ``head_weights`` float32 [attention heads] sum to 1; None is the mean over attention heads.
+    """
 
     layer_index: int
     top_k: int
     rows: list[RowRequest]
+    head_weights: torch.Tensor | None = None
     captured: list[CapturedRow] = field(default_factory=list)
     bidirectional: bool = False
+    unnumbered_layers: int = 0
+
+    def ends_at(self, module: torch.nn.Module) -> bool:
+        """Whether ``module`` is the attention of the layer to capture; to be asked once a layer."""
+        index = getattr(module, "layer_idx", None)
+        if index is None:
+            index = self.unnumbered_layers
+            self.unnumbered_layers += 1
+        return bool(index == self.layer_index)
 
 
 class _ForwardPassEnds(Exception):  # noqa: N818 - a message to the caller, not a fault
     """Raised at the captured layer, caught in ``capturing``."""
 
 
+Observer = Callable[[int, "RowAttention"], None]
+"""Is shown the attention of every row, with the 0-based layer: of every layer, or, where rows lie end to end, of the
+captured one."""
+
 _current: ContextVar[Capture | None] = ContextVar("attribeam_capture", default=None)
+_observer: ContextVar[Observer | None] = ContextVar("attribeam_observer", default=None)
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Show the attention of the forward passes inside to ``observer``, before anything is reduced."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
 
 
 @contextmanager
@@ -117,13 +146,17 @@ def capture_attention(
     causal = bool(options.get("is_causal", getattr(module, "is_causal", True)))
     sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
     capture = _current.get()
-    if capture is not None and getattr(module, "layer_idx", None) == capture.layer_index:
-        capture.bidirectional = not causal
+    layer_index = getattr(module, "layer_idx", None)
+    captured = capture is not None and layer_index == capture.layer_index
+    if captured or _observer.get() is not None:
         masks = [None] * len(query) if attention_mask is None else [*attention_mask.expand(len(query), -1, -1, -1)]
-        for row, request in enumerate(capture.rows):
-            row_attention = _RowAttention(query[row], key[row], masks[row], scale, softcap, sinks, causal)
-            capture.captured.append(_reduce_row(row_attention, request, capture.top_k))
-        raise _ForwardPassEnds
+        attentions = [
+            RowAttention(query[row], key[row], masks[row], scale, softcap, sinks, causal) for row in range(len(query))
+        ]
+        _show(layer_index, attentions)
+        if capture is not None and captured:
+            capture.bidirectional = not causal
+            _end_pass(capture, attentions)
     if softcap is None and sinks is None:
         output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
         return output, None
@@ -146,17 +179,32 @@ def _end_to_end(
     """
     query, key, value = states
     capture = _current.get()
-    if capture is None or getattr(module, "layer_idx", None) != capture.layer_index:
+    if capture is None or not capture.ends_at(module):
         return local_attention(query, key, value, rows=rows, window=sliding_window - 1, scaling=scaling)
     capture.bidirectional = True
-    for request, start, end in zip(capture.rows, rows.starts[:-1], rows.starts[1:], strict=True):
-        row_attention = _RowAttention(query[0, :, start:end], key[0, :, start:end], None, scaling, None, None, False)
-        capture.captured.append(_reduce_row(row_attention, request, capture.top_k))
+    attentions = [
+        RowAttention(query[0, :, start:end], key[0, :, start:end], None, scaling, None, None, False)
+        for start, end in pairwise(rows.starts)
+    ]
+    _show(capture.layer_index, attentions)
+    _end_pass(capture, attentions)
+
+
+def _show(layer_index: int | None, attentions: Sequence[RowAttention]) -> None:
+    observer = _observer.get()
+    if observer is not None and layer_index is not None:
+        for attention in attentions:
+            observer(layer_index, attention)
+
+
+def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
+    for attention, request in zip(attentions, capture.rows, strict=True):
+        capture.captured.append(_reduce_row(attention, request, capture))
     raise _ForwardPassEnds
 
 
 @dataclass(frozen=True, slots=True)
-class _RowAttention:
+class RowAttention:
     """The attention of one row of the batch: [attention heads, tokens, size], [key heads, tokens, size], mask."""
 
     query: torch.Tensor
@@ -167,8 +215,18 @@ class _RowAttention:
     sinks: torch.Tensor | None
     causal: bool
 
-    def similarity(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
-        """Rows ``positions`` of the attention, mean over attention heads: float32 [positions, token_count]."""
+    def similarity(
+        self, positions: torch.Tensor, token_count: int, head_weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Rows ``positions`` of the attention, mean over attention heads: float32 [positions, token_count].
+
+        With ``head_weights`` float32 [attention heads], which sum to 1, the weighted mean.
+        """
+        weights = self.weights(positions, token_count)
+        return weights.mean(0) if head_weights is None else torch.tensordot(head_weights, weights, dims=1)
+
+    def weights(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
+        """Rows ``positions`` of the attention, softmax over ``token_count``: float32 [heads, positions, token_count]."""
         return attention_weights(
             self.query[:, positions],
             self.key[:, :token_count],
@@ -177,17 +235,17 @@ class _RowAttention:
             scaling=self.scaling,
             softcap=self.softcap,
             sinks=self.sinks,
-        ).mean(0)
+        )
 
 
-def _reduce_row(attention: _RowAttention, request: RowRequest, top_k: int) -> CapturedRow:
+def _reduce_row(attention: RowAttention, request: RowRequest, capture: Capture) -> CapturedRow:
     """S of one row, reduced; computed in slices of response rows, so that memory stays bounded."""
     rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
     prompt_length = len(request.column_passage)
     slices = []
     for positions in torch.split(request.query_positions, rows_at_once):
-        similarity = attention.similarity(positions, request.token_count)[:, :prompt_length]
-        columns, scores = top_columns(similarity, top_k)
+        similarity = attention.similarity(positions, request.token_count, capture.head_weights)[:, :prompt_length]
+        columns, scores = top_columns(similarity, capture.top_k)
         mass = passage_mass(similarity, request.column_passage, request.passage_count)
         slices.append(CapturedRow(columns, scores, mass, similarity.isfinite().all()))
     if len(slices) == 1:
