@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from schemas.version import SCHEMA_VERSION
 
@@ -94,8 +93,39 @@ class StageSeconds:
     cpu_seconds: float
 
 
+class _Manifest:
+    """JSON out and in, for both kinds of manifest.
+
+    ``_kind`` names the kind in errors; ``_readers`` makes the fields of that kind from what JSON has for them.
+    """
+
+    __slots__ = ()
+    _kind: ClassVar[str]
+    _readers: ClassVar[Mapping[str, Callable[[Any], object]]]
+
+    def to_json(self) -> str:
+        """This manifest as JSON text."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The manifest that ``to_json`` wrote.
+
+        Raises:
+            ValueError: if the text is no manifest of this kind in this version of the schema.
+        """
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            fields["stages"] = fields.get("stages", ())
+            return cls(
+                **fields | {name: read(fields[name]) for name, read in {**_SHARED_READERS, **cls._readers}.items()}
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"a {cls._kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
-class ChunkManifest:
+class ChunkManifest(_Manifest):
     """The commit of one chunk: rows ``[row_start, row_end)`` of ``source_file``, and the files that hold them.
 
     ``input_sha256`` is the fingerprint of the input file, ``configuration`` the hash of all that decides the records.
@@ -114,26 +144,15 @@ class ChunkManifest:
     stages: tuple[StageSeconds, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
-    def to_json(self) -> str:
-        """This manifest as JSON text."""
-        return _to_json(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> ChunkManifest:
-        """The manifest that ``to_json`` wrote.
-
-        Raises:
-            ValueError: if the text is no manifest of a chunk in this version of the schema.
-        """
-        with _readable("chunk"):
-            fields = _shared_fields(text)
-            fields["evidence"] = OutputFile(**fields["evidence"])
-            fields["dead_letters"] = OutputFile(**fields["dead_letters"])
-            return cls(**fields)
+    _kind: ClassVar[str] = "chunk"
+    _readers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
+        "evidence": lambda one: OutputFile(**one),
+        "dead_letters": lambda one: OutputFile(**one),
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class RunManifest:
+class RunManifest(_Manifest):
     """``run_manifest.json``: what went in, what was done to it, and what came out.
 
     Attributes:
@@ -164,23 +183,12 @@ class RunManifest:
     stages: tuple[StageSeconds, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
-    def to_json(self) -> str:
-        """This manifest as JSON text."""
-        return _to_json(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> RunManifest:
-        """The manifest that ``to_json`` wrote.
-
-        Raises:
-            ValueError: if the text is no manifest of a run in this version of the schema.
-        """
-        with _readable("run"):
-            fields = _shared_fields(text)
-            fields["status"] = RunStatus(fields["status"])
-            fields["inputs"] = tuple(InputFile(**one) for one in fields["inputs"])
-            fields["chunks"] = tuple(fields["chunks"])
-            return cls(**fields)
+    _kind: ClassVar[str] = "run"
+    _readers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
+        "status": RunStatus,
+        "inputs": lambda some: tuple(InputFile(**one) for one in some),
+        "chunks": tuple,
+    }
 
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
@@ -211,30 +219,14 @@ def dead_letter_counts(rows: Mapping[tuple[str, str], int]) -> tuple[DeadLetterC
     return tuple(DeadLetterCount(stage, reason, count) for (stage, reason), count in sorted(rows.items()))
 
 
-@contextmanager
-def _readable(kind: str) -> Iterator[None]:
-    """Turn what is raised over a text that is no such manifest into one ValueError."""
-    try:
-        yield
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"a {kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
-
-
-def _shared_fields(text: str) -> dict[str, Any]:
-    """The fields of a manifest's JSON, those that both kinds have as what they are."""
-    fields: dict[str, Any] = json.loads(text)
-    fields["counts"] = _counts(fields["counts"])
-    fields["stages"] = tuple(StageSeconds(**one) for one in fields.get("stages", ()))
-    return fields
-
-
-def _counts(fields: dict[str, object]) -> AuditCounts:
+def _counts(fields: dict[str, Any]) -> AuditCounts:
     letters = fields.pop("dead_letters")
     if not isinstance(letters, list):
         raise TypeError("dead_letters should be a list")
-    counts = tuple(DeadLetterCount(**one) for one in letters)
-    return AuditCounts(dead_letters=counts, **fields)  # type: ignore[arg-type]
+    return AuditCounts(dead_letters=tuple(DeadLetterCount(**one) for one in letters), **fields)
 
 
-def _to_json(fields: Mapping[str, object]) -> str:
-    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+_SHARED_READERS: Mapping[str, Callable[[Any], object]] = {
+    "counts": _counts,
+    "stages": lambda some: tuple(StageSeconds(**one) for one in some),
+}
