@@ -71,13 +71,16 @@ class Capture:
     bidirectional: bool = False
     unnumbered_layers: int = 0
 
-    def ends_at(self, module: torch.nn.Module) -> bool:
-        """Whether ``module`` is the attention of the layer to capture; to be asked once a layer."""
-        index = getattr(module, "layer_idx", None)
+    def index_of(self, module: torch.nn.Module) -> int:
+        """The 0-based layer whose attention ``module`` is; to be asked once a layer.
+
+        Modules that do not know it (DistilBERT's, ALBERT's) are counted as the pass comes by.
+        """
+        index: int | None = getattr(module, "layer_idx", None)
         if index is None:
-            index = self.unnumbered_layers
             self.unnumbered_layers += 1
-        return bool(index == self.layer_index)
+            return self.unnumbered_layers - 1
+        return index
 
 
 class _ForwardPassEnds(Exception):  # noqa: N818 - a message to the caller, not a fault
@@ -146,7 +149,7 @@ def capture_attention(
     causal = bool(options.get("is_causal", getattr(module, "is_causal", True)))
     sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
     capture = _current.get()
-    layer_index = getattr(module, "layer_idx", None)
+    layer_index = getattr(module, "layer_idx", None) if capture is None else capture.index_of(module)
     captured = capture is not None and layer_index == capture.layer_index
     if captured or _observer.get() is not None:
         masks = [None] * len(query) if attention_mask is None else [*attention_mask.expand(len(query), -1, -1, -1)]
@@ -179,7 +182,7 @@ def _end_to_end(
     """
     query, key, value = states
     capture = _current.get()
-    if capture is None or not capture.ends_at(module):
+    if capture is None or capture.index_of(module) != capture.layer_index:
         return local_attention(query, key, value, rows=rows, window=sliding_window - 1, scaling=scaling)
     capture.bidirectional = True
     attentions = [
