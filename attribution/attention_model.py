@@ -25,12 +25,12 @@ from attribution.model_directory import (
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget
+from attribution.placement import choose_device, choose_dtype
 from attribution.row_encoder import RowEncoder
 from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _Job = tuple[EncodedRow, int]
 
@@ -93,13 +93,13 @@ class AttentionModel:
             torch.set_num_threads(threads)
         options = options or ModelOptions()
         directory = read_model_directory(options)
-        device = _device(options.device)
+        device = choose_device(options.device)
         try:
             layer = choose_layer(directory.config, _first(options.layer, directory.defaults.layer))
         except ValueError as error:
             raise ModelLoadError(f"model {options.model!r}: {error}") from error
         encoder = RowEncoder(directory)
-        model = load_weights(directory, layer=layer, dtype=_dtype(options, directory, device), device=device)
+        model = load_weights(directory, layer=layer, dtype=choose_dtype(directory, device), device=device)
         return cls(
             directory=directory,
             model=model,
@@ -260,27 +260,6 @@ def _pad(rows: Sequence[np.typing.NDArray[np.int32]]) -> torch.Tensor:
     width = max(len(row) for row in rows)
     padded = np.stack([np.pad(row, (0, width - len(row)), mode="edge") for row in rows])
     return torch.from_numpy(padded.astype(np.int64))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ModelLoadError(f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', was: {name!r}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelLoadError(f"device {name!r} should be there, but torch finds no CUDA; use --device cpu")
-    return device
-
-
-def _dtype(options: ModelOptions, directory: ModelDirectory, device: torch.device) -> torch.dtype | str:
-    name = options.dtype or directory.defaults.dtype
-    if name is None:
-        return torch.float32 if device.type == "cpu" else "auto"
-    if name not in _DTYPES:
-        raise ModelLoadError(f"dtype should be one of {', '.join(_DTYPES)}, was: {name!r}")
-    return _DTYPES[name]
 
 
 def _first(*values: int | None) -> int | None:

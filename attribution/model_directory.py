@@ -47,7 +47,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         ModelLoadError: if there is no such model, or it is none that attention can be taken from.
     """
     location = _locate(options.model)
-    with _errors_named(options.model):
+    with errors_named(options.model):
         config = AutoConfig.from_pretrained(
             location, revision=options.revision, trust_remote_code=options.trust_remote_code
         )
@@ -68,7 +68,7 @@ def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
         ModelLoadError: if the model has none.
     """
     options = directory.options
-    with _errors_named(options.model):
+    with errors_named(options.model):
         tokenizer = AutoTokenizer.from_pretrained(
             directory.location, revision=options.revision, trust_remote_code=options.trust_remote_code
         )
@@ -92,7 +92,7 @@ def load_weights(
         ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
     """
     options = directory.options
-    with _errors_named(options.model), _quiet_transformers():
+    with errors_named(options.model), quiet_transformers():
         model, report = AutoModel.from_pretrained(
             directory.location,
             config=without_layers_above(directory.config, layer),
@@ -145,7 +145,7 @@ def _locate(model: str) -> str:
 
 
 @contextmanager
-def _errors_named(model: str) -> Iterator[None]:
+def errors_named(model: str) -> Iterator[None]:
     """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
     try:
         yield
@@ -163,7 +163,7 @@ def _errors_named(model: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """No progress bars and no report on the layers that were left out; both are as before afterwards."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
