@@ -57,6 +57,24 @@ class CapturedRow:
 
 
 @dataclass(slots=True)
+class _LayerCount:
+    """Numbers the attention modules of one forward pass from 0."""
+
+    unnumbered: int = 0
+
+    def index_of(self, module: torch.nn.Module) -> int:
+        """The 0-based layer whose attention ``module`` is; to be asked once a layer.
+
+        Modules that do not know it (DistilBERT's, ALBERT's) are counted as the pass comes by.
+        """
+        index: int | None = getattr(module, "layer_idx", None)
+        if index is None:
+            self.unnumbered += 1
+            return self.unnumbered - 1
+        return index
+
+
+@dataclass(slots=True)
 class Capture:
     """One forward pass's request and result; ``layer_index`` is 0-based. ``bidirectional`` is set by the layer.
 
@@ -69,18 +87,7 @@ class Capture:
     head_weights: torch.Tensor | None = None
     captured: list[CapturedRow] = field(default_factory=list)
     bidirectional: bool = False
-    unnumbered_layers: int = 0
-
-    def index_of(self, module: torch.nn.Module) -> int:
-        """The 0-based layer whose attention ``module`` is; to be asked once a layer.
-
-        Modules that do not know it (DistilBERT's, ALBERT's) are counted as the pass comes by.
-        """
-        index: int | None = getattr(module, "layer_idx", None)
-        if index is None:
-            self.unnumbered_layers += 1
-            return self.unnumbered_layers - 1
-        return index
+    layers: _LayerCount = field(default_factory=_LayerCount)
 
 
 class _ForwardPassEnds(Exception):  # noqa: N818 - a message to the caller, not a fault
@@ -91,18 +98,28 @@ Observer = Callable[[int, "RowAttention"], None]
 """Is shown the attention of every row, with the 0-based layer: of every layer, or, where rows lie end to end, of the
 captured one."""
 
+
+@dataclass(slots=True)
+class _Observation:
+    observer: Observer
+    layers: _LayerCount = field(default_factory=_LayerCount)
+
+
 _current: ContextVar[Capture | None] = ContextVar("attribeam_capture", default=None)
-_observer: ContextVar[Observer | None] = ContextVar("attribeam_observer", default=None)
+_observed: ContextVar[_Observation | None] = ContextVar("attribeam_observation", default=None)
 
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Show the attention of the forward passes inside to ``observer``, before anything is reduced."""
-    token = _observer.set(observer)
+    """Show the attention of the one forward pass inside to ``observer``, before anything is reduced.
+
+    What the observer raises ends the pass.
+    """
+    token = _observed.set(_Observation(observer))
     try:
         yield
     finally:
-        _observer.reset(token)
+        _observed.reset(token)
 
 
 @contextmanager
@@ -148,15 +165,15 @@ def capture_attention(
         return _end_to_end(module, (query, key, value), rows, scale, options["sliding_window"]), None
     causal = bool(options.get("is_causal", getattr(module, "is_causal", True)))
     sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
-    capture = _current.get()
-    layer_index = getattr(module, "layer_idx", None) if capture is None else capture.index_of(module)
-    captured = capture is not None and layer_index == capture.layer_index
-    if captured or _observer.get() is not None:
+    capture, observation = _current.get(), _observed.get()
+    captured = capture is not None and capture.layers.index_of(module) == capture.layer_index
+    if captured or observation is not None:
         masks = [None] * len(query) if attention_mask is None else [*attention_mask.expand(len(query), -1, -1, -1)]
         attentions = [
             RowAttention(query[row], key[row], masks[row], scale, softcap, sinks, causal) for row in range(len(query))
         ]
-        _show(layer_index, attentions)
+        if observation is not None:
+            _show(observation, observation.layers.index_of(module), attentions)
         if capture is not None and captured:
             capture.bidirectional = not causal
             _end_pass(capture, attentions)
@@ -182,22 +199,22 @@ def _end_to_end(
     """
     query, key, value = states
     capture = _current.get()
-    if capture is None or capture.index_of(module) != capture.layer_index:
+    if capture is None or capture.layers.index_of(module) != capture.layer_index:
         return local_attention(query, key, value, rows=rows, window=sliding_window - 1, scaling=scaling)
     capture.bidirectional = True
     attentions = [
         RowAttention(query[0, :, start:end], key[0, :, start:end], None, scaling, None, None, False)
         for start, end in pairwise(rows.starts)
     ]
-    _show(capture.layer_index, attentions)
-    _end_pass(capture, attentions)
+    observation = _observed.get()
+    if observation is not None:
+        _show(observation, capture.layer_index, attentions)
+    return _end_pass(capture, attentions)
 
 
-def _show(layer_index: int | None, attentions: Sequence[RowAttention]) -> None:
-    observer = _observer.get()
-    if observer is not None and layer_index is not None:
-        for attention in attentions:
-            observer(layer_index, attention)
+def _show(observation: _Observation, layer_index: int, attentions: Sequence[RowAttention]) -> None:
+    for attention in attentions:
+        observation.observer(layer_index, attention)
 
 
 def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
@@ -229,7 +246,7 @@ class RowAttention:
         return weights.mean(0) if head_weights is None else torch.tensordot(head_weights, weights, dims=1)
 
     def weights(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
-        """Rows ``positions`` of the attention, softmax over ``token_count``: float32 [heads, positions, token_count]."""
+        """Rows ``positions`` of the attention, float32 [attention heads, positions, token_count]."""
         return attention_weights(
             self.query[:, positions],
             self.key[:, :token_count],
