@@ -12,7 +12,7 @@ import transformers
 from transformers import PreTrainedModel
 
 from attribution.attention_capture import Capture, CapturedRow, RowRequest, capturing
-from attribution.attention_layer import choose_layer, layer_types, only_local_below
+from attribution.attention_layer import LayerChoice, choose_layer, only_local_below
 from attribution.attribution_config import merge_settings
 from attribution.local_attention import EndToEndRows, rows_end_to_end
 from attribution.model_directory import (
@@ -26,6 +26,7 @@ from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget
 from attribution.placement import choose_device, choose_dtype
+from attribution.rope_lengths import groups_by_border, rope_border
 from attribution.row_encoder import RowEncoder
 from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
@@ -56,15 +57,15 @@ class AttentionModel:
         directory: ModelDirectory,
         model: PreTrainedModel,
         encoder: RowEncoder,
-        layer: int,
+        layer: LayerChoice,
         method: MethodOptions,
     ) -> None:
         config = directory.config.get_text_config()
         options = directory.options
         self.settings: UnionSettings = merge_settings(method, directory.defaults)
-        self.layer = layer
-        self.layer_count = len(layer_types(config))
-        self.query_position = options.query_position or directory.defaults.query_position or QueryPosition.PREDICTING
+        self.layer = layer.layer
+        self.layer_count = len(layer.kinds)
+        self.query_position = QueryPosition.PREDICTING
         self.softmax_over = directory.defaults.softmax_over or SoftmaxOver.VISIBLE
         self.template = encoder.template
         self.max_tokens = encoder.max_tokens
@@ -74,9 +75,13 @@ class AttentionModel:
         self._directory = directory
         self._model = model
         self._encoder = encoder
+        self._layer_choice = layer
+        self._rope_border = rope_border(config)
         self._bidirectional = False
         self._bidirectional = self._probe()
-        self._end_to_end = self._bidirectional and only_local_below(config, layer)
+        self._end_to_end = self._bidirectional and only_local_below(config, self.layer)
+        own_position = QueryPosition.SELF if self._bidirectional else QueryPosition.PREDICTING
+        self.query_position = options.query_position or directory.defaults.query_position or own_position
 
     @classmethod
     def from_pretrained(
@@ -99,7 +104,7 @@ class AttentionModel:
         except ValueError as error:
             raise ModelLoadError(f"model {options.model!r}: {error}") from error
         encoder = RowEncoder(directory)
-        model = load_weights(directory, layer=layer, dtype=choose_dtype(directory, device), device=device)
+        model = load_weights(directory, layer=layer.layer, dtype=choose_dtype(directory, device), device=device)
         return cls(
             directory=directory,
             model=model,
@@ -130,16 +135,19 @@ class AttentionModel:
         """Token-wise attributions, exactly one outcome a row, in the order of ``rows``.
 
         Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails alone
-        gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on both sides of the border of ``longrope`` are
+        never in one batch.
 
         Raises:
             ValueError: if there is not one passage count a row.
         """
         jobs = list(zip(rows, passage_counts, strict=True))
         outcomes: dict[int, TokenAttribution | RowFault] = {}
-        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self.token_budget):
-            found = run_halving([jobs[index] for index in batch], self._run)
-            outcomes.update(zip(batch, found, strict=True))
+        lengths = [len(row.token_ids) for row in rows]
+        for group in groups_by_border(lengths, self._rope_border):
+            for packed in pack_by_token_budget([lengths[index] for index in group], self.token_budget):
+                batch = [group[place] for place in packed]
+                outcomes.update(zip(batch, run_halving([jobs[index] for index in batch], self._run), strict=True))
         return [outcomes[index] for index in range(len(rows))]
 
     def provenance(self) -> dict[str, str]:
@@ -149,9 +157,7 @@ class AttentionModel:
             "model": self._directory.options.model,
             "model_revision": revision_of(self._directory),
             "model_type": str(config.model_type),
-            "layer": str(self.layer),
-            "layer_count": str(self.layer_count),
-            "layer_type": layer_types(config)[self.layer - 1],
+            **self._layer_choice.provenance(),
             "query_position": str(self.query_position),
             "softmax_over": str(self.softmax_over),
             "method": str(self.settings.method),
@@ -219,7 +225,7 @@ class AttentionModel:
         model = self._directory.options.model
         try:
             capture = self._capture([job])
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
         if isinstance(_outcome(capture.captured[0]), RowFault):
             raise ModelLoadError(f"model {model!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
