@@ -21,7 +21,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from attribution.local_attention import EndToEndRows, current_rows, local_attention
+from attribution.end_to_end_rows import EndToEndRows, current_rows
+from attribution.local_attention import local_attention
 from attribution.plain_attention import MAX_WEIGHTS, attention_weights, plain_attention
 from attribution.top_columns import passage_mass, top_columns
 

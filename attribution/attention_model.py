@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from attribution.attention_capture import Capture, CapturedRow, RowRequest, capturing
 from attribution.attention_layer import LayerChoice, choose_layer, only_local_below
 from attribution.attribution_config import merge_settings
-from attribution.local_attention import EndToEndRows, rows_end_to_end
+from attribution.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribution.model_directory import (
     ModelDirectory,
     ModelLoadError,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from transformers import AutoModel
 
 from attribution.attention_model import AttentionModel
-from attribution.local_attention import EndToEndRows, current_rows, local_attention, rows_end_to_end
+from attribution.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
+from attribution.local_attention import local_attention
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.settings import SoftmaxOver
 from attribution.token_attribution import EncodedRow, TokenAttribution

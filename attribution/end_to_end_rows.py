@@ -1,0 +1,156 @@
+"""Rows laid end to end in one sequence: no padding, and prompts that several rows share stand there once.
+
+A row is a prefix that it may share with the row before it, and its own places behind. The responses of one prompt lie
+after each other; each sees the prompt and itself, and its positions go on where the prompt ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """Where a row lies in the sequence, half-open: its prefix, empty where it shares none, and its own places."""
+
+    prefix_start: int
+    prefix_end: int
+    start: int
+    end: int
+
+    @property
+    def prefix_length(self) -> int:
+        """Tokens that another row brings along; the position of this row's first own token."""
+        return self.prefix_end - self.prefix_start
+
+    def __len__(self) -> int:
+        return self.prefix_length + self.end - self.start
+
+    def states(self, states: torch.Tensor, start: int = 0, end: int | None = None) -> torch.Tensor:
+        """The row's positions ``start`` to ``end``, out of [..., places, size]: a view where it shares no prefix."""
+        end = len(self) if end is None else end
+        border = self.prefix_length
+        own = states[..., self.start + max(start - border, 0) : self.start + end - border, :]
+        if start >= border:
+            return own
+        prefix = states[..., self.prefix_start + start : self.prefix_start + min(end, border), :]
+        return torch.cat([prefix, own], dim=-2) if end > border else prefix
+
+
+class EndToEndRows:
+    """The rows of one sequence, in its order; what is worked out from them is kept for all layers.
+
+    Attributes:
+        places: where each row lies; own places come one after the other and leave nothing out.
+        device: where the tensors are.
+    """
+
+    def __init__(self, places: Sequence[RowPlaces], device: torch.device) -> None:
+        self.places = tuple(places)
+        self.device = device
+        self.local_masks: dict[int, torch.Tensor] = {}
+
+    @classmethod
+    def of_lengths(cls, lengths: Sequence[int], device: torch.device) -> EndToEndRows:
+        """Rows of ``lengths`` tokens, in this order, none of which shares anything."""
+        return cls.sharing(lengths, [0] * len(lengths), device)
+
+    @classmethod
+    def sharing(cls, lengths: Sequence[int], shared: Sequence[int], device: torch.device) -> EndToEndRows:
+        """Rows of ``lengths`` tokens of which the first ``shared`` are those of the last row that shares none.
+
+        Raises:
+            ValueError: if a row shares all of its tokens, or more than that row has.
+        """
+        places: list[RowPlaces] = []
+        whole, end = RowPlaces(0, 0, 0, 0), 0
+        for length, prefix in zip(lengths, shared, strict=True):
+            if (prefix and not prefix < length) or prefix > len(whole):
+                raise ValueError(f"a row of {length} tokens should share fewer with one of {len(whole)}, was: {prefix}")
+            one = RowPlaces(whole.start, whole.start + prefix, end, end + length - prefix)
+            places.append(one)
+            whole, end = one if not prefix else whole, one.end
+        return cls(places, device)
+
+    @property
+    def token_count(self) -> int:
+        """Length of the sequence."""
+        return self.places[-1].end
+
+    @property
+    def shares(self) -> bool:
+        """Whether any row has a prefix of another."""
+        return any(one.prefix_length for one in self.places)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each row's own places start, and the end of the last."""
+        return (*(one.start for one in self.places), self.token_count)
+
+    @cached_property
+    def row_of(self) -> torch.Tensor:
+        """The row of each place: int64 [places]."""
+        own = torch.tensor([one.end - one.start for one in self.places])
+        return torch.arange(len(own)).repeat_interleave(own).to(self.device)
+
+    @cached_property
+    def _positions(self) -> torch.Tensor:
+        own = [torch.arange(one.prefix_length, len(one)) for one in self.places]
+        return torch.cat(own).to(self.device)
+
+    def positions(self) -> torch.Tensor:
+        """Each token's position in its own row: int64 [places]."""
+        return self._positions
+
+    @cached_property
+    def query_starts(self) -> torch.Tensor:
+        """``starts`` as variable-length kernels take it: int32 [rows + 1]."""
+        return torch.tensor(self.starts, dtype=torch.int32).to(self.device)
+
+    @cached_property
+    def key_starts(self) -> torch.Tensor:
+        """Where each row starts in ``key_places``: int32 [rows + 1]."""
+        ends = accumulate(map(len, self.places), initial=0)
+        return torch.tensor(list(ends), dtype=torch.int32).to(self.device)
+
+    @cached_property
+    def key_places(self) -> torch.Tensor | None:
+        """Every row's places, its prefix first: int64 [tokens of all rows]; None where that is the sequence."""
+        if not self.shares:
+            return None
+        parts = [
+            torch.arange(start, end)
+            for one in self.places
+            for start, end in ((one.prefix_start, one.prefix_end), (one.start, one.end))
+        ]
+        return torch.cat(parts).to(self.device)
+
+    @cached_property
+    def longest(self) -> tuple[int, int]:
+        """Most own places of a row, and most tokens of a row."""
+        return max(one.end - one.start for one in self.places), max(map(len, self.places))
+
+
+_rows: ContextVar[EndToEndRows | None] = ContextVar("attribeam_end_to_end_rows", default=None)
+
+
+@contextmanager
+def rows_end_to_end(rows: EndToEndRows) -> Iterator[None]:
+    """Inside, a model's forward pass over one sequence is over these rows, none of which sees another's own places."""
+    token = _rows.set(rows)
+    try:
+        yield
+    finally:
+        _rows.reset(token)
+
+
+def current_rows() -> EndToEndRows | None:
+    """The rows of the forward pass under way, None where they are padded."""
+    return _rows.get()
