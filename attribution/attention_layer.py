@@ -63,7 +63,7 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
     if requested is not None:
         if requested not in capturable:
             raise ValueError(f"layer should be one of the layers with attention, {capturable}, was: {requested}")
-        return LayerChoice(requested, default, kinds, "requested" + _warning(kinds[requested - 1]))
+        return LayerChoice(requested, default, kinds, "as configured" + _warning(kinds[requested - 1]))
     if not capturable:
         raise ValueError(f"the model should have a layer with attention, has only: {', '.join(sorted(set(kinds)))}")
     candidates = [layer for layer in capturable if kinds[layer - 1] in _SEES_ALL] or capturable
@@ -90,9 +90,9 @@ def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
 
 
 def only_local_below(config: PreTrainedConfig, layer: int) -> bool:
-    """Whether every layer below the 1-based ``layer`` sees a window only, and ``layer`` sees everything."""
+    """Whether there are layers below the 1-based ``layer``, all of which see a window only, and it sees everything."""
     types = layer_types(config)
-    return all(kind == _SLIDING for kind in types[: layer - 1]) and types[layer - 1] == _FULL
+    return layer > 1 and all(kind == _SLIDING for kind in types[: layer - 1]) and types[layer - 1] == _FULL
 
 
 def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from tokenizers import Tokenizer
 
+from attribution.model_context import model_context
 from attribution.model_directory import ModelDirectory, ModelLoadError, load_tokenizer, read_model_directory
 from attribution.model_options import ModelOptions
 from attribution.prompt_template import PromptTemplate
@@ -94,5 +95,5 @@ def _special_tokens(tokenizer: Tokenizer) -> tuple[str, ...]:
 
 
 def _max_tokens(directory: ModelDirectory) -> int | None:
-    context = getattr(directory.config.get_text_config(), "max_position_embeddings", None)
+    context = model_context(directory.config)
     return min((limit for limit in (directory.options.max_tokens, context) if limit is not None), default=None)
