@@ -1,4 +1,4 @@
-"""JSON lines from a file, checked field by field; an error names file, line and field."""
+"""Rows of JSON from a file, checked field by field; an error names file, row and field."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class DataRow:
         """The field's true or false."""
         return self._typed(field, bool, "true or false")
 
+    def optional_text(self, field: str) -> str | None:
+        """The field's string; None where it is missing or null."""
+        return None if self.fields.get(field) is None else self.text(field)
+
     def texts(self, field: str) -> list[str]:
         """The field's list of strings."""
         values = self._typed(field, list, "a list of strings")
@@ -56,6 +60,13 @@ class DataRow:
         if not all(isinstance(value, dict) for value in values):
             raise self.error(field, "should be a list of objects, has something else in it")
         return [DataRow(value, self.row, f"{self.where}, {field}[{index}]") for index, value in enumerate(values)]
+
+    def integers(self, field: str) -> list[int]:
+        """The field's list of whole numbers."""
+        values = self._typed(field, list, "a list of whole numbers")
+        if not all(type(value) is int for value in values):
+            raise self.error(field, "should be a list of whole numbers, has something else in it")
+        return values
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
         """The field's list of [start, end] pairs."""
@@ -72,7 +83,7 @@ class DataRow:
 
     def _typed(self, field: str, kind: type[_Value], expected: str) -> _Value:
         if field not in self.fields:
-            raise self.error(field, f"should be {expected}, is missing; the line has: {sorted(self.fields)}")
+            raise self.error(field, f"should be {expected}, is missing; the row has: {sorted(self.fields)}")
         value = self.fields[field]
         if not isinstance(value, kind):
             raise self.error(field, f"should be {expected}, was: {type(value).__name__}")
@@ -92,14 +103,32 @@ def read_rows(path: Path) -> Iterator[DataRow]:
             row += 1
 
 
+def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
+    """The objects of a ``.json`` or ``.json.xz`` file: of the list that it is, or of the list in its ``field``.
+
+    Raises:
+        DatasetError: if the file cannot be read, or is not so.
+    """
+    try:
+        value = json.loads("".join(_lines(path)))
+    except json.JSONDecodeError as error:
+        raise DatasetError(f"data file {path} should be JSON, cannot be parsed: {error}") from error
+    if isinstance(value, list):
+        value = {field: value}
+    if not isinstance(value, dict):
+        raise DatasetError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
+    rows = DataRow(value, 0, str(path)).objects(field)
+    yield from (DataRow(one.fields, row, one.where) for row, one in enumerate(rows))
+
+
 def _lines(path: Path) -> Iterator[str]:
     try:
         with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
             yield from file
     except FileNotFoundError as error:
-        raise DatasetError(f"data file {path} does not exist; --data should name a .jsonl or .jsonl.xz file") from error
+        raise DatasetError(f"data file {path} does not exist; --data should name the file, plain or .xz") from error
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise DatasetError(f"data file {path} should be a readable UTF-8 .jsonl or .jsonl.xz file: {error}") from error
+        raise DatasetError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
 
 
 def _parse(line: str, row: int, where: str) -> DataRow:

@@ -21,25 +21,29 @@ class LabelledAnswer:
 
     Attributes:
         record: the answer; its ``target_spans`` are given, one or more.
-        gold_passages: for each target span the passages that count as right, never empty.
+        gold_passages: for each target span the passages that count as right, never empty; empty where the data set
+            says so of no span.
         gold_evidence: for each target span the marked source characters; empty where the data set marks none.
+        citations: for each target span the passages that the answer itself cites for it, in its order; some may not
+            exist, and empty where the data set keeps no citations.
 
     Raises:
         ValueError: if a span has no gold passage, or one that the record does not have.
     """
 
     record: QARecord
-    gold_passages: tuple[frozenset[int], ...]
+    gold_passages: tuple[frozenset[int], ...] = ()
     gold_evidence: tuple[tuple[PassageRange, ...], ...] = ()
+    citations: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         spans, passages = len(self.spans), len(self.record.passages)
-        if not spans or len(self.gold_passages) != spans:
-            raise ValueError(
-                f"each of {spans} target spans should have its gold passages, {len(self.gold_passages)} do"
-            )
-        if self.gold_evidence and len(self.gold_evidence) != spans:
-            raise ValueError(f"gold evidence should be given for all {spans} spans, was for {len(self.gold_evidence)}")
+        if not spans:
+            raise ValueError("a labelled answer should have target spans, has none")
+        for name in ("gold_passages", "gold_evidence", "citations"):
+            labels = len(getattr(self, name))
+            if labels not in (0, spans):
+                raise ValueError(f"{name} should be given for all {spans} spans, was for {labels}")
         for gold in self.gold_passages:
             if not gold or min(gold) < 0 or max(gold) >= passages:
                 raise ValueError(f"gold passages should lie in [0, {passages}), were: {sorted(gold)}")

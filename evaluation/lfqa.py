@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evaluation.dataset_file import DataRow, read_rows
-from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, PassageRange, SkippedRow
+from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, PassageRange
+from evaluation.row_selection import select_rows
 from schemas import CharRange, Passage, QARecord, RowSource
 
 
@@ -19,18 +20,16 @@ def load_lfqa(path: Path) -> LabelledDataset:
     Raises:
         DatasetError: if the file cannot be read, or a row is not in LFQA's format.
     """
-    answers, skipped = [], []
     seen: set[tuple[str, str]] = set()
-    for row in read_rows(path):
+
+    def read(row: DataRow) -> LabelledAnswer | str:
         key = (row.text("query"), row.text("response"))
         if key in seen:
-            skipped.append(SkippedRow(row.row, "duplicate"))
-        elif not row.objects("set_of_highlights_in_context"):
-            skipped.append(SkippedRow(row.row, "no_highlight"))
-        else:
-            answers.append(_labelled(row, path))
+            return "duplicate"
         seen.add(key)
-    return LabelledDataset(tuple(answers), tuple(skipped))
+        return _labelled(row, path) if row.objects("set_of_highlights_in_context") else "no_highlight"
+
+    return LabelledDataset(*select_rows(read_rows(path), read))
 
 
 def _labelled(row: DataRow, path: Path) -> LabelledAnswer:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evaluation.dataset_file import DataRow, read_rows
-from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
+from evaluation.labelled_answer import LabelledAnswer, LabelledDataset
+from evaluation.row_selection import select_rows
 from evaluation.span_markup import MarkedText, remove_markup
 
 
@@ -18,14 +19,12 @@ def load_marked(
     Raises:
         DatasetError: if the file cannot be read, or a row's mark-up is broken.
     """
-    answers, skipped = [], []
-    for row in read_rows(path):
+
+    def read(row: DataRow) -> LabelledAnswer | str:
         marked = marked_answer(row, field)
-        if marked.spans:
-            answers.append(labelled(row, marked, path))
-        else:
-            skipped.append(SkippedRow(row.row, "no_span"))
-    return LabelledDataset(tuple(answers), tuple(skipped))
+        return labelled(row, marked, path) if marked.spans else "no_span"
+
+    return LabelledDataset(*select_rows(read_rows(path), read))
 
 
 def marked_answer(row: DataRow, field: str) -> MarkedText:

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from attribution.sentence_ends import sentence_ends
+from attribution.span_edges import has_letter_or_digit
 from evaluation.labelled_answer import PassageRange
 from evaluation.scored_range import ScoredRange
 from schemas import CharRange, Passage
 
 _SHARE_OF_BEST = 0.5
 _LINE = re.compile(r"[^\r\n]+")
-_WORD = re.compile(r"\S+")
+_WORD = re.compile(r"""[^\s。！？；：]*[。！？；：]+["'”’»)\]」』）】]*|\S+""")
+_CLAUSE_MARKS = (":", ";", "：", "；")
+_CLOSING = "\"'”’»)]}*_」』）】"
 
 
 def best_sentences(evidence: Sequence[ScoredRange], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
@@ -40,17 +43,26 @@ def best_sentences(evidence: Sequence[ScoredRange], passages: Sequence[Passage])
 def text_sentences(text: str) -> tuple[CharRange, ...]:
     """The sentences of a text, ascending, without white space at their edges.
 
-    They end where ``attribution.sentence_ends`` lets them, and with each line; no parser is asked.
+    They end where ``attribution.sentence_ends`` lets them, also with a colon or a semicolon, and with each line; no
+    parser is asked.
     """
-    return tuple(sentence for line in _LINE.finditer(text) for sentence in _line_sentences(text, line))
+    return tuple(one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=True))
 
 
-def _line_sentences(text: str, line: re.Match[str]) -> Iterator[CharRange]:
+@lru_cache(maxsize=64)
+def whole_sentences(text: str) -> tuple[CharRange, ...]:
+    """The same, but no sentence ends with a colon or a semicolon; those without a letter or digit are left out."""
+    found = [one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=False)]
+    return tuple(one for one in found if has_letter_or_digit(one.of(text)))
+
+
+def _line_sentences(text: str, line: re.Match[str], *, at_clauses: bool) -> Iterator[CharRange]:
     words = list(_WORD.finditer(text, line.start(), line.end()))
-    ends = sentence_ends([word.group() for word in words])
+    forms = [word.group() for word in words]
     first = 0
-    for place, ended in enumerate(ends):
-        if ended or place == len(words) - 1:
+    for place, ended in enumerate(sentence_ends(forms)):
+        clause = forms[place].rstrip(_CLOSING).endswith(_CLAUSE_MARKS)
+        if (ended and (at_clauses or not clause)) or place == len(words) - 1:
             yield CharRange(words[first].start(), words[place].end())
             first = place + 1
 
