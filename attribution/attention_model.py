@@ -15,6 +15,7 @@ from attribution.attention_capture import Capture, CapturedRow, RowRequest, capt
 from attribution.attention_layer import LayerChoice, choose_layer, only_local_below
 from attribution.attribution_config import merge_settings
 from attribution.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribution.head_weights import HeadWeights
 from attribution.model_directory import (
     ModelDirectory,
     ModelLoadError,
@@ -49,6 +50,7 @@ class AttentionModel:
         max_tokens: longest row that is accepted, None where there is no limit.
         device, dtype: where and in which precision the layers run (the captured layer always in float32).
         token_budget: tokens of one batch, padding included.
+        head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class AttentionModel:
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.token_budget = options.token_budget or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
+        self.head_weights = _head_weights(directory, self.layer, model.device)
         self._directory = directory
         self._model = model
         self._encoder = encoder
@@ -104,7 +107,8 @@ class AttentionModel:
         except ValueError as error:
             raise ModelLoadError(f"model {options.model!r}: {error}") from error
         encoder = RowEncoder(directory)
-        model = load_weights(directory, layer=layer.layer, dtype=choose_dtype(directory, device), device=device)
+        loaded = max(layer.layer, options.loaded_layers or 0)
+        model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
         return cls(
             directory=directory,
             model=model,
@@ -112,6 +116,11 @@ class AttentionModel:
             layer=layer,
             method=method or MethodOptions(),
         )
+
+    @property
+    def network(self) -> PreTrainedModel:
+        """The loaded layers, for a forward pass of one's own; their attention goes through ``capture_attention``."""
+        return self._model
 
     def with_method(self, method: MethodOptions) -> AttentionModel:
         """The same model, weights shared, under other options of the method."""
@@ -167,6 +176,7 @@ class AttentionModel:
             "sentence_weight": f"{self.settings.sentence_weight:g}",
             "supported_threshold": f"{self.settings.supported_threshold:g}",
             "weak_threshold": f"{self.settings.weak_threshold:g}",
+            "head_weights": _in_words(self.head_weights),
             "prompt_template": self.template.digest,
             "max_tokens": str(self.max_tokens),
             "token_budget": str(self.token_budget),
@@ -192,8 +202,10 @@ class AttentionModel:
         return capture
 
     def _new_capture(self, jobs: Sequence[_Job]) -> Capture:
-        requests = [self._request(row, passage_count) for row, passage_count in jobs]
-        return Capture(layer_index=self.layer - 1, top_k=self.settings.top_k, rows=requests)
+        requests = [self.request(row, passage_count) for row, passage_count in jobs]
+        return Capture(
+            layer_index=self.layer - 1, top_k=self.settings.top_k, rows=requests, head_weights=self.head_weights
+        )
 
     @torch.inference_mode()
     def _capture(self, jobs: Sequence[_Job]) -> Capture:
@@ -207,7 +219,8 @@ class AttentionModel:
             self._model(input_ids=token_ids, attention_mask=mask, use_cache=False)
         return capture
 
-    def _request(self, row: EncodedRow, passage_count: int) -> RowRequest:
+    def request(self, row: EncodedRow, passage_count: int) -> RowRequest:
+        """What of a layer's attention is S of this row."""
         shift = 1 if self.query_position is QueryPosition.PREDICTING else 0
         positions = torch.arange(row.prompt_length - shift, len(row.token_ids) - shift, device=self.device)
         column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(self.device)
@@ -270,3 +283,24 @@ def _pad(rows: Sequence[np.typing.NDArray[np.int32]]) -> torch.Tensor:
 
 def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
+
+
+def _head_weights(directory: ModelDirectory, layer: int, device: torch.device) -> torch.Tensor | None:
+    """The weights of the options' file, None where none is given.
+
+    Raises:
+        ModelLoadError: if they cannot be read, or were fitted for another model or layer.
+    """
+    if directory.options.head_weights is None:
+        return None
+    try:
+        found = HeadWeights.from_file(directory.options.head_weights)
+        attention_heads = int(directory.config.get_text_config().num_attention_heads)
+        found.check_fits(revision=revision_of(directory), layer=layer, attention_heads=attention_heads)
+    except ValueError as error:
+        raise ModelLoadError(f"{error}; see --head-weights") from error
+    return torch.tensor(found.weights, dtype=torch.float32, device=device)
+
+
+def _in_words(head_weights: torch.Tensor | None) -> str:
+    return "equal" if head_weights is None else " ".join(f"{weight:.6g}" for weight in head_weights.tolist())

@@ -23,6 +23,9 @@ class ModelOptions:
             caches is quickest, and 16,384 on a GPU.
         max_tokens: longest row in tokens; default the model's context.
         trust_remote_code: run code from the model's repository.
+        head_weights: path of a JSON file with the fields of ``attribution.head_weights.HeadWeights``, fitted for this
+            model and layer; default the mean over attention heads (Section 3.4).
+        loaded_layers: how many layers are loaded at least, for what lies above L*.
     """
 
     model: str = "bundled"
@@ -35,6 +38,8 @@ class ModelOptions:
     token_budget: int | None = None
     max_tokens: int | None = None
     trust_remote_code: bool = False
+    head_weights: str | None = None
+    loaded_layers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
