@@ -1,21 +1,25 @@
-"""Our capture against transformers' own eager attention, one table row an architecture."""
+"""Our capture against transformers' own eager attention: every architecture of one table, every kind of its layers."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from copy import copy
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
+from attribution.attention_layer import choose_layer, layer_types
 from attribution.attention_model import AttentionModel
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.settings import QueryPosition
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import Passage, QARecord, RowSource
-from tests.attribution.tiny_models import CONFIGS, save_tiny_model
+from tests.attribution.tiny_models import CONFIGS, DECODERS, ENCODERS, WINDOW, save_tiny_model
 
 TOLERANCE = 1e-5
 EVERYTHING = 10_000
@@ -31,49 +35,117 @@ RECORDS = [
     record(["A short one."], "Yes."),
     record(["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower at Brigg Point."),
 ]
+BATCHES = {"single": (RECORDS, 1), "padded": (RECORDS, EVERYTHING), "of equal length": (RECORDS[:1] * 3, EVERYTHING)}
 
 
-@pytest.fixture(scope="module", params=list(CONFIGS))
-def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
+@dataclass(frozen=True)
+class Case:
+    """One layer of one model, looked at from one position."""
+
+    kind: str
+    layer: int | None
+    position: QueryPosition
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.layer or 'default'}-{self.position}"
 
 
-def load(directory: Path, position: QueryPosition, token_budget: int) -> AttentionModel:
-    options = ModelOptions(model=str(directory), query_position=position, token_budget=token_budget, device="cpu")
+def sliding_layer(kind: str) -> int | None:
+    """The last layer with a window in a model that has full ones as well."""
+    kinds = layer_types(CONFIGS[kind])
+    windows = [index + 1 for index, one in enumerate(kinds) if one == "sliding_attention"]
+    return windows[-1] if windows and len(windows) < len(kinds) else None
+
+
+CASES = [
+    Case(kind, layer, position)
+    for kind in CONFIGS
+    for layer in dict.fromkeys([None, sliding_layer(kind)])
+    for position in (QueryPosition if kind in DECODERS else [QueryPosition.SELF])
+]
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: save_tiny_model(tmp_path_factory.mktemp(kind), kind) for kind in CONFIGS}
+
+
+@cache
+def load(directory: Path, case: Case) -> AttentionModel:
+    options = ModelOptions(model=str(directory), layer=case.layer, query_position=case.position, device="cpu")
     return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
 
 
-@lru_cache(maxsize=1)
+@cache
 def eager_model(directory: Path) -> PreTrainedModel:
-    return AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+    return AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
 
 
-def eager_similarity(directory: Path, model: AttentionModel, row: EncodedRow) -> np.ndarray:
+def eager_similarity(directory: Path, model: AttentionModel, row: EncodedRow) -> npt.NDArray[np.float32]:
     """S by transformers' own means, over the whole model: [responses, prompt_length]."""
     reference = eager_model(directory)
     with torch.no_grad():
         outputs = reference(torch.from_numpy(row.token_ids.astype(np.int64))[None], output_attentions=True)
-    attention = outputs.attentions[model.layer - 1][0].mean(0).numpy()
+    without_attention = layer_types(reference.config)[: model.layer].count("linear_attention")
+    attention = outputs.attentions[model.layer - 1 - without_attention][0].mean(0).numpy()
     shift = 1 if model.query_position is QueryPosition.PREDICTING else 0
-    return attention[row.prompt_length - shift : len(row.token_ids) - shift, : row.prompt_length]
+    similarity: npt.NDArray[np.float32] = attention[row.prompt_length - shift : len(row.token_ids) - shift]
+    return similarity[:, : row.prompt_length]
 
 
-def full_similarity(tokens: TokenAttribution) -> np.ndarray:
+def full_similarity(tokens: TokenAttribution) -> npt.NDArray[np.float32]:
     """S put together again from a top-k that kept every column."""
     similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
     np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
     return similarity
 
 
-@pytest.mark.parametrize("position", list(QueryPosition))
-@pytest.mark.parametrize("token_budget", [1, EVERYTHING], ids=["single", "padded"])
-def test_similarity_is_that_of_eager_attention(directory: Path, position: QueryPosition, token_budget: int) -> None:
-    model = load(directory, position, token_budget)
-    rows = [model.encode(one) for one in RECORDS]
-    for row, tokens in zip(rows, model.attribute(rows, [2, 1, 3]), strict=True):
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], case: Case, batch: str) -> None:
+    records, token_budget = BATCHES[batch]
+    directory = directories[case.kind]
+    model = copy(load(directory, case))
+    model.token_budget = token_budget
+    rows = [model.encode(one) for one in records]
+    found = model.attribute(rows, [len(one.passages) for one in records])
+    for row, tokens in zip(rows, found, strict=True):
         expected = eager_similarity(directory, model, row)
         assert isinstance(tokens, TokenAttribution)
         np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
         for passage in range(tokens.passage_mass.shape[1]):
             mass = expected[:, row.column_passage == passage].sum(1)
             np.testing.assert_allclose(tokens.passage_mass[:, passage], mass, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_rows_of_the_comparison_are_worth_comparing(directories: dict[str, Path], kind: str) -> None:
+    """They are longer than any window, and their attention is far from flat."""
+    directory = directories[kind]
+    model = load(directory, Case(kind, None, QueryPosition.SELF))
+    row = model.encode(RECORDS[2])
+    similarity = eager_similarity(directory, model, row)
+    assert len(row.token_ids) > 2 * WINDOW
+    assert similarity.max() > 2 / len(row.token_ids)
+    assert similarity.max() > 2 * np.median(similarity)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if sliding_layer(kind)])
+def test_default_layer_sees_passages_that_a_window_hides(directories: dict[str, Path], kind: str) -> None:
+    sights = []
+    for layer in (None, sliding_layer(kind)):
+        model = load(directories[kind], Case(kind, layer, QueryPosition.SELF))
+        (tokens,) = model.attribute([model.encode(RECORDS[2])], [3])
+        assert isinstance(tokens, TokenAttribution)
+        sights.append(tokens.passage_mass[-1, 0])
+    assert sights[0] > 0
+    assert sights[1] == 0
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_decoders_look_from_the_predicting_position_and_encoders_from_their_own(
+    directories: dict[str, Path], kind: str
+) -> None:
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directories[kind]), device="cpu"))
+    assert model.query_position is (QueryPosition.SELF if kind in ENCODERS else QueryPosition.PREDICTING)
+    assert model.layer == choose_layer(CONFIGS[kind], None).layer

@@ -8,17 +8,33 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
+    AlbertConfig,
+    AutoModel,
     AutoModelForCausalLM,
+    BertConfig,
+    BertTokenizer,
+    Cohere2Config,
+    DistilBertConfig,
+    FalconH1Config,
     Gemma2Config,
+    Gemma3TextConfig,
     GPT2Config,
     GPTNeoXConfig,
+    GptOssConfig,
+    GraniteConfig,
     LlamaConfig,
     MistralConfig,
     ModernBertConfig,
-    ModernBertModel,
+    Olmo2Config,
+    Phi3Config,
     PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
+    Qwen3Config,
+    Qwen3NextConfig,
+    RobertaConfig,
+    SmolLM3Config,
 )
 
 SENTENCES = (
@@ -27,6 +43,8 @@ SENTENCES = (
     "Question: who built the lighthouse? Answer: Ada Thorne built it in 1874.",
 )
 VOCABULARY_SIZE = 400
+WINDOW = 24
+_FULL, _SLIDING, _LINEAR = "full_attention", "sliding_attention", "linear_attention"
 _SHAPE = {
     "vocab_size": VOCABULARY_SIZE,
     "hidden_size": 32,
@@ -36,23 +54,74 @@ _SHAPE = {
     "max_position_embeddings": 512,
 }
 _TOKENS = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+_LARGE = _SHAPE | _TOKENS
+_GROUPED = _LARGE | {"num_key_value_heads": 2}
+_MIXED = {"sliding_window": WINDOW, "layer_types": [_SLIDING, _FULL, _SLIDING, _FULL]}
 
-CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**_SHAPE, **_TOKENS, num_key_value_heads=2),
-    "qwen2": Qwen2Config(**_SHAPE, **_TOKENS, num_key_value_heads=2),
-    "mistral": MistralConfig(**_SHAPE, **_TOKENS, num_key_value_heads=2, sliding_window=24),
-    "gemma2": Gemma2Config(
-        **_SHAPE,
-        **_TOKENS,
-        num_key_value_heads=2,
-        head_dim=8,
-        query_pre_attn_scalar=5,
-        attn_logit_softcapping=0.7,
-        sliding_window=24,
-    ),
+DECODERS: dict[str, PreTrainedConfig] = {
+    "llama": LlamaConfig(**_GROUPED),
+    "qwen2": Qwen2Config(**_GROUPED),
+    "qwen3": Qwen3Config(**_GROUPED, head_dim=8),
+    "mistral": MistralConfig(**_GROUPED, sliding_window=WINDOW),
+    "gemma2": Gemma2Config(**_GROUPED, **_MIXED, head_dim=8, query_pre_attn_scalar=5, attn_logit_softcapping=3.0),
+    "gemma3": Gemma3TextConfig(**_GROUPED, **_MIXED, head_dim=8, query_pre_attn_scalar=5),
+    "phi3": Phi3Config(**_GROUPED),
+    "granite": GraniteConfig(**_GROUPED, attention_multiplier=0.5, embedding_multiplier=3.0, residual_multiplier=0.5),
+    "olmo2": Olmo2Config(**_GROUPED),
+    "smollm3": SmolLM3Config(**_GROUPED, no_rope_layers=[1, 0, 1, 0]),
+    "cohere2": Cohere2Config(**_GROUPED, **_MIXED),
+    "gpt_oss": GptOssConfig(**_GROUPED, **_MIXED, head_dim=8, num_local_experts=4, num_experts_per_tok=2),
+    "gpt_neox": GPTNeoXConfig(**_LARGE),
     "gpt2": GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512, **_TOKENS),
-    "gpt_neox": GPTNeoXConfig(**_SHAPE, **_TOKENS),
+    "gpt2_scaled": GPT2Config(
+        vocab_size=VOCABULARY_SIZE,
+        n_embd=32,
+        n_layer=4,
+        n_head=4,
+        n_positions=512,
+        scale_attn_by_inverse_layer_idx=True,
+        **_TOKENS,
+    ),
+    "qwen3_next": Qwen3NextConfig(
+        **_GROUPED,
+        head_dim=8,
+        layer_types=[_LINEAR, _LINEAR, _LINEAR, _FULL],
+        linear_num_key_heads=2,
+        linear_num_value_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+    ),
+    "falcon_h1": FalconH1Config(
+        **_GROUPED,
+        head_dim=8,
+        mamba_d_ssm=32,
+        mamba_n_heads=4,
+        mamba_d_head=8,
+        mamba_d_state=8,
+        mamba_n_groups=1,
+        mamba_chunk_size=16,
+    ),
 }
+"""One causal model an architecture; the windows are shorter than the tests' rows."""
+
+ENCODERS: dict[str, PreTrainedConfig] = {
+    "modernbert": ModernBertConfig(
+        **_LARGE, cls_token_id=0, sep_token_id=1, layer_types=_MIXED["layer_types"], local_attention=2 * WINDOW
+    ),
+    "bert": BertConfig(**_LARGE),
+    "roberta": RobertaConfig(**_LARGE | {"max_position_embeddings": 514, "eos_token_id": 2, "pad_token_id": 1}),
+    "distilbert": DistilBertConfig(
+        vocab_size=VOCABULARY_SIZE, dim=32, hidden_dim=48, n_layers=4, n_heads=4, pad_token_id=2
+    ),
+    "albert": AlbertConfig(**_LARGE, embedding_size=16),
+}
+"""One bidirectional model an architecture."""
+
+CONFIGS = DECODERS | ENCODERS
 
 
 def tiny_tokenizer() -> Tokenizer:
@@ -71,39 +140,56 @@ def tiny_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def save_tiny_model(directory: Path, kind: str = "llama", *, scale: float = 0.3) -> Path:
-    """Write weights of one seed (of a ``scale`` at which attention is not flat), config and tokenizer."""
+def tiny_wordpiece() -> BertTokenizer:
+    """BERT's own tokenizer over the pieces of a few sentences: lower case, [CLS] in front and [SEP] at the end."""
+    tokenizer = BertTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=VOCABULARY_SIZE - 100,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+        show_progress=False,
+    )
+    tokenizer.backend_tokenizer.train_from_iterator(SENTENCES, trainer)
+    return BertTokenizer(vocab=tokenizer.backend_tokenizer.get_vocab())
+
+
+def tiny_model(config: PreTrainedConfig, *, scale: float = 0.3, causal: bool = True) -> PreTrainedModel:
+    """A model with weights of one seed, of a ``scale`` at which attention is not flat; norms and biases are uneven."""
     torch.manual_seed(7)
-    model = AutoModelForCausalLM.from_config(CONFIGS[kind])
+    model = (AutoModelForCausalLM if causal else AutoModel).from_config(config)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.dim() > 1 and "norm" not in name:
-                parameter.normal_(std=scale)
+        for parameter in model.parameters():
+            noise = torch.randn_like(parameter)
+            if parameter.dim() > 1:
+                parameter.copy_(noise * scale)
+            else:
+                parameter.add_(noise * 0.2)
+    return model
+
+
+def save_tiny_model(directory: Path, kind: str = "llama", *, scale: float = 0.3) -> Path:
+    """Write model, config and tokenizer of ``CONFIGS[kind]``."""
+    model = tiny_model(CONFIGS[kind], scale=scale, causal=kind in DECODERS)
     model.save_pretrained(directory)
-    _save_tokenizer(directory)
+    if kind == "bert":
+        tiny_wordpiece().save_pretrained(directory)
+    else:
+        save_tiny_tokenizer(directory)
     return directory
 
 
 def save_tiny_encoder(directory: Path, *, layer_types: list[str], softmax_over: str = "visible") -> Path:
     """A ModernBERT of these layers, with an ``attribution_config.json`` that takes the last one's own attention."""
-    torch.manual_seed(7)
-    shape = _SHAPE | {"num_hidden_layers": len(layer_types)}
-    config = ModernBertConfig(
-        **shape, **_TOKENS, cls_token_id=0, sep_token_id=1, layer_types=layer_types, local_attention=16
-    )
-    model = ModernBertModel(config)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.dim() > 1 and "norm" not in name:
-                parameter.normal_(std=0.3)
-    model.save_pretrained(directory)
-    _save_tokenizer(directory)
+    shape = _LARGE | {"num_hidden_layers": len(layer_types)}
+    config = ModernBertConfig(**shape, cls_token_id=0, sep_token_id=1, layer_types=layer_types, local_attention=16)
+    tiny_model(config, causal=False).save_pretrained(directory)
+    save_tiny_tokenizer(directory)
     settings = {"layer": len(layer_types), "query_position": "self", "softmax_over": softmax_over}
     (directory / "attribution_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return directory
 
 
-def _save_tokenizer(directory: Path) -> None:
+def save_tiny_tokenizer(directory: Path) -> None:
+    """Write ``tiny_tokenizer`` beside a model."""
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
