@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import torch
@@ -21,8 +20,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from attribution.attention_rule import AttentionRule
+from attribution.end_to_end_attention import end_to_end_attention
 from attribution.end_to_end_rows import EndToEndRows, current_rows
-from attribution.local_attention import local_attention
 from attribution.plain_attention import MAX_WEIGHTS, attention_weights, plain_attention
 from attribution.top_columns import passage_mass, top_columns
 
@@ -160,57 +160,56 @@ def capture_attention(
     ``attention_mask`` None (causal, or everything where the module is not causal) or [rows, 1, tokens, tokens].
     Returns ([rows, tokens, attention heads, size], None), as the interface wants it.
     """
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     rows = current_rows()
+    rule = AttentionRule(
+        causal=bool(options.get("is_causal", getattr(module, "is_causal", True))),
+        reach=None if rows is None else _reach(options.get("sliding_window")),
+        scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+        softcap=softcap,
+        sinks=getattr(module, "sinks", None) if s_aux is None else s_aux,
+    )
     if rows is not None:
-        return _end_to_end(module, (query, key, value), rows, scale, options["sliding_window"]), None
-    causal = bool(options.get("is_causal", getattr(module, "is_causal", True)))
-    sinks = getattr(module, "sinks", None) if s_aux is None else s_aux
+        _show_or_end(module, _of_rows_end_to_end(query, key, rows, rule), rule)
+        return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
+    _show_or_end(module, _of_padded_rows(query, key, attention_mask, rule), rule)
+    if rule.is_plain:
+        return plain_attention(query, key, value, attention_mask, rule), None
+    output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+    return output, None
+
+
+def _reach(sliding_window: int | None) -> int | None:
+    """How far a token sees: the interface counts the token itself as well. Padded rows have a mask that says so."""
+    return None if sliding_window is None else sliding_window - 1
+
+
+def _show_or_end(module: torch.nn.Module, attentions: Iterator[RowAttention], rule: AttentionRule) -> None:
+    """Show the attention of all rows to the observer, and end the pass where the layer is the captured one."""
     capture, observation = _current.get(), _observed.get()
     captured = capture is not None and capture.layers.index_of(module) == capture.layer_index
-    if captured or observation is not None:
-        masks = [None] * len(query) if attention_mask is None else [*attention_mask.expand(len(query), -1, -1, -1)]
-        attentions = [
-            RowAttention(query[row], key[row], masks[row], scale, softcap, sinks, causal) for row in range(len(query))
-        ]
-        if observation is not None:
-            _show(observation, observation.layers.index_of(module), attentions)
-        if capture is not None and captured:
-            capture.bidirectional = not causal
-            _end_pass(capture, attentions)
-    if softcap is None and sinks is None:
-        output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
-        return output, None
-    return (
-        plain_attention(query, key, value, attention_mask, scaling=scale, softcap=softcap, sinks=sinks, causal=causal),
-        None,
-    )
-
-
-def _end_to_end(
-    module: torch.nn.Module,
-    states: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    rows: EndToEndRows,
-    scaling: float,
-    sliding_window: int,
-) -> torch.Tensor:
-    """As ``capture_attention`` for an encoder whose rows lie end to end: [1, tokens, attention heads, size].
-
-    ``states`` are query, key and value; ``sliding_window`` is the interface's, one more than a token's reach.
-    """
-    query, key, value = states
-    capture = _current.get()
-    if capture is None or capture.layers.index_of(module) != capture.layer_index:
-        return local_attention(query, key, value, rows=rows, window=sliding_window - 1, scaling=scaling)
-    capture.bidirectional = True
-    attentions = [
-        RowAttention(query[0, :, start:end], key[0, :, start:end], None, scaling, None, None, False)
-        for start, end in pairwise(rows.starts)
-    ]
-    observation = _observed.get()
+    if not captured and observation is None:
+        return
+    rows = list(attentions)
     if observation is not None:
-        _show(observation, capture.layer_index, attentions)
-    return _end_pass(capture, attentions)
+        _show(observation, observation.layers.index_of(module), rows)
+    if capture is not None and captured:
+        capture.bidirectional = not rule.causal
+        _end_pass(capture, rows)
+
+
+def _of_rows_end_to_end(
+    query: torch.Tensor, key: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
+) -> Iterator[RowAttention]:
+    for one in rows.places:
+        yield RowAttention(one.states(query[0]), one.states(key[0]), None, rule)
+
+
+def _of_padded_rows(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, rule: AttentionRule
+) -> Iterator[RowAttention]:
+    masks = [None] * len(query) if mask is None else mask.expand(len(query), -1, -1, -1)
+    for row, row_mask in enumerate(masks):
+        yield RowAttention(query[row], key[row], row_mask, rule)
 
 
 def _show(observation: _Observation, layer_index: int, attentions: Sequence[RowAttention]) -> None:
@@ -226,15 +225,15 @@ def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class RowAttention:
-    """The attention of one row of the batch: [attention heads, tokens, size], [key heads, tokens, size], mask."""
+    """The attention of one row of the batch: [attention heads, tokens, size], [key heads, tokens, size], mask.
+
+    Where ``mask`` is None, ``rule`` says what a query sees.
+    """
 
     query: torch.Tensor
     key: torch.Tensor
     mask: torch.Tensor | None
-    scaling: float
-    softcap: float | None
-    sinks: torch.Tensor | None
-    causal: bool
+    rule: AttentionRule
 
     def similarity(
         self, positions: torch.Tensor, token_count: int, head_weights: torch.Tensor | None = None
@@ -248,15 +247,9 @@ class RowAttention:
 
     def weights(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
         """Rows ``positions`` of the attention, float32 [attention heads, positions, token_count]."""
-        return attention_weights(
-            self.query[:, positions],
-            self.key[:, :token_count],
-            None if self.mask is None else self.mask[:, positions, :token_count],
-            positions=positions if self.causal else None,
-            scaling=self.scaling,
-            softcap=self.softcap,
-            sinks=self.sinks,
-        )
+        columns = torch.arange(token_count, device=self.query.device)
+        seen = self.rule.visible(positions, columns) if self.mask is None else self.mask[:, positions, :token_count]
+        return attention_weights(self.query[:, positions], self.key[:, :token_count], seen, self.rule)
 
 
 def _reduce_row(attention: RowAttention, request: RowRequest, capture: Capture) -> CapturedRow:
