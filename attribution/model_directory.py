@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 from transformers.utils.hub import cached_file
 
@@ -62,6 +62,12 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
 
 
 def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
+    """The backend of ``load_fast_tokenizer``."""
+    backend: Tokenizer = load_fast_tokenizer(directory).backend_tokenizer
+    return backend
+
+
+def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     """The model's fast tokenizer, without the truncation and padding that its file may ask for.
 
     Raises:
@@ -77,10 +83,9 @@ def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
             f"model {options.model!r} should have a fast tokenizer (tokenizer.json), because offsets are needed; "
             f"has only {type(tokenizer).__name__}. Convert it with transformers and save it into the model's directory"
         )
-    backend: Tokenizer = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    return backend
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    return cast(PreTrainedTokenizerFast, tokenizer)
 
 
 def load_weights(
