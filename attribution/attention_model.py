@@ -174,6 +174,7 @@ class AttentionModel:
             "isolation_tau": f"{self.settings.isolation_tau:g}",
             "own_token_weight": str(self.settings.own_token_weight),
             "sentence_weight": f"{self.settings.sentence_weight:g}",
+            "evidence_window": f"{self.settings.evidence_window:g}",
             "supported_threshold": f"{self.settings.supported_threshold:g}",
             "weak_threshold": f"{self.settings.weak_threshold:g}",
             "head_weights": _in_words(self.head_weights),

@@ -30,6 +30,7 @@ class AttributionConfig:
     isolation_tau: float | None = None
     own_token_weight: int | None = None
     sentence_weight: float | None = None
+    evidence_window: float | None = None
     prompt_template: PromptTemplate | None = None
     supported_threshold: float | None = None
     weak_threshold: float | None = None
@@ -63,6 +64,7 @@ class AttributionConfig:
             isolation_tau=_number(values, "isolation_tau", where),
             own_token_weight=_whole_number(values, "own_token_weight", where),
             sentence_weight=_number(values, "sentence_weight", where),
+            evidence_window=_number(values, "evidence_window", where),
             prompt_template=None if template is None else _template(template, where),
             supported_threshold=_number(values, "supported_threshold", where),
             weak_threshold=_number(values, "weak_threshold", where),
@@ -90,6 +92,7 @@ def merge_settings(method: MethodOptions, defaults: AttributionConfig) -> UnionS
         isolation_tau=_first(method.isolation_tau, defaults.isolation_tau, _PAPER.isolation_tau),
         own_token_weight=_first(method.own_token_weight, defaults.own_token_weight, _PAPER.own_token_weight),
         sentence_weight=_first(method.sentence_weight, defaults.sentence_weight, _PAPER.sentence_weight),
+        evidence_window=_first(method.evidence_window, defaults.evidence_window, _PAPER.evidence_window),
         supported_threshold=supported,
         weak_threshold=weak,
     )

@@ -42,6 +42,7 @@ class Attributor:
         isolation_tau: float | None = None,
         own_token_weight: int | None = None,
         sentence_weight: float | None = None,
+        evidence_window: float | None = None,
         supported_threshold: float | None = None,
         weak_threshold: float | None = None,
         revision: str | None = None,
@@ -80,6 +81,7 @@ class Attributor:
             isolation_tau=isolation_tau,
             own_token_weight=own_token_weight,
             sentence_weight=sentence_weight,
+            evidence_window=evidence_window,
             supported_threshold=supported_threshold,
             weak_threshold=weak_threshold,
         )

@@ -9,17 +9,18 @@ import numpy as np
 from attribution.answer_ranges import AnswerRanges
 from attribution.atomic_facts import AtomicFacts
 from attribution.evidence_pieces import scaled_pieces
+from attribution.evidence_window import ColumnContext, windowed
 from attribution.parsed_answer import ParsedAnswer
 from attribution.sentence_context import SentenceContext
 from attribution.settings import Method, UnionSettings
-from attribution.span_weights import ResponseWeights, SpanWeights
+from attribution.span_weights import ResponseWeights, SpanWeights, split_unions
 from attribution.support import decide_support
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from attribution.union import PassageScores
-from attribution.united_evidence import PassageDecision, UnitedEvidence, decide_passage, united_evidence
+from attribution.united_evidence import UnitedEvidence, united_evidence
 from attribution.unmatched_values import ValueMatcher
 from attribution.word_token_alignment import WordTokenAlignment
-from schemas import QARecord, SpanEvidence, TargetSpan
+from schemas import CharRange, QARecord, SpanEvidence, TargetSpan
 
 _SPANS_AT_ONCE = 64
 """Arrays over these spans times the response's tokens stay small."""
@@ -72,42 +73,38 @@ class _Response:
         self._passage_scores = PassageScores(encoded=encoded, tokens=tokens, responses=covering)
         self._context = None
         if augmented and settings.sentence_weight:
-            mass = tokens.passage_mass[covering]
-            self._context = SentenceContext(parsed=parsed, alignment=alignment, passage_mass=mass)
+            self._context = SentenceContext(parsed=parsed, alignment=alignment, scores=self._passage_scores)
         self._ranges = AnswerRanges(answer=record.answer, words=parsed.words)
         self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
 
     def evidence_of(self, span_indices: Sequence[int], spans: Sequence[TargetSpan]) -> Iterator[SpanEvidence]:
         """The evidence records of some spans, whose sums are made at once."""
-        weights = self._weights.of_spans([span.chars for span in spans])
-        scores = self._passage_scores.unite(weights.unions, isolation_tau=self._settings.isolation_tau)
+        weights, context = self._weights_and_context([span.chars for span in spans])
+        scores = windowed(
+            self._passage_scores.unite(weights.unions, isolation_tau=self._settings.isolation_tau),
+            encoded=self._encoded,
+            passage_count=len(self._record.passages),
+            window=self._settings.evidence_window,
+            context=context,
+        )
         united = united_evidence(scores, encoded=self._encoded, passages=self._record.passages)
         masses = self._passage_scores.mean_masses(
-            scores, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
+            scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
-        contexts = self._contexts(weights)
         for place, (index, span) in enumerate(zip(span_indices, spans, strict=True)):
-            one = united[weights.union_of_span[place]]
-            decision = self._decision(one, factor=weights.factors[place], context=contexts[place])
-            yield self._record_of(index, span, weights, place, united=one, decision=decision, mass=masses[place])
+            yield self._record_of(index, span, weights, place, united[weights.union_of_span[place]], mass=masses[place])
 
-    def _contexts(self, weights: SpanWeights) -> Sequence[Sequence[float] | None]:
-        """For each span what its sentences add to each passage's score; None where nothing is added."""
+    def _weights_and_context(self, spans: Sequence[CharRange]) -> tuple[SpanWeights, ColumnContext | None]:
+        """The weights of some spans, and what their sentences add to each column, None where nothing is added."""
+        weights = self._weights.of_spans(spans)
         if self._context is None:
-            return [None] * len(weights.factors)
-        contexts = self._context.of_spans(weights.token_firsts, weights.token_ends)
-        rows: list[list[float]] = (contexts * self._settings.sentence_weight).tolist()
-        return rows
-
-    def _decision(self, united: UnitedEvidence, *, factor: int, context: Sequence[float] | None) -> PassageDecision:
-        """The passage decision of one span; without evidence of its own a span has no passage."""
-        found = united.decision
-        if context is None or found.top_index is None:
-            return PassageDecision(
-                tuple([score * factor for score in found.scores]), found.top_index, found.top_id, found.margin
-            )
-        sums = [score * factor + extra for score, extra in zip(found.scores, context, strict=True)]
-        return decide_passage(sums, self._record.passages)
+            return weights, None
+        runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
+        lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
+        weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
+        added = self._context.of_spans([runs[place] for place in firsts])
+        added *= self._settings.sentence_weight * lengths[firsts, None]
+        return weights, (self._passage_scores.columns, added)
 
     def _record_of(
         self,
@@ -115,12 +112,11 @@ class _Response:
         span: TargetSpan,
         weights: SpanWeights,
         place: int,
-        *,
         united: UnitedEvidence,
-        decision: PassageDecision,
+        *,
         mass: float,
     ) -> SpanEvidence:
-        factor = weights.factors[place]
+        factor, decision = weights.factors[place], united.decision
         unmatched = self._values.unmatched_values(span.chars, united.evidence_passages)
         return SpanEvidence(
             span_index=span_index,
@@ -129,7 +125,7 @@ class _Response:
             text=span.chars.of(self._record.answer),
             atomic_fact=self._ranges.around(span.chars, weights.facts[place]),
             evidence=scaled_pieces(united.pieces, factor),
-            passage_scores=decision.scores,
+            passage_scores=tuple([score * factor for score in decision.scores]),
             top_passage_index=decision.top_index,
             top_passage_id=decision.top_id,
             margin=decision.margin,

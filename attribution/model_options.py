@@ -51,5 +51,6 @@ class MethodOptions:
     isolation_tau: float | None = None
     own_token_weight: int | None = None
     sentence_weight: float | None = None
+    evidence_window: float | None = None
     supported_threshold: float | None = None
     weak_threshold: float | None = None

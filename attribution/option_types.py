@@ -31,6 +31,11 @@ def isolation_tau(text: str) -> float:
     return value
 
 
+def evidence_window(text: str) -> float:
+    """A whole number of tokens from 1, or "inf"."""
+    return math.inf if text == "inf" else positive_integer(text)
+
+
 def non_negative(text: str) -> float:
     """A number of at least 0."""
     try:

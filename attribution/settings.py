@@ -37,7 +37,8 @@ class UnionSettings:
 
     With augmentation, a span's token counts ``own_token_weight`` times beside the other tokens of its atomic fact: 1 is
     the paper's, more keeps long facts from outvoting the span itself. In the passage decision each token of a span also
-    brings ``sentence_weight`` times the attention mass of its sentence's tokens: 0 is the paper's.
+    brings ``sentence_weight`` times the scores of its sentence's tokens: 0 is the paper's. Of each passage only the best
+    ``evidence_window`` successive tokens count, and its title: infinite is the paper's.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -48,6 +49,7 @@ class UnionSettings:
     isolation_tau: float = 2
     own_token_weight: int = 1
     sentence_weight: float = 0.0
+    evidence_window: float = math.inf
     supported_threshold: float = 0.5
     weak_threshold: float = 0.25
 
@@ -60,6 +62,10 @@ class UnionSettings:
             raise ValueError(f"own_token_weight should be at least 1, was: {self.own_token_weight}")
         if not 0 <= self.sentence_weight < math.inf:
             raise ValueError(f"sentence_weight should be a number of at least 0, was: {self.sentence_weight}")
+        if not (self.evidence_window >= 1 and (math.isinf(self.evidence_window) or self.evidence_window % 1 == 0)):
+            raise ValueError(
+                f"evidence_window should be a whole number of tokens >= 1 or inf, was: {self.evidence_window}"
+            )
         if not 0 <= self.weak_threshold <= self.supported_threshold <= 1:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "

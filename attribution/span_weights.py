@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -83,6 +83,20 @@ class ResponseWeights:
             facts = [self._facts.words_of(word) for word in words] if self._facts else []
             self._fact_of_token[token] = facts[0] if len(facts) == 1 else frozenset().union(*facts)
         return self._fact_of_token[token]
+
+
+def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWeights, list[int]]:
+    """The same weights where only spans of equal ``keys``, one a span, share a union; and each union's first span."""
+    places: dict[tuple[int, Hashable], int] = {}
+    firsts: list[int] = []
+    union_of_span = []
+    for span, key in enumerate(zip(weights.union_of_span, keys, strict=True)):
+        if key not in places:
+            places[key] = len(firsts)
+            firsts.append(span)
+        union_of_span.append(places[key])
+    unions = weights.unions[[weights.union_of_span[span] for span in firsts]]
+    return replace(weights, unions=unions, union_of_span=union_of_span), firsts
 
 
 def _distinct_rows(rows: _Counts) -> tuple[_Counts, list[int]]:

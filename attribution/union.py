@@ -37,14 +37,14 @@ class PassageScores:
     """The token-wise scores w(r_i, d_j) of one response, restricted to passage columns; reused by all of its spans.
 
     A passage token of white space alone is no evidence: there is nothing of it to show. ``responses`` are the response
-    tokens that count, by default all of them.
+    tokens that count, by default all of them. ``columns`` are the distinct columns that any of them has, ascending.
     """
 
     def __init__(
         self, *, encoded: EncodedRow, tokens: TokenAttribution, responses: _Places | slice = slice(None)
     ) -> None:
         top_columns = tokens.top_columns[responses]
-        self._columns, self._places = _distinct(top_columns)
+        self.columns, self._places = _distinct(top_columns)
         visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
         self._scores = np.where(visible[top_columns], tokens.top_scores[responses].astype(np.float64), 0.0)
 
@@ -55,9 +55,9 @@ class PassageScores:
             weights: int64 [unions, responses], how often a response token's attribution counts in each union.
             isolation_tau: see ``keep_neighboured``.
         """
-        united = self._weighted_sums(weights)
+        united = self.column_sums(weights)
         unions, places = united.nonzero()
-        columns = self._columns[places]
+        columns = self.columns[places]
         kept = keep_neighboured(columns, unions, isolation_tau=isolation_tau)
         left = np.zeros(len(weights), dtype=np.bool_)
         left[unions[kept]] = True
@@ -73,19 +73,22 @@ class PassageScores:
 
         In [0, 1]; 0 without tokens.
         """
-        wanted = np.zeros((len(scores.evidence_isolated), len(self._columns)), dtype=np.bool_)
-        wanted[scores.unions, np.searchsorted(self._columns, scores.columns)] = True
+        wanted = np.zeros((len(scores.evidence_isolated), len(self.columns)), dtype=np.bool_)
+        wanted[scores.unions, np.searchsorted(self.columns, scores.columns)] = True
         masses = []
         for union, first, end in zip(union_of_span, firsts, ends, strict=True):
             found = self._scores[first:end][wanted[union][self._places[first:end]]]
             masses.append(min(max(float(found.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
         return masses
 
-    def _weighted_sums(self, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """float64 [unions, distinct columns]."""
-        size = (len(weights), len(self._columns))
+    def column_sums(self, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The sums of the response tokens' scores on each of ``columns``: float64 [unions, columns].
+
+        ``weights`` int64 [unions, responses], how often each token counts.
+        """
+        size = (len(weights), len(self.columns))
         weighted = weights[:, :, None] * self._scores
-        places = np.arange(len(weights))[:, None, None] * len(self._columns) + self._places
+        places = np.arange(len(weights))[:, None, None] * len(self.columns) + self._places
         sums = np.bincount(places.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from attribution.evidence_pieces import UnscaledPiece, evidence_pieces
+from attribution.evidence_window import WindowedScores
 from attribution.token_attribution import EncodedRow
-from attribution.union import UnionScores
 from schemas import Passage
 
 
@@ -36,12 +34,18 @@ class UnitedEvidence:
     evidence_isolated: bool
 
 
-def united_evidence(scores: UnionScores, *, encoded: EncodedRow, passages: Sequence[Passage]) -> list[UnitedEvidence]:
-    """For each union, cut the evidence into pieces and decide the passage (Section 4.1: the largest summed score)."""
+def united_evidence(
+    scores: WindowedScores, *, encoded: EncodedRow, passages: Sequence[Passage]
+) -> list[UnitedEvidence]:
+    """For each union, cut the evidence into pieces and decide the passage (Section 4.1: the largest summed score).
+
+    Without evidence there is no passage, whatever the context says.
+    """
+    evidence = scores.evidence
     found = zip(
-        evidence_pieces(scores, encoded=encoded, passages=passages),
-        _passage_sums(scores, encoded, len(passages)),
-        scores.evidence_isolated,
+        evidence_pieces(evidence, encoded=encoded, passages=passages),
+        scores.passage_scores.tolist(),
+        evidence.evidence_isolated,
         strict=True,
     )
     return [_united_evidence(pieces, sums, isolated, passages) for pieces, sums, isolated in found]
@@ -52,22 +56,13 @@ def _united_evidence(
 ) -> UnitedEvidence:
     return UnitedEvidence(
         pieces=pieces,
-        decision=decide_passage(sums, passages),
+        decision=_decide_passage(sums if pieces else [0.0] * len(sums), passages),
         evidence_passages=tuple(sorted({piece[0] for piece in pieces})),
         evidence_isolated=isolated,
     )
 
 
-def _passage_sums(scores: UnionScores, encoded: EncodedRow, passage_count: int) -> list[list[float]]:
-    """For each union the sum of its scores on each passage."""
-    unions = len(scores.evidence_isolated)
-    places = scores.unions * passage_count + encoded.column_passage[scores.columns]
-    sums = np.bincount(places, weights=scores.scores, minlength=unions * passage_count).astype(np.float64, copy=False)
-    rows: list[list[float]] = sums.reshape(unions, passage_count).tolist()
-    return rows
-
-
-def decide_passage(sums: Sequence[float], passages: Sequence[Passage]) -> PassageDecision:
+def _decide_passage(sums: Sequence[float], passages: Sequence[Passage]) -> PassageDecision:
     """The passage with the largest sum, ties towards the first."""
     total = sum(sums)
     if total <= 0:

@@ -28,6 +28,7 @@ class WordTokenAlignment:
         token_char_end: npt.NDArray[np.int32],
     ) -> None:
         self._starts, self._ends = token_char_start, token_char_end
+        self.token_count = len(token_char_start)
         word_starts, word_ends = _bounds(words)
         first_words = np.searchsorted(word_ends, self._starts, side="right").tolist()
         end_words = np.searchsorted(word_starts, self._ends, side="left").tolist()

@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from attribution.model_options import ModelOptions
-from attribution.option_types import isolation_tau, non_negative, positive_integer
+from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer
 from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import LoadedModels
 from evaluation.comparison import MethodScore, run_methods, score_methods
@@ -56,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sentence-weight",
         type=non_negative,
         help="what the rest of a span's sentence counts in the choice of its passage (default: the model's, else 0)",
+    )
+    parser.add_argument(
+        "--evidence-window",
+        type=evidence_window,
+        help="best successive tokens of each passage that count, or inf (default: the model's, else inf)",
     )
     parser.add_argument(
         "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
@@ -117,6 +122,7 @@ def _method_settings(args: argparse.Namespace) -> MethodSettings:
         isolation_tau=args.isolation_tau,
         own_token_weight=args.own_token_weight,
         sentence_weight=args.sentence_weight,
+        evidence_window=args.evidence_window,
     )
 
 

@@ -16,6 +16,7 @@ class MethodSettings:
     isolation_tau: float | None = None
     own_token_weight: int | None = None
     sentence_weight: float | None = None
+    evidence_window: float | None = None
 
     def union_options(self, method: UnionMethod) -> MethodOptions:
         """The same options as the audit has them, for the union of ``method``."""
@@ -25,4 +26,5 @@ class MethodSettings:
             isolation_tau=self.isolation_tau,
             own_token_weight=self.own_token_weight,
             sentence_weight=self.sentence_weight,
+            evidence_window=self.evidence_window,
         )

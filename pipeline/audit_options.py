@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attribution.model_options import MethodOptions, ModelOptions
-from attribution.option_types import fraction, isolation_tau, name_list, non_negative, positive_integer, span_kinds
+from attribution.option_types import (
+    evidence_window,
+    fraction,
+    isolation_tau,
+    name_list,
+    non_negative,
+    positive_integer,
+    span_kinds,
+)
 from attribution.settings import Method, QueryPosition, UnionSettings
 from pipeline.failures import UsageError
 from pipeline.quality_gates import QualityGate, check_gates, quality_gate
@@ -128,6 +136,7 @@ def _method_options(arguments: argparse.Namespace) -> MethodOptions:
         "isolation_tau": arguments.isolation_tau,
         "own_token_weight": arguments.own_token_weight,
         "sentence_weight": arguments.sentence_weight,
+        "evidence_window": arguments.evidence_window,
         "supported_threshold": arguments.supported_threshold,
         "weak_threshold": arguments.weak_threshold,
     }
@@ -191,6 +200,12 @@ def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
         type=non_negative,
         metavar="W",
         help="what the rest of a span's sentence counts in the choice of its passage (default: the model's)",
+    )
+    add(
+        "--evidence-window",
+        type=evidence_window,
+        metavar="N",
+        help="tokens of each passage that count, the best successive ones, or inf for all (default: the model's)",
     )
     add("--isolation-tau", type=isolation_tau, metavar="TAU", help="isolated-token threshold (default: the model's)")
     add(

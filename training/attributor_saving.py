@@ -8,7 +8,7 @@ from transformers import ModernBertModel
 
 from training.attributor_model import QUERY_POSITION, SOFTMAX_OVER, Shape, new_model
 from training.attributor_rows import PROMPT_TEMPLATE
-from training.attributor_support import ISOLATION_TAU, OWN_TOKEN_WEIGHT, SENTENCE_WEIGHT, TOP_K, Thresholds
+from training.attributor_support import EVIDENCE_WINDOW, ISOLATION_TAU, OWN_TOKEN_WEIGHT, SENTENCE_WEIGHT, TOP_K, Thresholds
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
@@ -29,6 +29,7 @@ def save_attribution_config(directory: Path, thresholds: Thresholds, *, shape: S
         "isolation_tau": ISOLATION_TAU,
         "own_token_weight": OWN_TOKEN_WEIGHT,
         "sentence_weight": SENTENCE_WEIGHT,
+        "evidence_window": EVIDENCE_WINDOW,
         "prompt_template": PROMPT_TEMPLATE,
         "supported_threshold": thresholds.supported,
         "weak_threshold": thresholds.weak,

@@ -11,10 +11,11 @@ from training.attributor_corpus import Corpus
 from training.attributor_model import answer_attention, collate
 from training.attributor_rows import TrainingRow, draw_batch
 
-TOP_K = 4
+TOP_K = 6
 ISOLATION_TAU = 2
 OWN_TOKEN_WEIGHT = 12
 SENTENCE_WEIGHT = 0.4
+EVIDENCE_WINDOW = 160
 MISSED_SHARE = 0.05
 HELD_OUT_BATCHES = 120
 

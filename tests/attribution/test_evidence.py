@@ -27,7 +27,6 @@ class Row:
     parsed: ParsedAnswer
     columns: list[tuple[int, bool, int, int]] = field(default_factory=lambda: [(-1, False, 0, 0)])
     empty_token_at: int | None = None
-    mass_on_passages: tuple[float, ...] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         for index, passage in enumerate(self.passages):
@@ -56,7 +55,7 @@ class Row:
         top = TokenAttribution(
             top_columns=np.array([[column for column, _ in row] for row in attention], dtype=np.int32),
             top_scores=np.array([[score for _, score in row] for row in attention], dtype=np.float32),
-            passage_mass=np.tile(np.float32(self.mass_on_passages[: len(self.passages)]), (len(tokens), 1)),
+            passage_mass=np.zeros((len(tokens), len(self.passages)), dtype=np.float32),
         )
         record = QARecord("r", "?", tuple(self.passages), self.answer, RowSource("f", 0))
         return span_evidence(
@@ -115,22 +114,38 @@ def test_own_tokens_count_as_often_as_asked_beside_their_fact() -> None:
     assert alone.passage_scores == pytest.approx((1.1, 0.0))
 
 
+RUNS = "Rain/nsubj/2/NOUN fell/root/0/VERB ~,/punct/2/PUNCT snow/dislocated/2/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
+
+
 def test_sentence_counts_in_the_passage_decision_and_nowhere_else() -> None:
-    row = rain()
-    row.mass_on_passages = (0.0, 0.5)
-    (alone,) = row.evidence(ATTENTION, CharRange(0, 9), settings=DEP)
-    (span,) = row.evidence(ATTENTION, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
-    extra = 2 * 3 * 0.5 * 0.2  # two span tokens, three tokens in the sentence
-    assert span.passage_scores == pytest.approx((2.2, 1.8 + extra))
+    answer, parsed = tree(RUNS)
+    row = Row(PASSAGES, answer, replace(parsed, dependency_heads=tuple(range(len(parsed.words)))))  # no atomic facts
+    attention = [[(3, 0.2), (4, 0.1)], [(4, 0.2), (3, 0.1)], [(5, 0.9), (6, 0.3)], [(7, 0.9), (6, 0.3)]]
+    (alone,) = row.evidence(attention, CharRange(0, 9), settings=DEP)
+    (span,) = row.evidence(attention, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    tokens = 2  # of the span; each brings a fifth of the sentence's scores
+    assert alone.passage_scores == pytest.approx((0.6, 0.0))
+    assert span.passage_scores == pytest.approx((0.6 + tokens * 0.2 * 0.6, tokens * 0.2 * 2.4))
     assert (alone.top_passage_id, span.top_passage_id) == ("a", "b")
     assert (span.evidence, span.evidence_mass) == (alone.evidence, alone.evidence_mass)
 
 
 def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
+    attention = [[(0, 0.9)], [(0, 0.9)], [(5, 0.9)]]
+    answer, parsed = tree(RAIN)
+    row = Row(PASSAGES, answer, replace(parsed, dependency_heads=(0, 1, 2)))
+    (span,) = row.evidence(attention, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    assert (span.top_passage_index, span.margin, span.passage_scores) == (None, None, (0.0, 0.0))
+
+
+def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
+    attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
     row = rain()
-    row.mass_on_passages = (0.0, 0.5)
-    (span,) = row.evidence([[(0, 0.9)]] * 3, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
-    assert (span.top_passage_index, span.margin) == (None, None)
+    (span,) = row.evidence(attention, CharRange(0, 14), settings=replace(UNION, isolation_tau=9, evidence_window=2))
+    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [
+        ("rain fell", "a"), ("here", "b"), ("Weather", "a")
+    ]  # fmt: skip
+    assert span.passage_scores == pytest.approx((0.2 + 0.4 + 0.1, 0.5))  # the title counts always
 
 
 def test_mass_counts_the_spans_own_tokens_only() -> None:
