@@ -19,14 +19,17 @@ _Label = tuple[CharRange, DataRow]
 def load_log(path: Path) -> LabelledDataset:
     """The answers with gold passages; spans without are left out, and rows without any (``no_gold_passage``).
 
-    A span's gold evidence is taken where all of the kept spans of the row have some. Rows with an empty answer
+    Gold evidence is taken where all of the kept spans of all rows have some. Rows with an empty answer
     (``empty_answer``) and without passages (``no_passages``) are skipped.
 
     Raises:
         DatasetError: if the file cannot be read, or a row is not as docs/schema.md says; so do the functions below.
     """
     rows = read_log(path, label_columns=(SPAN_LABELS,))
-    return LabelledDataset(*select_rows(rows, lambda row: _with_gold(row, log_record(row, path))))
+    answers, skipped = select_rows(rows, lambda row: _with_gold(row, log_record(row, path)))
+    if not all(answer.gold_evidence for answer in answers):
+        answers = tuple(replace(answer, gold_evidence=()) for answer in answers)
+    return LabelledDataset(answers, skipped)
 
 
 def load_cited_log(path: Path) -> LabelledDataset:

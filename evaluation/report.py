@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,9 @@ from pathlib import Path
 from evaluation.bootstrap import CONFIDENCE, Interval
 from evaluation.comparison import MethodScore
 from evaluation.highlight_overlap import HighlightScore
+from evaluation.json_file import write_json
 from evaluation.labelled_answer import SkippedRow
+from evaluation.text_table import interval_cell, text_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,14 @@ def write_report(path: Path, scores: Sequence[MethodScore], description: RunDesc
         OSError: if it cannot be written.
     """
     entries = [{**asdict(score), "confidence": CONFIDENCE, **asdict(description)} for score in scores]
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_json(path, entries)
 
 
 def table(scores: Sequence[MethodScore], description: RunDescription) -> str:
     """The figures of all methods, one line each, with what was skipped and what failed below."""
     lines = [_cells(score) for score in scores]
     header: tuple[str, ...] = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
-    parts = [_title(scores, description), _columns(header, lines)]
+    parts = [_title(scores, description), text_table(header, lines)]
     if any(score.highlights is not None for score in scores):
         parts.append(_highlight_table("highlights", [(score.method, score.highlights) for score in scores]))
         parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
@@ -69,7 +68,7 @@ def table(scores: Sequence[MethodScore], description: RunDescription) -> str:
 
 def _highlight_table(title: str, scores: Sequence[tuple[str, HighlightScore | None]]) -> str:
     header = (title, "recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
-    return _columns(header, [_overlap(method, score) for method, score in scores if score is not None])
+    return text_table(header, [_overlap(method, score) for method, score in scores if score is not None])
 
 
 def _overlap(method: str, score: HighlightScore) -> tuple[str, ...]:
@@ -78,7 +77,7 @@ def _overlap(method: str, score: HighlightScore) -> tuple[str, ...]:
         _number(score.recall),
         _number(score.precision),
         _number(score.f1),
-        _interval(score.f1_interval),
+        interval_cell(score.f1_interval),
         *_difference(score.f1_difference_to_words, score.f1_difference_interval),
     )
 
@@ -86,13 +85,8 @@ def _overlap(method: str, score: HighlightScore) -> tuple[str, ...]:
 def _difference(difference: float | None, interval: Interval | None) -> tuple[str, str]:
     return (
         "" if difference is None else f"{difference:+.1f}",
-        "" if interval is None else _interval(interval, sign="+"),
+        interval_cell(interval, sign="+"),
     )
-
-
-def _columns(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
-    return "\n".join(_aligned(line, widths) for line in (header, tuple("-" * width for width in widths), *lines))
 
 
 def _title(scores: Sequence[MethodScore], description: RunDescription) -> str:
@@ -103,18 +97,10 @@ def _cells(score: MethodScore) -> tuple[str, ...]:
     return (
         score.method,
         _number(score.passage_accuracy),
-        _interval(score.interval),
+        interval_cell(score.interval),
         *_difference(score.difference_to_words, score.difference_interval),
         str(score.spans_without_evidence),
     )
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    first, *rest = (
-        cell.ljust(width) if not place else cell.rjust(width)
-        for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-    )
-    return "  ".join([first, *rest]).rstrip()
 
 
 def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
@@ -132,7 +118,3 @@ def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list
 
 def _number(value: float) -> str:
     return f"{value:.1f}"
-
-
-def _interval(interval: Interval, *, sign: str = "") -> str:
-    return f"{interval.low:{sign}.1f} to {interval.high:{sign}.1f}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from evaluation.auroc import Auroc
 from evaluation.comparison import FailedRow
+from evaluation.json_file import write_json
 from evaluation.support_figures import BestThresholds, KindFigures
+from evaluation.text_table import interval_cell, text_table
 
 _HEADER = ("kind", "spans", "AUROC mass", "95% interval", "AUROC flag", "95% interval", "flagged %", "supported %")
 
@@ -52,18 +53,15 @@ def write_support_report(path: Path, report: SupportReport) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_json(path, asdict(report))
 
 
 def support_table(report: SupportReport) -> str:
     """The figures, one line a kind, and the shares and thresholds below."""
-    lines = [_HEADER, *(_cells(figures) for figures in report.figures)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
+    table = text_table(_HEADER, [_cells(figures) for figures in report.figures])
     spans = report.figures[0].spans
     title = f"{report.data_file}: {spans} spans of {report.rows} answers, {report.method}"
-    return "\n".join([title, *(_aligned(line, widths) for line in lines), *_remarks(report)])
+    return "\n".join([title, table, *_remarks(report)])
 
 
 def _cells(figures: KindFigures) -> tuple[str, ...]:
@@ -80,12 +78,7 @@ def _cells(figures: KindFigures) -> tuple[str, ...]:
 def _auroc_cells(auroc: Auroc | None) -> tuple[str, str]:
     if auroc is None:
         return "", ""
-    return f"{auroc.value:.3f}", f"{auroc.interval.low:.3f} to {auroc.interval.high:.3f}"
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-    return "  ".join([line[0].ljust(widths[0]), *cells]).rstrip()
+    return f"{auroc.value:.3f}", interval_cell(auroc.interval, digits=3)
 
 
 def _remarks(report: SupportReport) -> list[str]:
