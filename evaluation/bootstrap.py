@@ -53,5 +53,13 @@ class RowBootstrap:
 
         The interval of a difference is that of the difference of two methods' credits.
         """
-        means: npt.NDArray[np.float64] = 100 * (self._counts @ np.asarray(credit_a_row, dtype=np.float64)) / self._spans
-        return percentile_interval(means)
+        return percentile_interval(100 * self._means(credit_a_row))
+
+    def interval_of_mean(self, sum_a_row: Sequence[float]) -> Interval:
+        """Interval of the mean a span of any quantity, in its own unit; ``sum_a_row`` sums it over a row's spans."""
+        return percentile_interval(self._means(sum_a_row))
+
+    def _means(self, sum_a_row: Sequence[float]) -> npt.NDArray[np.float64]:
+        """float64 [draws]: the mean a span in each resample."""
+        means: npt.NDArray[np.float64] = (self._counts @ np.asarray(sum_a_row, dtype=np.float64)) / self._spans
+        return means
