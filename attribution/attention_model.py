@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 
 import numpy as np
@@ -19,18 +20,21 @@ from attribution.head_weights import HeadWeights
 from attribution.model_directory import (
     ModelDirectory,
     ModelLoadError,
-    load_weights,
     read_model_directory,
     revision_of,
+    runs_own_code,
 )
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget
 from attribution.placement import choose_device, choose_dtype
+from attribution.quantization import quantization_provenance
 from attribution.rope_lengths import groups_by_border, rope_border
 from attribution.row_encoder import RowEncoder
 from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
+from attribution.unused_weights import without_unused_weights
+from attribution.weight_loading import load_weights
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
@@ -81,7 +85,8 @@ class AttentionModel:
         self._layer_choice = layer
         self._rope_border = rope_border(config)
         self._bidirectional = False
-        self._bidirectional = self._probe()
+        with nullcontext() if options.loaded_layers else without_unused_weights(model, self.layer):
+            self._bidirectional = self._probe()
         self._end_to_end = self._bidirectional and only_local_below(config, self.layer)
         own_position = QueryPosition.SELF if self._bidirectional else QueryPosition.PREDICTING
         self.query_position = options.query_position or directory.defaults.query_position or own_position
@@ -165,6 +170,7 @@ class AttentionModel:
         return {
             "model": self._directory.options.model,
             "model_revision": revision_of(self._directory),
+            "model_code": "of its repository" if runs_own_code(self._directory) else "of transformers",
             "model_type": str(config.model_type),
             **self._layer_choice.provenance(),
             "query_position": str(self.query_position),
@@ -182,6 +188,7 @@ class AttentionModel:
             "max_tokens": str(self.max_tokens),
             "token_budget": str(self.token_budget),
             "attention_backend": "sdpa",
+            **quantization_provenance(self._directory.options.quantization),
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type,
             "torch_version": torch.__version__,

@@ -8,7 +8,9 @@ from typing import Any, cast
 import torch
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
-from attribution.model_directory import ModelDirectory, ModelLoadError, errors_named, quiet_transformers
+from attribution.model_directory import ModelDirectory
+from attribution.model_errors import ModelLoadError, errors_named, quiet_transformers
+from attribution.weight_files import weights_folder
 
 
 class NotCausalError(ModelLoadError):
@@ -29,11 +31,10 @@ def load_causal_weights(
         raise NotCausalError(
             f"model {options.model!r} should be a causal language model, is an encoder ({directory.config.model_type})"
         )
-    with errors_named(options.model), quiet_transformers():
+    with weights_folder(directory) as folder, errors_named(options.model), quiet_transformers():
         loaded = AutoModelForCausalLM.from_pretrained(
-            directory.location,
+            str(folder),
             config=directory.config,
-            revision=options.revision,
             trust_remote_code=options.trust_remote_code,
             use_safetensors=True,
             dtype=dtype,

@@ -3,69 +3,56 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from logging import ERROR
 from pathlib import Path
 from typing import cast
 
-import torch
-from safetensors import SafetensorError
 from tokenizers import Tokenizer
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
-from transformers.utils import logging
-from transformers.utils.hub import cached_file
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
-from attribution.attention_capture import IMPLEMENTATION
-from attribution.attention_layer import without_layers_above
 from attribution.attribution_config import FILE_NAME, AttributionConfig
+from attribution.hub_files import fetch_description
+from attribution.model_errors import ModelLoadError as ModelLoadError
+from attribution.model_errors import errors_named
 from attribution.model_options import ModelOptions
 
 BUNDLED = Path(__file__).parent / "bundled" / "attributor"
 _HASHED = ("*.safetensors", "*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", FILE_NAME)
 
 
-class ModelLoadError(RuntimeError):
-    """The model cannot be loaded or used; the message says which, why, and the way out."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelDirectory:
-    """A model before its weights are read: ``location`` is a path or a hub id."""
+    """A model before its weights are read.
+
+    Attributes:
+        location: its folder: a local model's own, or that of one commit in the hub's cache.
+        commit: the commit of a hub model, None for a local one.
+    """
 
     location: str
     config: PreTrainedConfig
     defaults: AttributionConfig
     options: ModelOptions
+    commit: str | None = None
 
 
 def read_model_directory(options: ModelOptions) -> ModelDirectory:
-    """Config and ``attribution_config.json`` of a model; reads no weights.
+    """Config and ``attribution_config.json`` of a model; reads no weights, and fetches none of a hub model.
 
     Raises:
         ModelLoadError: if there is no such model, or it is none that attention can be taken from.
     """
-    location = _locate(options.model)
+    folder = _local_folder(options)
+    commit = None
+    if folder is None:
+        folder = fetch_description(options.model, options.revision)
+        commit = folder.name
     with errors_named(options.model):
-        config = AutoConfig.from_pretrained(
-            location, revision=options.revision, trust_remote_code=options.trust_remote_code
-        )
-        path = cached_file(location, FILE_NAME, revision=options.revision, _raise_exceptions_for_missing_entries=False)
-        defaults = AttributionConfig() if path is None else AttributionConfig.from_file(path)
-    if config.is_encoder_decoder:
-        raise ModelLoadError(
-            f"model {options.model!r} should be a decoder or an encoder, is an encoder-decoder ({config.model_type}); "
-            "choose another --model"
-        )
-    return ModelDirectory(location, config, defaults, options)
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
+        path = folder / FILE_NAME
+        defaults = AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
+    _check_kind(options.model, config)
+    return ModelDirectory(str(folder), config, defaults, options, commit)
 
 
 def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
@@ -82,9 +69,7 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     """
     options = directory.options
     with errors_named(options.model):
-        tokenizer = AutoTokenizer.from_pretrained(
-            directory.location, revision=options.revision, trust_remote_code=options.trust_remote_code
-        )
+        tokenizer = AutoTokenizer.from_pretrained(directory.location, trust_remote_code=options.trust_remote_code)
     if not tokenizer.is_fast:
         raise ModelLoadError(
             f"model {options.model!r} should have a fast tokenizer (tokenizer.json), because offsets are needed; "
@@ -95,41 +80,10 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     return cast(PreTrainedTokenizerFast, tokenizer)
 
 
-def load_weights(
-    directory: ModelDirectory, *, layer: int, dtype: torch.dtype | str, device: torch.device
-) -> PreTrainedModel:
-    """Layers 1 to ``layer`` of the base model (no language-model head), in evaluation mode on ``device``.
-
-    Raises:
-        ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
-    """
-    options = directory.options
-    with errors_named(options.model), quiet_transformers():
-        model, report = AutoModel.from_pretrained(
-            directory.location,
-            config=without_layers_above(directory.config, layer),
-            revision=options.revision,
-            trust_remote_code=options.trust_remote_code,
-            use_safetensors=True,
-            dtype=dtype,
-            attn_implementation=IMPLEMENTATION,
-            output_loading_info=True,
-        )
-        model.eval().requires_grad_(False).to(device)
-    missing = sorted(name for name in report["missing_keys"] if "pooler" not in name)
-    if missing:
-        raise ModelLoadError(
-            f"model {options.model!r} should have all weights of its layers 1 to {layer}, lacks {len(missing)}: "
-            f"{', '.join(missing[:3])}; is the directory complete, and is config.json that of these weights?"
-        )
-    return cast(PreTrainedModel, model)
-
-
 def revision_of(directory: ModelDirectory) -> str:
     """The commit of a hub model; for a local one a SHA-256 over its weights, config, tokenizer and defaults."""
-    commit = getattr(directory.config, "_commit_hash", None)
-    if commit is not None:
-        return str(commit)
+    if directory.commit is not None:
+        return directory.commit
     folder = Path(directory.location)
     digest = hashlib.sha256()
     for path in sorted({path for pattern in _HASHED for path in folder.glob(pattern)}):
@@ -139,50 +93,37 @@ def revision_of(directory: ModelDirectory) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _locate(model: str) -> str:
-    """The path of a bundled or local model, or the hub id as it is."""
+def runs_own_code(directory: ModelDirectory) -> bool:
+    """Whether code from the model's own repository is run."""
+    return directory.options.trust_remote_code and bool(getattr(directory.config, "auto_map", None))
+
+
+def _local_folder(options: ModelOptions) -> Path | None:
+    """The folder of a bundled or local model, None for a hub id."""
+    model = options.model
     if model == "bundled":
         if not (BUNDLED / "config.json").is_file():
             raise ModelLoadError(
                 "the bundled attributor should lie beside the package, but is not there; install a complete "
                 "distribution, train it with python -m training.attributor, or choose another --model"
             )
-        return str(BUNDLED)
+        return BUNDLED
     path = Path(model).expanduser()
     if path.is_dir():
-        return str(path)
+        return path
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
-    return model
+    return None
 
 
-@contextmanager
-def errors_named(model: str) -> Iterator[None]:
-    """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
-    try:
-        yield
-    except KeyError as error:
-        if error.args != (IMPLEMENTATION,):
-            raise
+def _check_kind(model: str, config: PreTrainedConfig) -> None:
+    if config.is_encoder_decoder:
         raise ModelLoadError(
-            f"model {model!r} should go through transformers' attention interface, its code does not; choose another"
-        ) from error
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
+            f"model {model!r} should be a decoder or an encoder, is an encoder-decoder ({config.model_type}); "
+            "choose another --model"
+        )
+    if not isinstance(getattr(config.get_text_config(), "num_attention_heads", None), int | list):
         raise ModelLoadError(
-            f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "
-            "config.json, tokenizer.json and safetensors weights)"
-        ) from error
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """No progress bars and no report on the layers that were left out; both are as before afterwards."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(ERROR)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            f"model {model!r} should have attention, its config.json ({config.model_type}) names no attention heads, "
+            "as those of state space and other recurrent models; choose another --model"
+        )

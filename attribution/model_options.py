@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from attribution.settings import Method, QueryPosition
+
+
+class Quantization(StrEnum):
+    """How the weights of the layers' matrices are kept; all others stay in the model's dtype."""
+
+    NONE = "none"
+    NF4 = "nf4"
+    INT8 = "int8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +22,12 @@ class ModelOptions:
 
     Attributes:
         model: "bundled", a Hugging Face hub id, or a local directory.
-        revision: commit or tag of a hub model.
+        revision: commit, tag or branch of a hub model; default its main branch. What it resolves to is recorded.
         layer: 1-based layer L* whose attention is taken; default floor(L/2) + 1 (Section 4.1).
         query_position: default "predicting" for decoders.
         prompt_template: path of a JSON file with the fields of ``attribution.prompt_template.PromptTemplate``.
         dtype: "float32", "bfloat16" or "float16"; default float32 on a CPU, the model's own on a GPU.
+        quantization: NF4 or LLM.int8 through bitsandbytes, for which the extra ``quantization`` must be installed.
         device: "auto", "cpu", "cuda", "cuda:1", ...
         token_budget: tokens of one batch, padding included; default 2,048 on a CPU, where a batch that fits into the
             caches is quickest, and 16,384 on a GPU.
@@ -34,6 +44,7 @@ class ModelOptions:
     query_position: QueryPosition | None = None
     prompt_template: str | None = None
     dtype: str | None = None
+    quantization: Quantization = Quantization.NONE
     device: str = "auto"
     token_budget: int | None = None
     max_tokens: int | None = None

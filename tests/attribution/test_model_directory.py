@@ -15,11 +15,11 @@ from attribution import model_directory
 from attribution.model_directory import (
     ModelLoadError,
     load_tokenizer,
-    load_weights,
     read_model_directory,
     revision_of,
 )
 from attribution.model_options import ModelOptions
+from attribution.weight_loading import load_weights
 from tests.attribution.tiny_models import save_tiny_model
 
 CPU = torch.device("cpu")
@@ -98,7 +98,7 @@ def test_model_without_the_attention_interface_is_refused(tmp_path: Path) -> Non
 def test_missing_weights_file_is_a_load_error(tmp_path: Path) -> None:
     directory = save_tiny_model(tmp_path)
     (directory / "model.safetensors").unlink()
-    with pytest.raises(ModelLoadError, match="could not be loaded"):
+    with pytest.raises(ModelLoadError, match="has no such file; convert it"):
         load(directory)
 
 

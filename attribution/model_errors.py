@@ -1,0 +1,48 @@
+"""The one error of a model that cannot be used, and what libraries raise turned into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import ERROR
+
+from safetensors import SafetensorError
+from transformers.utils import logging
+
+from attribution.attention_capture import IMPLEMENTATION
+
+
+class ModelLoadError(RuntimeError):
+    """The model cannot be loaded or used; the message says which, why, and the way out."""
+
+
+@contextmanager
+def errors_named(model: str) -> Iterator[None]:
+    """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
+    try:
+        yield
+    except KeyError as error:
+        if error.args != (IMPLEMENTATION,):
+            raise
+        raise ModelLoadError(
+            f"model {model!r} should go through transformers' attention interface, its code does not; choose another"
+        ) from error
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
+        raise ModelLoadError(
+            f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "
+            "config.json, tokenizer.json and safetensors weights)"
+        ) from error
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and no report on the layers that were left out; both are as before afterwards."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

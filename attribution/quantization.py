@@ -1,0 +1,64 @@
+"""NF4 and LLM.int8 weights through bitsandbytes, made while a model is read."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import torch
+from transformers import BitsAndBytesConfig, PreTrainedConfig
+
+from attribution.model_errors import ModelLoadError
+from attribution.model_options import Quantization
+
+_PACKAGES = ("bitsandbytes", "accelerate")
+
+
+def quantization_config(
+    quantization: Quantization, config: PreTrainedConfig, dtype: torch.dtype
+) -> BitsAndBytesConfig | None:
+    """What transformers is told: every matrix of a linear layer is quantised, everything else stays in ``dtype``.
+
+    NF4 in blocks of 64 weights whose scales are quantised themselves (double quantisation); products run in
+    ``dtype``. LLM.int8 with its threshold of 6: columns with greater activations are multiplied in float16, and
+    which those are is decided for a whole batch. None for no quantisation.
+
+    Raises:
+        ModelLoadError: if a package is missing, or the model is quantised already.
+    """
+    if quantization is Quantization.NONE:
+        return None
+    already = getattr(config, "quantization_config", None)
+    if already is not None:
+        raise ModelLoadError(
+            f"--quantization {quantization} needs a model with unquantised weights, this one's config.json has a "
+            "quantization_config; leave --quantization out, or choose the unquantised model"
+        )
+    _require_packages(quantization)
+    if quantization is Quantization.INT8:
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[])
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+        llm_int8_skip_modules=[],
+    )
+
+
+def quantization_provenance(quantization: Quantization) -> dict[str, str]:
+    """The quantisation, and the version of the library where there is one, for file metadata and the manifest."""
+    if quantization is Quantization.NONE:
+        return {"quantization": str(quantization)}
+    return {"quantization": str(quantization), "bitsandbytes_version": version("bitsandbytes")}
+
+
+def _require_packages(quantization: Quantization) -> None:
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ModelLoadError(
+            f"--quantization {quantization} needs {' and '.join(missing)}, not installed here; install it with "
+            "pip install 'attribeam[quantization]'"
+        )
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of every product that it casts to float16
