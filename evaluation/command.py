@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,29 +16,32 @@ from attribution.model_options import ModelOptions
 from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer
 from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import LoadedModels
+from evaluation.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
+from evaluation.citation_scores import MOST_CITATIONS
 from evaluation.comparison import MethodScore, run_methods, score_methods
 from evaluation.dataset_file import DatasetError
-from evaluation.datasets import LOADERS
+from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
+from evaluation.evaluation_error import EvaluationError
 from evaluation.labelled_answer import LabelledDataset
 from evaluation.method import Method, Need
 from evaluation.method_settings import MethodSettings
 from evaluation.methods import all_methods
 from evaluation.report import RunDescription, file_digest, table, write_report
+from evaluation.support_label_command import evaluate_support
 
 if TYPE_CHECKING:
     from attribution.answer_parser import AnswerParser
     from attribution.attention_model import AttentionModel
 
 
-class EvaluationError(RuntimeError):
-    """The evaluation cannot be run as asked; the message says why and the way out."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam evaluate``."""
     names = list(all_methods())
-    parser.add_argument("--dataset", required=True, choices=list(LOADERS), help="which labelled data set")
-    parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its .jsonl or .jsonl.xz file")
+    parser.add_argument("--dataset", required=True, choices=DATASETS, help="which labelled data set")
+    parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth")
+    parser.add_argument(
+        "--measure", choices=[*Measure], help="what to ask of the labels (default: the first that the data set has)"
+    )
     parser.add_argument(
         "--method", action="append", choices=names, help="a method; may be repeated; default: all of them"
     )
@@ -68,6 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layer", type=positive_integer, help="1-based layer (default: the model's, else floor(L/2) + 1)"
     )
+    parser.add_argument("--nli-model", metavar="NAME", help="judges citations: a hub id or a directory")
+    parser.add_argument(
+        "--most-citations",
+        type=positive_integer,
+        default=MOST_CITATIONS,
+        help=f"citations of a sentence that are judged (default: {MOST_CITATIONS}, as in ALCE)",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
@@ -90,9 +100,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace) -> None:
     _check_output(args.output)
+    match _measure(args):
+        case Measure.PASSAGES:
+            _evaluate_passages(args)
+        case Measure.CITATIONS:
+            _evaluate_citations(args)
+        case Measure.SUPPORT:
+            evaluate_support(args)
+
+
+def _evaluate_passages(args: argparse.Namespace) -> None:
     available = all_methods(_method_settings(args))
     methods = [available[name] for name in dict.fromkeys(args.method or available)]
-    dataset = _load_dataset(args)
+    dataset = _load_dataset(args, LOADERS)
     models = _load_models(args, methods)
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
     tallies = run_methods(bar, methods, models)
@@ -103,14 +123,34 @@ def _evaluate(args: argparse.Namespace) -> None:
         _write(args.output, scores, description)
 
 
+def _evaluate_citations(args: argparse.Namespace) -> None:
+    entailment = load_nli_model(args)
+    available = all_methods(_method_settings(args))
+    names = args.method or [name for name in CITING_METHODS if name in available]
+    methods = [available[name] for name in dict.fromkeys(names)]
+    dataset = _load_dataset(args, CITED_LOADERS)
+    models = _load_models(args, methods)
+    provenance = _describe(args, dataset, models).provenance
+    evaluate_citations(args, dataset, methods, models, entailment, provenance=provenance)
+
+
+def _measure(args: argparse.Namespace) -> Measure:
+    try:
+        return measure_of(args.dataset, args.measure)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from error
+
+
 def _check_output(output: Path | None) -> None:
     """Refuse before hours of work what would fail after them."""
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
 
 
-def _load_dataset(args: argparse.Namespace) -> LabelledDataset:
-    dataset = LOADERS[args.dataset](args.data)
+def _load_dataset(
+    args: argparse.Namespace, loaders: Mapping[str, Callable[[Path], LabelledDataset]]
+) -> LabelledDataset:
+    dataset = loaders[args.dataset](args.data)
     if not dataset.answers:
         raise EvaluationError(f"data file {args.data} should have labelled answers, has none")
     return dataset if args.limit is None else dataset.first(args.limit)

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
 from attribution.option_types import positive_integer
 from attribution.settings import Method
+from evaluation.audited_answers import audited_records
 from evaluation.bootstrap import CONFIDENCE
 from evaluation.comparison import FailedRow
 from evaluation.dataset_file import DatasetError
@@ -27,8 +26,6 @@ from schemas import RowFault, SpanEvidence, Support
 
 if TYPE_CHECKING:
     from attribution.attributor import Attributor
-
-_ANSWERS_AT_ONCE = 32
 
 
 class SupportCheckError(RuntimeError):
@@ -42,7 +39,8 @@ def flagged_spans(
     spans: list[FlaggedSpan] = []
     failed: list[FailedRow] = []
     audited = 0
-    for answer, outcome in _outcomes(answers, attributor):
+    for index, outcome in audited_records([answer.record for answer in answers], attributor):
+        answer = answers[index]
         if isinstance(outcome, RowFault):
             failed.append(FailedRow(answer.record.source.source_row, str(outcome.reason), str(outcome)))
         else:
@@ -140,16 +138,6 @@ def _write(output: Path, report: SupportReport) -> None:
     except OSError as error:
         raise SupportCheckError(f"--output {output} could not be written: {error}") from error
     print(f"written to {output}")
-
-
-def _outcomes(
-    answers: Sequence[SupportAnswer], attributor: Attributor
-) -> Iterator[tuple[SupportAnswer, tuple[SpanEvidence, ...] | RowFault]]:
-    with tqdm(total=len(answers), unit="answer", disable=None, leave=False) as bar:
-        for start in range(0, len(answers), _ANSWERS_AT_ONCE):
-            some = answers[start : start + _ANSWERS_AT_ONCE]
-            yield from zip(some, attributor.attribute_many([answer.record for answer in some]), strict=True)
-            bar.update(len(some))
 
 
 def _spans_of(answer: SupportAnswer, found: Sequence[SpanEvidence], *, row: int) -> Iterator[FlaggedSpan]:

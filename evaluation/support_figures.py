@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from evaluation.auroc import Auroc, RankedItems
 from evaluation.bootstrap import row_draws
+from evaluation.support_labels import flag_order
 from evaluation.support_rows import SpanTruth
 from schemas import Support
 
 ALL_KINDS = "all"
 MISSED_SHARE = 0.05
-_LEVELS = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FlaggedSpan:
     @property
     def flag(self) -> float:
         """Orders spans by support level, and within a level by evidence mass."""
-        return 2.0 * _LEVELS.index(self.support) + self.evidence_mass
+        return flag_order(self.support, self.evidence_mass)
 
 
 @dataclass(frozen=True, slots=True)
