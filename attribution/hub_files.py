@@ -14,7 +14,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import tqdm as hub_tqdm
+from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
 from attribution.model_errors import ModelLoadError
 
@@ -44,19 +44,20 @@ def fetch_weights(model: str, commit: str, names: Sequence[str]) -> None:
         _fetch(model, commit, names, bars=hub_tqdm)
 
 
-class _NoBar(hub_tqdm):  # type: ignore[misc]
+class _NoBar(hub_tqdm):
     """A progress bar that is never seen."""
 
     def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **{**options, "disable": True})
+        super().__init__(*arguments, **{**options, "disable": True})  # type: ignore[no-untyped-call]
 
 
 def _fetch(model: str, revision: str | None, patterns: Sequence[str], *, bars: type[hub_tqdm] = _NoBar) -> Path:
     try:
-        folder = snapshot_download(
-            model, revision=revision, allow_patterns=[*patterns], ignore_patterns=["*/*"], tqdm_class=bars
+        return Path(
+            snapshot_download(
+                model, revision=revision, allow_patterns=[*patterns], ignore_patterns=["*/*"], tqdm_class=bars
+            )
         )
-        return Path(folder)
     except _HUB_ERRORS as error:
         folder = _cached_folder(model, revision) if isinstance(error, LocalEntryNotFoundError) else None
         if folder is None:

@@ -37,8 +37,8 @@ def quantization_config(
         )
     _require_packages(quantization)
     if quantization is Quantization.INT8:
-        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[])
-    return BitsAndBytesConfig(
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[])  # type: ignore[no-untyped-call]
+    return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,

@@ -70,7 +70,9 @@ def weight_groups(config: PreTrainedConfig, layer: int, *, trust_remote_code: bo
         ValueError, KeyError: if transformers has no such model.
     """
     with torch.device("meta"):
-        model = AutoModel.from_config(text_model_config(config, layer), trust_remote_code=trust_remote_code)
+        model = AutoModel.from_config(  # type: ignore[no-untyped-call]
+            text_model_config(config, layer), trust_remote_code=trust_remote_code
+        )
     names = ("embedding table", f"layers 1 to {layer - 1}", f"layer {layer}", "rest")
     groups = {name: WeightGroup(name) for name in names}
     for place, group in _parameters(model, layer):
