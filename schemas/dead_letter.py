@@ -33,6 +33,7 @@ class Reason(StrEnum):
     SPAN_OUT_OF_RANGE = "span_out_of_range"
     INVALID_VALUE = "invalid_value"
     PARSE_FAILED = "parse_failed"
+    TEMPLATE_FAILED = "template_failed"
     TOO_MANY_TOKENS = "too_many_tokens"
     OUT_OF_MEMORY = "out_of_memory"
     NON_FINITE_ATTENTION = "non_finite_attention"
