@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 
-import numpy as np
 import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attribution.attention_capture import Capture, CapturedRow, RowRequest, capturing
-from attribution.attention_layer import LayerChoice, choose_layer, only_local_below
+from attribution.attention_capture import Capture, RowRequest
+from attribution.attention_layer import LayerChoice, choose_layer
 from attribution.attribution_config import merge_settings
-from attribution.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribution.forward_pass import end_to_end_pass, padded_pass
 from attribution.head_weights import HeadWeights
 from attribution.model_directory import (
     ModelDirectory,
@@ -26,19 +25,31 @@ from attribution.model_directory import (
 )
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
-from attribution.packing import pack_by_token_budget
+from attribution.packing import pack_by_token_budget, pack_end_to_end, prompt_key
 from attribution.placement import choose_device, choose_dtype
 from attribution.quantization import quantization_provenance
 from attribution.rope_lengths import groups_by_border, rope_border
 from attribution.row_encoder import RowEncoder
+from attribution.row_layout import RowLayout, choose_layout
+from attribution.row_requests import Job, row_requests
 from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
+from attribution.transfers import RowsOnTheirWay
 from attribution.unused_weights import without_unused_weights
+from attribution.varlen_attention import kernel_name
 from attribution.weight_loading import load_weights
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
-_Job = tuple[EncodedRow, int]
+_EVERY_COLUMN = 2**31 - 1
+_PROBES = (
+    ("Which word?", "One word.", "A word."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
+)
+"""Question, passage and answer of rows that every model is tried on; the last two have one prompt."""
+_RowOnItsWay = tuple[RowsOnTheirWay, int]
+"""The rows of a pass, and the place of one of them."""
 
 
 class AttentionModel:
@@ -54,6 +65,7 @@ class AttentionModel:
         max_tokens: longest row that is accepted, None where there is no limit.
         device, dtype: where and in which precision the layers run (the captured layer always in float32).
         token_budget: tokens of one batch, padding included.
+        layout: whether the rows of a batch lie end to end or are padded.
         head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
     """
 
@@ -87,7 +99,7 @@ class AttentionModel:
         self._bidirectional = False
         with nullcontext() if options.loaded_layers else without_unused_weights(model, self.layer):
             self._bidirectional = self._probe()
-        self._end_to_end = self._bidirectional and only_local_below(config, self.layer)
+        self.layout = self._choose_layout()
         own_position = QueryPosition.SELF if self._bidirectional else QueryPosition.PREDICTING
         self.query_position = options.query_position or directory.defaults.query_position or own_position
 
@@ -156,13 +168,22 @@ class AttentionModel:
             ValueError: if there is not one passage count a row.
         """
         jobs = list(zip(rows, passage_counts, strict=True))
-        outcomes: dict[int, TokenAttribution | RowFault] = {}
+        launched: dict[int, _RowOnItsWay | RowFault] = {}
+        for batch in self._batches(rows):
+            launched.update(zip(batch, run_halving([jobs[index] for index in batch], self._run), strict=True))
+        return [_outcome(launched[index]) for index in range(len(rows))]
+
+    def _batches(self, rows: Sequence[EncodedRow]) -> Iterator[list[int]]:
+        """Indices of the rows of each batch."""
         lengths = [len(row.token_ids) for row in rows]
         for group in groups_by_border(lengths, self._rope_border):
-            for packed in pack_by_token_budget([lengths[index] for index in group], self.token_budget):
-                batch = [group[place] for place in packed]
-                outcomes.update(zip(batch, run_halving([jobs[index] for index in batch], self._run), strict=True))
-        return [outcomes[index] for index in range(len(rows))]
+            own = [lengths[index] for index in group]
+            if self.layout is RowLayout.PADDED:
+                packed = pack_by_token_budget(own, self.token_budget)
+            else:
+                prompts = [b"" if self._bidirectional else prompt_key(rows[index]) for index in group]
+                packed = pack_end_to_end(own, prompts, self.token_budget)
+            yield from ([group[place] for place in batch] for batch in packed)
 
     def provenance(self) -> dict[str, str]:
         """What the attributions depend on, for file metadata and the run manifest."""
@@ -187,7 +208,10 @@ class AttentionModel:
             "prompt_template": self.template.digest,
             "max_tokens": str(self.max_tokens),
             "token_budget": str(self.token_budget),
-            "attention_backend": "sdpa",
+            "attention_backend": kernel_name(self.device, self.dtype)
+            if self.layout is RowLayout.END_TO_END
+            else "sdpa",
+            "row_layout": str(self.layout),
             **quantization_provenance(self._directory.options.quantization),
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type,
@@ -195,45 +219,35 @@ class AttentionModel:
             "transformers_version": transformers.__version__,
         }
 
-    def _run(self, jobs: Sequence[_Job]) -> list[TokenAttribution | RowFault]:
-        """One forward pass over rows that lie end to end where the model allows it, else are padded on the right."""
-        capture = self._capture_end_to_end(jobs) if self._end_to_end else self._capture(jobs)
-        return [_outcome(row) for row in capture.captured]
+    def _run(self, jobs: Sequence[Job]) -> list[_RowOnItsWay]:
+        """One forward pass; its rows are on their way to the host."""
+        capture = self._capture(jobs, self.layout, self.settings.top_k)
+        found = RowsOnTheirWay(capture.captured)
+        return [(found, place) for place in range(len(jobs))]
 
-    @torch.inference_mode()
-    def _capture_end_to_end(self, jobs: Sequence[_Job]) -> Capture:
-        capture = self._new_capture(jobs)
-        rows = EndToEndRows.of_lengths([len(row.token_ids) for row, _ in jobs], self.device)
-        token_ids = torch.from_numpy(np.concatenate([row.token_ids for row, _ in jobs]).astype(np.int64))
-        with capturing(capture), rows_end_to_end(rows):
-            self._model(input_ids=token_ids[None].to(self.device), position_ids=rows.positions()[None])
-        return capture
-
-    def _new_capture(self, jobs: Sequence[_Job]) -> Capture:
-        requests = [self.request(row, passage_count) for row, passage_count in jobs]
-        return Capture(
-            layer_index=self.layer - 1, top_k=self.settings.top_k, rows=requests, head_weights=self.head_weights
+    def _capture(self, jobs: Sequence[Job], layout: RowLayout, top_k: int) -> Capture:
+        rows = [row for row, _ in jobs]
+        capture = Capture(
+            layer_index=self.layer - 1,
+            top_k=top_k,
+            rows=self._requests(jobs),
+            head_weights=self.head_weights,
+            bidirectional=self._bidirectional,
         )
-
-    @torch.inference_mode()
-    def _capture(self, jobs: Sequence[_Job]) -> Capture:
-        capture = self._new_capture(jobs)
-        token_ids = _pad([row.token_ids for row, _ in jobs]).to(self.device)
-        lengths = torch.tensor([len(row.token_ids) for row, _ in jobs], device=self.device)
-        mask = None
-        if self._bidirectional and int(lengths.min()) < token_ids.shape[1]:
-            mask = torch.arange(token_ids.shape[1], device=self.device) < lengths[:, None]
-        with capturing(capture):
-            self._model(input_ids=token_ids, attention_mask=mask, use_cache=False)
+        if layout is RowLayout.PADDED:
+            padded_pass(self._model, rows, capture)
+        else:
+            end_to_end_pass(self._model, rows, capture, share=not self._bidirectional)
         return capture
 
     def request(self, row: EncodedRow, passage_count: int) -> RowRequest:
         """What of a layer's attention is S of this row."""
-        shift = 1 if self.query_position is QueryPosition.PREDICTING else 0
-        positions = torch.arange(row.prompt_length - shift, len(row.token_ids) - shift, device=self.device)
-        column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(self.device)
-        token_count = row.prompt_length if self.softmax_over is SoftmaxOver.PROMPT else len(row.token_ids)
-        return RowRequest(positions, token_count, column_passage, passage_count)
+        return self._requests([(row, passage_count)])[0]
+
+    def _requests(self, jobs: Sequence[Job]) -> list[RowRequest]:
+        return row_requests(
+            jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=self.device
+        )
 
     def _probe(self) -> bool:
         """Take the attention of one small row; True if the captured layer sees to the right as well.
@@ -241,16 +255,30 @@ class AttentionModel:
         Raises:
             ModelLoadError: if that does not work, so that a run fails before it starts.
         """
-        record = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
-        job = (self._encoder.encode_any_length(record), 1)
         model = self._directory.options.model
         try:
-            capture = self._capture([job])
+            capture = self._capture(self._probe_jobs()[:1], RowLayout.PADDED, self.settings.top_k)
         except (RuntimeError, TypeError) as error:
             raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
-        if isinstance(_outcome(capture.captured[0]), RowFault):
+        if isinstance(_outcome((RowsOnTheirWay(capture.captured), 0)), RowFault):
             raise ModelLoadError(f"model {model!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
         return capture.bidirectional
+
+    def _choose_layout(self) -> RowLayout:
+        jobs = self._probe_jobs()
+        return choose_layout(
+            self._model,
+            self._layer_choice.kinds[: self.layer],
+            padded=lambda: self._capture(jobs, RowLayout.PADDED, _EVERY_COLUMN),
+            end_to_end=lambda: self._capture(jobs, RowLayout.END_TO_END, _EVERY_COLUMN),
+        )
+
+    def _probe_jobs(self) -> list[Job]:
+        records = [
+            QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
+            for question, passage, answer in _PROBES
+        ]
+        return [(self._encoder.encode_any_length(record), 1) for record in records]
 
 
 def load_attention_model(
@@ -269,24 +297,14 @@ def _load(options: ModelOptions, threads: int | None) -> AttentionModel:
     return AttentionModel.from_pretrained(options, threads=threads)
 
 
-def _outcome(row: CapturedRow) -> TokenAttribution | RowFault:
-    if not row.finite.item():
+def _outcome(launched: _RowOnItsWay | RowFault) -> TokenAttribution | RowFault:
+    if isinstance(launched, RowFault):
+        return launched
+    found, place = launched
+    finite, top_columns, top_scores, passage_mass = found.row(place)
+    if not finite:
         return RowFault(Reason.NON_FINITE_ATTENTION, "attention should be finite, has NaN or infinity; see --dtype")
-    return TokenAttribution(
-        top_columns=row.top_columns.to("cpu", torch.int32).numpy(),
-        top_scores=row.top_scores.cpu().numpy(),
-        passage_mass=row.passage_mass.cpu().numpy(),
-    )
-
-
-def _pad(rows: Sequence[np.typing.NDArray[np.int32]]) -> torch.Tensor:
-    """int64 [rows, longest]; each row is continued with its own last token, which is valid in every vocabulary.
-
-    Causality hides what stands to the right; bidirectional models get a mask.
-    """
-    width = max(len(row) for row in rows)
-    padded = np.stack([np.pad(row, (0, width - len(row)), mode="edge") for row in rows])
-    return torch.from_numpy(padded.astype(np.int64))
+    return TokenAttribution(top_columns=top_columns, top_scores=top_scores, passage_mass=passage_mass)
 
 
 def _first(*values: int | None) -> int | None:
