@@ -14,13 +14,8 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
 from attribution.language_model_weights import NotCausalError, load_causal_weights
-from attribution.model_directory import (
-    ModelDirectory,
-    ModelLoadError,
-    load_tokenizer,
-    read_model_directory,
-    revision_of,
-)
+from attribution.model_directory import ModelDirectory, load_tokenizer, read_model_directory, revision_of
+from attribution.model_errors import ModelLoadError
 from attribution.model_options import ModelOptions
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget

@@ -10,7 +10,9 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 from attribution.model_directory import ModelDirectory
 from attribution.model_errors import ModelLoadError, errors_named, quiet_transformers
+from attribution.quantization import quantization_config
 from attribution.weight_files import weights_folder
+from attribution.weight_loading import settled_dtype
 
 
 class NotCausalError(ModelLoadError):
@@ -20,7 +22,7 @@ class NotCausalError(ModelLoadError):
 def load_causal_weights(
     directory: ModelDirectory, *, dtype: torch.dtype | str, device: torch.device
 ) -> PreTrainedModel:
-    """All layers and the language-model head, in evaluation mode on ``device``.
+    """All layers and the language-model head, in evaluation mode on ``device``; quantised where the options say so.
 
     Raises:
         NotCausalError: if the model is no causal language model, or comes without its head.
@@ -31,6 +33,8 @@ def load_causal_weights(
         raise NotCausalError(
             f"model {options.model!r} should be a causal language model, is an encoder ({directory.config.model_type})"
         )
+    quantised = quantization_config(options.quantization, directory.config, settled_dtype(directory, dtype))
+    placed = {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
     with weights_folder(directory) as folder, errors_named(options.model), quiet_transformers():
         loaded = AutoModelForCausalLM.from_pretrained(
             str(folder),
@@ -39,16 +43,23 @@ def load_causal_weights(
             use_safetensors=True,
             dtype=dtype,
             output_loading_info=True,
+            **placed,
         )
         model, report = cast(tuple[Any, Mapping[str, set[str]]], loaded)
-        model.eval().requires_grad_(False).to(device)
+        model.eval().requires_grad_(False)
+        if quantised is None:
+            model.to(device)
+    _check_complete(options.model, report)
+    return cast(PreTrainedModel, model)
+
+
+def _check_complete(name: str, report: Mapping[str, set[str]]) -> None:
     missing = sorted(report["missing_keys"])
     if missing:
         raise NotCausalError(
-            f"model {options.model!r} should have all weights of a causal language model, lacks {len(missing)}: "
+            f"model {name!r} should have all weights of a causal language model, lacks {len(missing)}: "
             f"{', '.join(missing[:3])}"
         )
-    return cast(PreTrainedModel, model)
 
 
 def _has_causal_class(directory: ModelDirectory) -> bool:
