@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,17 @@ from attribution.option_types import positive_integer
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from evaluation.evaluation_error import EvaluationError
-from evaluation.labelled_answer import SkippedRow
+from evaluation.judged_answer import JudgedDataset
+from evaluation.labelled_answer import LabelledDataset, SkippedRow
 from evaluation.log_writer import LogAnswer, write_log
 
-SOURCES = ("quotesum", "veri-gran", "lfqa", "alce", "ragtruth")
+_LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
+    "quotesum": LOADERS["quotesum"],
+    "veri-gran": LOADERS["veri-gran"],
+    "lfqa": LOADERS["lfqa"],
+    "alce": CITED_LOADERS["alce"],
+    "ragtruth": JUDGED_LOADERS["ragtruth"],
+}
 _DUPLICATE = "duplicate_record_id"
 
 
@@ -43,7 +50,7 @@ class ImportCounts:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
-    parser.add_argument("source", choices=SOURCES, help="which data set")
+    parser.add_argument("source", choices=[*_LOADERS], help="which data set")
     parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth")
     parser.add_argument("--output", required=True, type=Path, metavar="LOG.parquet", help="the log to write")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
@@ -71,16 +78,10 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
         DatasetError: if the data cannot be read or is not in its format; nothing is written then.
         EvaluationError: if the log cannot be written, or would have no row.
     """
-    loaders = {**LOADERS, **CITED_LOADERS, **JUDGED_LOADERS}
-    dataset = loaders[source](data)
+    dataset = _LOADERS[source](data)
     dataset = dataset if limit is None else dataset.first(limit)
-    first_of_id = {answer.record.record_id: place for place, answer in reversed([*enumerate(dataset.answers)])}
-    kept, skipped = [], [*dataset.skipped]
-    for place, answer in enumerate(dataset.answers):
-        if first_of_id[answer.record.record_id] == place:
-            kept.append(answer)
-        else:
-            skipped.append(SkippedRow(answer.record.source.source_row, _DUPLICATE))
+    kept, repeated = _once_an_id(dataset.answers)
+    skipped = [*dataset.skipped, *repeated]
     if not kept:
         raise EvaluationError(
             f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}"
@@ -103,6 +104,16 @@ def _check_output(output: Path, *, overwrite: bool) -> None:
         raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
     if output.exists() and not overwrite:
         raise EvaluationError(f"--output {output} exists; name another file, or replace it with --overwrite")
+
+
+def _once_an_id(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
+    """The first answer of each id, and the rows of all others."""
+    kept: dict[str, LogAnswer] = {}
+    skipped = []
+    for answer in answers:
+        if kept.setdefault(answer.record.record_id, answer) is not answer:
+            skipped.append(SkippedRow(answer.record.source.source_row, _DUPLICATE))
+    return [*kept.values()], skipped
 
 
 def _write(output: Path, answers: Iterable[LogAnswer]) -> int:
