@@ -4,33 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from attribution.parsed_answer import ParsedAnswer
 from attribution.token_attribution import EncodedRow, TokenAttribution
+from evaluation.answer_tokens import AnswerTokens
 from evaluation.labelled_answer import LabelledAnswer
+from evaluation.model_internals import ModelInternals, take_internals
+from evaluation.need import Need
 from evaluation.word_overlap import WordMatches, match_words
-from schemas import RowFault
 
 if TYPE_CHECKING:
     from attribution.answer_parser import AnswerParser
     from attribution.attention_model import AttentionModel
+    from attribution.hidden_similarity import HiddenSimilarity
+    from attribution.response_attention import ResponseAttribution
+
+_Taken = TypeVar("_Taken")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModels:
-    """The models that the chosen methods need; None where none of them does."""
+    """The models that the chosen methods need; None where none of them does.
+
+    ``hidden_layer`` is the 1-based layer of the hidden states, 0 the embeddings; None is floor(L/2).
+    """
 
     parser: AnswerParser | None = None
     attention: AttentionModel | None = None
+    hidden_layer: int | None = None
 
 
 class AnswerContext:
-    """One labelled answer and what is computed from it, each when a method first asks for it."""
+    """One labelled answer and what is computed from it, each when a method first asks for it.
 
-    def __init__(self, labelled: LabelledAnswer, models: LoadedModels) -> None:
+    ``needs`` are those of all methods that will ask: what they need of the model is taken at once.
+    """
+
+    def __init__(
+        self, labelled: LabelledAnswer, models: LoadedModels, needs: frozenset[Need] = frozenset({Need.ATTENTION})
+    ) -> None:
         self.labelled = labelled
         self._models = models
+        self._needs = needs
 
     @property
     def model(self) -> AttentionModel:
@@ -55,19 +71,68 @@ class AnswerContext:
         return self._models.parser.parse(self.labelled.record.answer)
 
     @cached_property
+    def encoded(self) -> EncodedRow:
+        """The encoded row.
+
+        Raises:
+            RowFault: if the model refuses the row.
+        """
+        return self.model.encode(self.labelled.record)
+
+    @cached_property
+    def answer_tokens(self) -> AnswerTokens:
+        """The answer's tokens under its parse.
+
+        Raises:
+            RowFault: if the model refuses the row.
+        """
+        return AnswerTokens(encoded=self.encoded, parsed=self.parsed)
+
+    @property
     def attended(self) -> tuple[EncodedRow, TokenAttribution]:
         """The encoded row and its token-wise attributions.
 
         Raises:
             RowFault: if the model refuses the row.
         """
-        encoded = self.model.encode(self.labelled.record)
-        tokens = self.model.attribute([encoded], [len(self.labelled.record.passages)])[0]
-        if isinstance(tokens, RowFault):
-            raise tokens
-        return encoded, tokens
+        return self.encoded, _asked_for(self._internals.attention, Need.ATTENTION)
+
+    @property
+    def response_attention(self) -> ResponseAttribution:
+        """The attribution of the response's tokens to earlier ones.
+
+        Raises:
+            RowFault: if the model refuses the row.
+        """
+        return _asked_for(self._internals.response, Need.RESPONSE_ATTENTION)
+
+    @property
+    def hidden_similarity(self) -> HiddenSimilarity:
+        """The similarities of hidden states.
+
+        Raises:
+            RowFault: if the model refuses the row.
+        """
+        return _asked_for(self._internals.hidden, Need.HIDDEN_STATES)
 
     @cached_property
     def word_matches(self) -> WordMatches:
         """The answer's words and their best matches in the passages."""
         return match_words(self.labelled.record.answer, self.labelled.record.passages)
+
+    @cached_property
+    def _internals(self) -> ModelInternals:
+        return take_internals(
+            self.model,
+            self.encoded,
+            passage_count=len(self.labelled.record.passages),
+            needs=self._needs,
+            hidden_layer=self._models.hidden_layer,
+        )
+
+
+def _asked_for(taken: _Taken | None, need: Need) -> _Taken:
+    """What was taken of the model; an error where no method said that it needs it."""
+    if taken is None:
+        raise RuntimeError(f"a method asked for {need}, but no method says that it needs it")
+    return taken

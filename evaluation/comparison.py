@@ -9,7 +9,7 @@ from evaluation.answer_context import AnswerContext, LoadedModels
 from evaluation.bootstrap import Interval, RowBootstrap
 from evaluation.highlight_overlap import HighlightOverlap, HighlightScore, HighlightTally, highlight_overlap
 from evaluation.labelled_answer import LabelledAnswer, PassageRange
-from evaluation.method import Method, SpanResult
+from evaluation.method import Method, SpanResult, needs_of
 from evaluation.passage_accuracy import span_credit
 from evaluation.passage_sentences import best_sentences
 from schemas import RowFault
@@ -78,8 +78,9 @@ def run_methods(
 ) -> tuple[MethodTally, ...]:
     """Every method on every answer; what two methods need in common is computed once."""
     tallies = tuple(MethodTally(method.name) for method in methods)
+    needs = needs_of(methods)
     for labelled in answers:
-        context = AnswerContext(labelled, models)
+        context = AnswerContext(labelled, models, needs)
         for method, tally in zip(methods, tallies, strict=True):
             tally.count(labelled, _results(method, context, tally))
     return tallies

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from evaluation.answer_context import AnswerContext
+from evaluation.need import Need as Need
 from evaluation.scored_range import ScoredRange
-
-
-class Need(StrEnum):
-    """What a method reads of an answer's context, and so what has to be loaded before the first answer."""
-
-    PARSER = "parser"
-    ATTENTION = "attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +45,8 @@ class Method(Protocol):
             RowFault: if the answer cannot be attributed.
         """
         ...
+
+
+def needs_of(methods: Iterable[Method]) -> frozenset[Need]:
+    """What the methods need together."""
+    return frozenset[Need]().union(*(method.needs for method in methods))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from attribution.model_options import MethodOptions
 from attribution.settings import Method as UnionMethod
+from evaluation.passage_score import PassageScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class MethodSettings:
     isolation_tau: float | None = None
     own_token_weight: int | None = None
     sentence_weight: float | None = None
+    passage_score: PassageScore = PassageScore.SUM
     evidence_window: float | None = None
 
     def union_options(self, method: UnionMethod) -> MethodOptions:

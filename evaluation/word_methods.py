@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from attribution.atomic_facts import AtomicFacts
 from attribution.sentence_tree import sentence_bounds
 from evaluation.answer_context import AnswerContext
-from evaluation.method import Method, Need, SpanResult
+from evaluation.method import Method, SpanResult
+from evaluation.need import Need
 from schemas import CharRange
 
 

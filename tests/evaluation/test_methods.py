@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 
 from attribution.attention_model import AttentionModel
-from attribution.model_options import MethodOptions, ModelOptions
+from attribution.model_options import ModelOptions
 from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import AnswerContext, LoadedModels
 from evaluation.attention_methods import AttentionUnion
 from evaluation.comparison import run_methods, score_methods
 from evaluation.labelled_answer import LabelledAnswer
+from evaluation.method_settings import MethodSettings
 from evaluation.methods import all_methods
 from evaluation.word_methods import FactWords, SentenceWords, SpanWords
 from schemas import CharRange, Passage, QARecord, RowSource
@@ -99,11 +100,8 @@ class CountingModel:
     def __init__(self, model: AttentionModel) -> None:
         self.model, self.forward_passes = model, 0
 
-    def encode(self, record):
-        return self.model.encode(record)
-
-    def union_settings(self, method):
-        return self.model.union_settings(method)
+    def __getattr__(self, name):
+        return getattr(self.model, name)
 
     def attribute(self, rows, passage_counts):
         self.forward_passes += 1
@@ -112,7 +110,7 @@ class CountingModel:
 
 def test_attention_methods_share_one_forward_pass(tiny_model):
     model = CountingModel(tiny_model)
-    methods = [AttentionUnion(MethodOptions(method=method)) for method in UnionMethod]
+    methods = [AttentionUnion(method, MethodSettings()) for method in UnionMethod]
     run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, model))
     assert model.forward_passes == 1
 
@@ -120,15 +118,16 @@ def test_attention_methods_share_one_forward_pass(tiny_model):
 def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tiny_model):
     labelled = labelled_span(ANSWER)
     context = AnswerContext(labelled, LoadedModels(PARSER, tiny_model))
-    options = MethodOptions(method=UnionMethod.ATTN_UNION, isolation_tau=float("inf"))
-    (result,) = AttentionUnion(options).span_results(context)
+    method = AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
+    (result,) = method.span_results(context)
     encoded, tokens = context.attended
     expected = np.zeros(len(PASSAGES))
     for chars, columns, similarities in zip(encoded.response_chars, tokens.top_columns, tokens.top_scores, strict=True):
         if chars is None:
             continue
         for column, similarity in zip(columns, similarities, strict=True):
-            if encoded.column_passage[column] >= 0:
+            visible = encoded.column_char_start[column] < encoded.column_char_end[column]
+            if encoded.column_passage[column] >= 0 and visible:
                 expected[encoded.column_passage[column]] += similarity
     assert expected.sum() > 0
     np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-6)
@@ -138,7 +137,7 @@ def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tin
 def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
     record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
     refused = LabelledAnswer(record, (frozenset({0}),))
-    methods = [AttentionUnion(MethodOptions()), SpanWords()]
+    methods = [AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings()), SpanWords()]
     union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
     assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
     assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]
@@ -147,4 +146,4 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
 
 def test_method_that_hides_its_need_of_a_model_is_an_error():
     with pytest.raises(RuntimeError, match="says that it needs no model"):
-        AttentionUnion(MethodOptions()).span_results(AnswerContext(labelled_span("Jon"), LoadedModels(PARSER)))
+        scores(AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings()), "Jon")

@@ -1,0 +1,81 @@
+"""Loading what the chosen methods need, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from attribution.model_options import MethodOptions, ModelOptions
+from evaluation.answer_context import LoadedModels
+from evaluation.evaluation_error import EvaluationError
+from evaluation.need import Need
+
+if TYPE_CHECKING:
+    from attribution.answer_parser import AnswerParser
+    from attribution.attention_model import AttentionModel
+
+_OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """Which models to load, and how.
+
+    Attributes:
+        parser: "bundled", a spaCy pipeline or a directory.
+        model: the model whose attention and hidden states are taken.
+        method: options of the union; the audit's defaults are merged into them.
+        hidden_layer: 1-based layer of the hidden states, 0 the embeddings; None is floor(L/2).
+        threads: CPU threads of torch, None as they are.
+    """
+
+    parser: str = "bundled"
+    model: ModelOptions = field(default_factory=ModelOptions)
+    method: MethodOptions = field(default_factory=MethodOptions)
+    hidden_layer: int | None = None
+    threads: int | None = None
+
+
+def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
+    """The models for methods of these needs.
+
+    Raises:
+        EvaluationError: if one cannot be loaded; the message says which option to change.
+    """
+    return LoadedModels(
+        parser=_load_parser(choice.parser) if Need.PARSER in needs else None,
+        attention=_load_attention(choice, needs) if needs & _OF_THE_MODEL else None,
+        hidden_layer=choice.hidden_layer,
+    )
+
+
+def _load_parser(name: str) -> AnswerParser:
+    from attribution.answer_parser import AnswerParser
+
+    try:
+        return AnswerParser.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise EvaluationError(f"parser {name!r} could not be loaded: {error}; see --parser") from error
+
+
+def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionModel:
+    """The model up to the captured layer, and up to that of the hidden states where these are needed."""
+    from attribution.attention_model import AttentionModel
+    from attribution.model_directory import ModelLoadError
+
+    try:
+        options = _with_hidden_layer(choice) if Need.HIDDEN_STATES in needs else choice.model
+        return AttentionModel.from_pretrained(options, method=choice.method, threads=choice.threads)
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
+    from attribution.attention_layer import layer_types
+    from attribution.model_directory import read_model_directory
+
+    layer_count = len(layer_types(read_model_directory(choice.model).config))
+    layer = layer_count // 2 if choice.hidden_layer is None else choice.hidden_layer
+    if layer > layer_count:
+        raise EvaluationError(f"--hidden-layer should be from 0 to the model's {layer_count} layers, was: {layer}")
+    return replace(choice.model, loaded_layers=max(layer, choice.model.loaded_layers or 0))
