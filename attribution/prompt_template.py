@@ -10,27 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from string import Formatter
 
+from attribution.rendered_prompt import PromptPage, RenderedPrompt, TextRegion
 from schemas import Passage
-
-
-@dataclass(frozen=True, slots=True)
-class TextRegion:
-    """The half-open code points of one passage's text, or of its title, within a rendered prompt; never empty."""
-
-    passage_index: int
-    in_title: bool
-    char_start: int
-    char_end: int
-
-
-@dataclass(frozen=True, slots=True)
-class RenderedPrompt:
-    """A rendered prompt without the answer; ``regions`` are disjoint and ascending, the question is one more range."""
-
-    text: str
-    regions: tuple[TextRegion, ...]
-    question_char_start: int
-    question_char_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,50 +81,39 @@ class PromptTemplate:
         formats = (self.titled_passage, self.passage, self.question)
         return self.preamble + "".join(literal for one in formats for literal, _ in _parse_format(one))
 
-    def render(self, *, question: str, passages: Sequence[Passage]) -> RenderedPrompt:
-        """The prompt's text, up to where the answer begins. Texts are data: braces in them mean nothing."""
-        page = _Page()
+    def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
+        """The prompt's text, up to where the answer begins. Texts are data: braces in them mean nothing.
+
+        ``first_index`` is the place of ``passages[0]`` in the row, where they are not all that the row has.
+        """
+        page = PromptPage()
         page.write(self.preamble)
-        regions = [region for index, passage in enumerate(passages) for region in self._write(page, index, passage)]
-        question_range = page.write_format(self.question, {"question": question})["question"]
+        regions = [
+            region
+            for index, passage in enumerate(passages, first_index)
+            for region in self._write(page, index, passage)
+        ]
+        question_range = _write_format(page, self.question, {"question": question})["question"]
         return RenderedPrompt(page.text, tuple(regions), *question_range)
 
-    def _write(self, page: _Page, index: int, passage: Passage) -> list[TextRegion]:
+    def _write(self, page: PromptPage, index: int, passage: Passage) -> list[TextRegion]:
         values = {"text": passage.text, "index": str(index + 1)}
         if passage.title:
-            ranges = page.write_format(self.titled_passage, {**values, "title": passage.title})
+            ranges = _write_format(page, self.titled_passage, {**values, "title": passage.title})
         else:
-            ranges = page.write_format(self.passage, values)
+            ranges = _write_format(page, self.passage, values)
         regions = [TextRegion(index, name == "title", *ranges[name]) for name in ranges if name != "index"]
         return [region for region in regions if region.char_start < region.char_end]
 
 
-class _Page:
-    """A text that grows at its end and knows how long it is."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._length = 0
-
-    @property
-    def text(self) -> str:
-        return "".join(self._parts)
-
-    def write(self, text: str) -> tuple[int, int]:
-        """Append ``text``; the half-open range it now has."""
-        start = self._length
-        self._parts.append(text)
-        self._length += len(text)
-        return start, self._length
-
-    def write_format(self, text: str, values: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-        """Append a format with its fields filled in; the range of each field, in order of appearance."""
-        ranges: dict[str, tuple[int, int]] = {}
-        for literal, name in _parse_format(text):
-            self.write(literal)
-            if name is not None:
-                ranges[name] = self.write(values[name])
-        return ranges
+def _write_format(page: PromptPage, text: str, values: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Append a format with its fields filled in; the range of each field, in order of appearance."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for literal, name in _parse_format(text):
+        page.write(literal)
+        if name is not None:
+            ranges[name] = page.write(values[name])
+    return ranges
 
 
 @lru_cache(maxsize=64)
@@ -173,3 +143,13 @@ def _check_format(label: str, text: str, *, needed: Sequence[str], allowed: Sequ
 
 def _braced(names: Sequence[str]) -> str:
     return ", ".join(f"{{{name}}}" for name in names)
+
+
+PLAIN = PromptTemplate()
+"""Title and text of each passage, the question, and "Answer: "."""
+
+PAPER = PromptTemplate(question="{question}\n")
+"""The paper's d + q + r (Section 3.1): documents first, then the question, then the response, and no labels.
+
+The paper prints no prompt; it names these parts and their order, and refers to earlier work for the wording.
+"""

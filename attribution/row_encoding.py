@@ -1,6 +1,6 @@
 """From texts to tokens and back to characters: the one place where offsets are made.
 
-A row is rendered, tokenised once as a whole, and every token is mapped to the code points of the passage, title or
+A rendered row is tokenised once as a whole, and every token is mapped to the code points of the passage, title or
 answer that it stands for. A byte-level tokenizer may put a blank in front of a word into the word's token, split a
 character over several tokens, and merge the prompt's last blank with the answer's first word:
 
@@ -12,43 +12,34 @@ character over several tokens, and merge the prompt's last blank with the answer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
-
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
-from attribution.prompt_template import PromptTemplate, RenderedPrompt
+from attribution.page_tokenizer import PageTokenizer, PageTokens
+from attribution.rendered_prompt import RenderedPrompt
 from attribution.token_attribution import EncodedRow
-from schemas import Passage, Reason, RowFault
+from schemas import Reason, RowFault
 
 _Ints = npt.NDArray[np.int64]
 
 _WHITE_SPACE = np.array([chr(code).isspace() for code in range(0x3001)])
 
 
-def encode_row(
-    *,
-    question: str,
-    passages: Sequence[Passage],
-    answer: str,
-    tokenizer: Tokenizer,
-    template: PromptTemplate,
-    add_special_tokens: bool = True,
-) -> EncodedRow:
+def encode_row(prompt: RenderedPrompt, answer: str, tokenizer: PageTokenizer) -> EncodedRow:
     """One row as tokens with their characters.
-
-    ``tokenizer`` is the backend of a fast tokenizer, without truncation and padding; it is called once.
 
     Raises:
         RowFault: INVALID_UTF8 if a text has lone surrogates; EMPTY_ANSWER if no token lies in the answer.
     """
-    prompt = template.render(question=question, passages=passages)
+    return encode_page(prompt, answer, tokenizer)[0]
+
+
+def encode_page(prompt: RenderedPrompt, answer: str, tokenizer: PageTokenizer) -> tuple[EncodedRow, PageTokens]:
+    """As ``encode_row``, with the tokens as they lie on the page of prompt and answer."""
     text = prompt.text + answer
     blank = _blank_characters(text)
-    encoding = tokenizer.encode(text, add_special_tokens=add_special_tokens)
-    offsets = np.fromiter(chain.from_iterable(encoding.offsets), dtype=np.int64).reshape(-1, 2)
+    page = tokenizer.tokenise(prompt, answer)
+    offsets = page.offsets
     beyond = offsets[:, 1] > len(prompt.text)
     if not beyond.any():
         raise RowFault(Reason.EMPTY_ANSWER, "the answer should have at least one token, has none", column="answer")
@@ -56,8 +47,8 @@ def encode_row(
     starts, ends = _trim(offsets[:, 0], offsets[:, 1], blank)
     columns = _columns(offsets[:prompt_length], starts[:prompt_length], ends[:prompt_length], prompt, blank)
     response = _clip(starts[prompt_length:], ends[prompt_length:], len(prompt.text), len(text), blank)
-    return EncodedRow(
-        token_ids=np.array(encoding.ids, dtype=np.int32),
+    row = EncodedRow(
+        token_ids=page.ids,
         prompt_length=prompt_length,
         column_passage=columns[0].astype(np.int32),
         column_in_title=columns[1],
@@ -66,6 +57,7 @@ def encode_row(
         response_char_start=response[0].astype(np.int32),
         response_char_end=response[1].astype(np.int32),
     )
+    return row, page
 
 
 def _columns(

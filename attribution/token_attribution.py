@@ -14,6 +14,9 @@ from schemas import CharRange
 class EncodedRow:
     """One row, rendered and tokenised once as a whole; made by ``attribution.row_encoding.encode_row``.
 
+    A row that is longer than the model's context has ``windows``, each one of which goes through the model alone; its
+    own tokens are then those of all windows, in the order of the whole row.
+
     Character ranges leave out white space at both ends; a token of white space alone has an empty range but still
     lies in its passage. A token on the border of prompt and answer is the answer's.
 
@@ -24,6 +27,7 @@ class EncodedRow:
         column_in_title: bool [prompt_length], True where the token lies in that passage's title.
         column_char_start, column_char_end: int32 [prompt_length], code points within the passage's text or title.
         response_char_start, response_char_end: int32 [responses], code points within the answer.
+        windows: none where the row goes through the model as it is.
     """
 
     token_ids: npt.NDArray[np.int32]
@@ -34,12 +38,31 @@ class EncodedRow:
     column_char_end: npt.NDArray[np.int32]
     response_char_start: npt.NDArray[np.int32]
     response_char_end: npt.NDArray[np.int32]
+    windows: tuple[PassageWindow, ...] = ()
+
+    @property
+    def token_count(self) -> int:
+        """Tokens that go through the model: those of all windows, where there are some."""
+        return sum(window.row.token_count for window in self.windows) or len(self.token_ids)
 
     @property
     def response_chars(self) -> tuple[CharRange | None, ...]:
         """The code points of each response token in the answer, None for a token that covers none."""
         pairs = zip(self.response_char_start.tolist(), self.response_char_end.tolist(), strict=True)
         return tuple(CharRange(start, end) if start < end else None for start, end in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class PassageWindow:
+    """A run of whole passages of a long row, with the template, the question and the answer.
+
+    Attributes:
+        row: the window as a row of its own; its passages keep their numbers in the whole row.
+        columns: int32 [row.prompt_length], ascending, the column of the whole row that each of its columns is.
+    """
+
+    row: EncodedRow
+    columns: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

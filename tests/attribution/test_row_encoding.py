@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, processors
 
+from attribution.page_tokenizer import PageTokenizer
 from attribution.prompt_template import PromptTemplate
 from attribution.row_encoding import encode_row
 from attribution.token_attribution import EncodedRow
@@ -24,6 +25,7 @@ def trimming_tokenizer() -> Tokenizer:
 
 
 PLAIN, TRIMMING = tiny_tokenizer(), trimming_tokenizer()
+PAGE_TOKENIZERS = {id(tokenizer): PageTokenizer(tokenizer) for tokenizer in (PLAIN, TRIMMING)}
 TOKENIZERS = pytest.mark.parametrize("tokenizer", [PLAIN, TRIMMING], ids=["plain", "trimming"])
 DENSE = PromptTemplate(titled_passage="({title}{text}", passage="-{text}", question="{question}")
 
@@ -39,7 +41,8 @@ passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max
 
 
 def encode(passages: list[Passage], answer: str, tokenizer: Tokenizer, template: PromptTemplate) -> EncodedRow:
-    return encode_row(question="Who?", passages=passages, answer=answer, tokenizer=tokenizer, template=template)
+    prompt = template.render(question="Who?", passages=passages)
+    return encode_row(prompt, answer, PAGE_TOKENIZERS[id(tokenizer)])
 
 
 def covered(starts: np.ndarray, ends: np.ndarray) -> set[int]:
