@@ -20,6 +20,13 @@ def positive_integer(text: str) -> int:
     return value
 
 
+def whole_number(text: str) -> int:
+    """A whole number from 0."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"should be a whole number from 0, was: {text!r}")
+    return int(text)
+
+
 def isolation_tau(text: str) -> float:
     """A whole number of tokens from 0, or "inf"."""
     try:
