@@ -7,14 +7,11 @@ import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
 
-from attribution.model_options import ModelOptions
-from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer
-from attribution.settings import Method as UnionMethod
+from attribution.option_types import positive_integer
 from evaluation.answer_context import LoadedModels
 from evaluation.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
 from evaluation.citation_scores import MOST_CITATIONS
@@ -23,16 +20,12 @@ from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
 from evaluation.evaluation_error import EvaluationError
 from evaluation.labelled_answer import LabelledDataset
-from evaluation.method import Method, Need
-from evaluation.method_settings import MethodSettings
+from evaluation.method import needs_of
 from evaluation.methods import all_methods
+from evaluation.model_arguments import add_method_arguments, add_model_arguments, method_settings, model_choice
+from evaluation.model_loading import load_models
 from evaluation.report import RunDescription, file_digest, table, write_report
 from evaluation.support_label_command import evaluate_support
-
-if TYPE_CHECKING:
-    from attribution.answer_parser import AnswerParser
-    from attribution.attention_model import AttentionModel
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam evaluate``."""
@@ -45,32 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method", action="append", choices=names, help="a method; may be repeated; default: all of them"
     )
-    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
-    parser.add_argument(
-        "--parser", default="bundled", help="bundled, a spaCy pipeline or a directory (default: bundled)"
-    )
-    parser.add_argument("--top-k", type=positive_integer, help="columns kept a token (default: the model's, else 2)")
-    parser.add_argument(
-        "--own-token-weight",
-        type=positive_integer,
-        help="how often a span's own tokens count beside those of its atomic fact (default: the model's, else 1)",
-    )
-    parser.add_argument(
-        "--sentence-weight",
-        type=non_negative,
-        help="what the rest of a span's sentence counts in the choice of its passage (default: the model's, else 0)",
-    )
-    parser.add_argument(
-        "--evidence-window",
-        type=evidence_window,
-        help="best successive tokens of each passage that count, or inf (default: the model's, else inf)",
-    )
-    parser.add_argument(
-        "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
-    )
-    parser.add_argument(
-        "--layer", type=positive_integer, help="1-based layer (default: the model's, else floor(L/2) + 1)"
-    )
+    add_method_arguments(parser)
+    add_model_arguments(parser)
     parser.add_argument("--nli-model", metavar="NAME", help="judges citations: a hub id or a directory")
     parser.add_argument(
         "--most-citations",
@@ -78,8 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MOST_CITATIONS,
         help=f"citations of a sentence that are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
-    parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument(
         "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
@@ -110,10 +77,10 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _evaluate_passages(args: argparse.Namespace) -> None:
-    available = all_methods(_method_settings(args))
+    available = all_methods(method_settings(args))
     methods = [available[name] for name in dict.fromkeys(args.method or available)]
     dataset = _load_dataset(args, LOADERS)
-    models = _load_models(args, methods)
+    models = load_models(model_choice(args), needs_of(methods))
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
     tallies = run_methods(bar, methods, models)
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
@@ -125,11 +92,11 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
 
 def _evaluate_citations(args: argparse.Namespace) -> None:
     entailment = load_nli_model(args)
-    available = all_methods(_method_settings(args))
+    available = all_methods(method_settings(args))
     names = args.method or [name for name in CITING_METHODS if name in available]
     methods = [available[name] for name in dict.fromkeys(names)]
     dataset = _load_dataset(args, CITED_LOADERS)
-    models = _load_models(args, methods)
+    models = load_models(model_choice(args), needs_of(methods))
     provenance = _describe(args, dataset, models).provenance
     evaluate_citations(args, dataset, methods, models, entailment, provenance=provenance)
 
@@ -156,53 +123,14 @@ def _load_dataset(
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
-def _method_settings(args: argparse.Namespace) -> MethodSettings:
-    return MethodSettings(
-        top_k=args.top_k,
-        isolation_tau=args.isolation_tau,
-        own_token_weight=args.own_token_weight,
-        sentence_weight=args.sentence_weight,
-        evidence_window=args.evidence_window,
-    )
-
-
-def _load_models(args: argparse.Namespace, methods: Sequence[Method]) -> LoadedModels:
-    needs = frozenset[Need]().union(*(method.needs for method in methods))
-    return LoadedModels(
-        parser=_load_parser(args.parser) if Need.PARSER in needs else None,
-        attention=_load_attention(args) if Need.ATTENTION in needs else None,
-    )
-
-
-def _load_parser(name: str) -> AnswerParser:
-    from attribution.answer_parser import AnswerParser
-
-    try:
-        return AnswerParser.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise EvaluationError(f"parser {name!r} could not be loaded: {error}; see --parser") from error
-
-
-def _load_attention(args: argparse.Namespace) -> AttentionModel:
-    from attribution.attention_model import AttentionModel
-    from attribution.model_directory import ModelLoadError
-
-    try:
-        return AttentionModel.from_pretrained(
-            ModelOptions(model=args.model, layer=args.layer, device=args.device),
-            method=_method_settings(args).union_options(UnionMethod.ATTN_UNION_DEP),
-            threads=args.threads,
-        )
-    except ModelLoadError as error:
-        raise EvaluationError(str(error)) from error
-
-
 def _describe(args: argparse.Namespace, dataset: LabelledDataset, models: LoadedModels) -> RunDescription:
     provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
     if models.parser is not None:
         provenance["parser"] = models.parser.identity
     if models.attention is not None:
+        hidden = models.attention.layer_count // 2 if models.hidden_layer is None else models.hidden_layer
         provenance |= models.attention.provenance()
+        provenance |= {"hidden_layer": str(hidden), "passage_score": str(args.passage_score)}
     return RunDescription(
         dataset=args.dataset,
         data_file=args.data.name,
