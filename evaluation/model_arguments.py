@@ -1,0 +1,84 @@
+"""The command line options of models and methods, and what they say."""
+
+from __future__ import annotations
+
+import argparse
+
+from attribution.model_options import ModelOptions
+from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer, whole_number
+from attribution.settings import Method as UnionMethod
+from evaluation.method_settings import MethodSettings
+from evaluation.model_loading import ModelChoice
+from evaluation.passage_score import PassageScore
+
+
+def add_method_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the union."""
+    parser.add_argument("--top-k", type=positive_integer, help="columns kept a token (default: the model's, else 2)")
+    parser.add_argument(
+        "--own-token-weight",
+        type=positive_integer,
+        help="how often a span's own tokens count beside those of its atomic fact (default: the model's, else 1)",
+    )
+    parser.add_argument(
+        "--sentence-weight",
+        type=non_negative,
+        help="what the rest of a span's sentence counts in the choice of its passage (default: the model's, else 0)",
+    )
+    parser.add_argument(
+        "--evidence-window",
+        type=evidence_window,
+        help="best successive tokens of each passage that count, or inf (default: the model's, else inf)",
+    )
+    parser.add_argument(
+        "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
+    )
+    parser.add_argument(
+        "--passage-score",
+        type=PassageScore,
+        choices=list(PassageScore),
+        default=PassageScore.SUM,
+        help="how the scores of a passage's tokens become its own, in the union methods (default: sum)",
+    )
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the models that are loaded."""
+    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
+    parser.add_argument(
+        "--parser", default="bundled", help="bundled, a spaCy pipeline or a directory (default: bundled)"
+    )
+    parser.add_argument(
+        "--layer", type=positive_integer, help="1-based layer (default: the model's, else floor(L/2) + 1)"
+    )
+    parser.add_argument(
+        "--hidden-layer", type=whole_number, help="layer of the hidden states, 0 the embeddings (default: floor(L/2))"
+    )
+    parser.add_argument(
+        "--head-weights", metavar="FILE.json", help="learned weights of the attention heads (default: all equal)"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
+    parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
+
+
+def method_settings(args: argparse.Namespace) -> MethodSettings:
+    """The methods' options."""
+    return MethodSettings(
+        top_k=args.top_k,
+        isolation_tau=args.isolation_tau,
+        own_token_weight=args.own_token_weight,
+        sentence_weight=args.sentence_weight,
+        evidence_window=args.evidence_window,
+        passage_score=args.passage_score,
+    )
+
+
+def model_choice(args: argparse.Namespace) -> ModelChoice:
+    """The models to load."""
+    return ModelChoice(
+        parser=args.parser,
+        model=ModelOptions(model=args.model, layer=args.layer, device=args.device, head_weights=args.head_weights),
+        method=method_settings(args).union_options(UnionMethod.ATTN_UNION_DEP),
+        hidden_layer=args.hidden_layer,
+        threads=args.threads,
+    )
