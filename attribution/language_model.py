@@ -72,9 +72,9 @@ class LanguageModel:
         """The record's tokens and their characters.
 
         Raises:
-            RowFault: as ``RowEncoder.encode``; INVALID_VALUE if no token stands before the answer.
+            RowFault: as ``RowEncoder.encode_whole``; INVALID_VALUE if no token stands before the answer.
         """
-        row = self._encoder.encode(record)
+        row = self._encoder.encode_whole(record)
         if row.prompt_length == 0:
             raise RowFault(Reason.INVALID_VALUE, "a token should stand before the answer; use another prompt template")
         return row
