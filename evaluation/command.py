@@ -27,6 +27,7 @@ from evaluation.model_loading import load_models
 from evaluation.report import RunDescription, file_digest, table, write_report
 from evaluation.support_label_command import evaluate_support
 
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam evaluate``."""
     names = list(all_methods())
