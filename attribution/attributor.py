@@ -9,7 +9,7 @@ from typing import TypeAlias
 from attribution.answer_parser import AnswerParser
 from attribution.attention_model import AttentionModel, load_attention_model
 from attribution.evidence import span_evidence
-from attribution.model_options import MethodOptions, ModelOptions
+from attribution.model_options import MethodOptions, ModelOptions, Quantization
 from attribution.parsed_answer import ParsedAnswer
 from attribution.settings import Method, QueryPosition
 from attribution.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
@@ -50,6 +50,7 @@ class Attributor:
         query_position: QueryPosition | str | None = None,
         prompt_template: str | None = None,
         dtype: str | None = None,
+        quantization: Quantization | str = Quantization.NONE,
         device: str = "auto",
         token_budget: int | None = None,
         max_tokens: int | None = None,
@@ -70,6 +71,7 @@ class Attributor:
             query_position=None if query_position is None else QueryPosition(query_position),
             prompt_template=prompt_template,
             dtype=dtype,
+            quantization=Quantization(quantization),
             device=device,
             token_budget=token_budget,
             max_tokens=max_tokens,

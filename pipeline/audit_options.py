@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from attribution.model_arguments import add_loading_arguments, loading_options
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.option_types import (
     evidence_window,
@@ -154,16 +155,12 @@ def _model_options(arguments: argparse.Namespace) -> ModelOptions:
         raise UsageError(f"--prompt-template should be a JSON file, there is no file {template!r}")
     position = arguments.query_position
     return ModelOptions(
-        model=arguments.model,
-        revision=arguments.revision,
+        **loading_options(arguments),
         layer=arguments.layer,
         query_position=None if position is None else QueryPosition(position),
         prompt_template=template,
-        dtype=arguments.dtype,
-        device=arguments.device,
         token_budget=arguments.token_budget,
         max_tokens=arguments.max_tokens,
-        trust_remote_code=arguments.trust_remote_code,
     )
 
 
@@ -219,21 +216,17 @@ def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("model").add_argument
-    defaults = _SETTINGS.model
-    add("--model", default=defaults.model, help="bundled, a hub id or a directory (default: %(default)s)")
-    add("--revision", help="commit or tag of a hub model")
+    group = parser.add_argument_group("model")
+    add = group.add_argument
+    add_loading_arguments(group)
     add("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's, else floor(L/2) + 1)")
     add("--query-position", choices=[position.value for position in QueryPosition], help="(default: the model's)")
     add("--prompt-template", metavar="FILE", help="JSON file with the fields of the prompt (default: the model's)")
-    add("--dtype", choices=["float32", "bfloat16", "float16"], help="(default: float32 on a CPU, else the model's)")
-    add("--device", default=defaults.device, help="auto, cpu, cuda, cuda:1 (default: %(default)s)")
     add(
         "--token-budget", type=positive_integer, metavar="N",
         help="tokens of one batch, padding included (default: 2048 on a CPU, 16384 on a GPU)",
     )  # fmt: skip
     add("--max-tokens", type=positive_integer, metavar="N", help="longest row in tokens (default: the model's context)")
-    add("--trust-remote-code", action="store_true", help="run code from the model's repository")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
