@@ -38,6 +38,7 @@ from attribution.transfers import RowsOnTheirWay
 from attribution.unused_weights import without_unused_weights
 from attribution.varlen_attention import kernel_name
 from attribution.weight_loading import load_weights
+from attribution.window_merge import attribute_with_windows
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
@@ -164,9 +165,17 @@ class AttentionModel:
         gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on both sides of the border of ``longrope`` are
         never in one batch.
 
+        The windows of a long row are rows of their own here; ``attribution.window_merge`` puts them together again.
+
         Raises:
             ValueError: if there is not one passage count a row.
         """
+        top_k = self.settings.top_k
+        return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
+
+    def _attribute_whole(
+        self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]
+    ) -> list[TokenAttribution | RowFault]:
         jobs = list(zip(rows, passage_counts, strict=True))
         launched: dict[int, _RowOnItsWay | RowFault] = {}
         for batch in self._batches(rows):
@@ -206,6 +215,7 @@ class AttentionModel:
             "weak_threshold": f"{self.settings.weak_threshold:g}",
             "head_weights": _in_words(self.head_weights),
             "prompt_template": self.template.digest,
+            "prompt_template_name": self._encoder.template_name,
             "max_tokens": str(self.max_tokens),
             "token_budget": str(self.token_budget),
             "attention_backend": kernel_name(self.device, self.dtype)
