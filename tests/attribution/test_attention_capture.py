@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +35,13 @@ RECORDS = [
     record(["A short one."], "Yes."),
     record(["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower at Brigg Point."),
 ]
-BATCHES = {"single": (RECORDS, 1), "padded": (RECORDS, EVERYTHING), "of equal length": (RECORDS[:1] * 3, EVERYTHING)}
+ANSWERS = ["It was Ada Thorne.", "Ada Thorne lit the lamp.", "A keeper in the tower."]
+BATCHES = {
+    "single": (RECORDS, 1),
+    "padded": (RECORDS, EVERYTHING),
+    "of equal length": (RECORDS[:1] * 2, EVERYTHING),
+    "of one prompt": ([replace(RECORDS[2], answer=answer) for answer in ANSWERS], EVERYTHING),
+}
 
 
 @dataclass(frozen=True)
@@ -50,19 +56,21 @@ class Case:
         return f"{self.kind}-{self.layer or 'default'}-{self.position}"
 
 
-def sliding_layer(kind: str) -> int | None:
-    """The last layer with a window in a model that has full ones as well."""
+def windowed_layer(kind: str) -> int | None:
+    """The last layer with a window, sliding or not, in a model that has full ones as well."""
     kinds = layer_types(CONFIGS[kind])
-    windows = [index + 1 for index, one in enumerate(kinds) if one == "sliding_attention"]
+    windows = [index + 1 for index, one in enumerate(kinds) if one in ("sliding_attention", "chunked_attention")]
     return windows[-1] if windows and len(windows) < len(kinds) else None
 
 
 CASES = [
     Case(kind, layer, position)
     for kind in CONFIGS
-    for layer in dict.fromkeys([None, sliding_layer(kind)])
+    for layer in dict.fromkeys([None, windowed_layer(kind)])
     for position in (QueryPosition if kind in DECODERS else [QueryPosition.SELF])
 ]
+OWN_POSITION = [case for case in CASES if case.position is QueryPosition.PREDICTING or case.kind in ENCODERS]
+TRIALS = [(case, "single") for case in CASES] + [(case, batch) for case in OWN_POSITION for batch in [*BATCHES][1:]]
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +108,7 @@ def full_similarity(tokens: TokenAttribution) -> npt.NDArray[np.float32]:
     return similarity
 
 
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "batch"), TRIALS, ids=str)
 def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], case: Case, batch: str) -> None:
     records, token_budget = BATCHES[batch]
     directory = directories[case.kind]
@@ -130,10 +137,10 @@ def test_rows_of_the_comparison_are_worth_comparing(directories: dict[str, Path]
     assert similarity.max() > 2 * np.median(similarity)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if sliding_layer(kind)])
+@pytest.mark.parametrize("kind", [kind for kind in CONFIGS if windowed_layer(kind)])
 def test_default_layer_sees_passages_that_a_window_hides(directories: dict[str, Path], kind: str) -> None:
     sights = []
-    for layer in (None, sliding_layer(kind)):
+    for layer in (None, windowed_layer(kind)):
         model = load(directories[kind], Case(kind, layer, QueryPosition.SELF))
         (tokens,) = model.attribute([model.encode(RECORDS[2])], [3])
         assert isinstance(tokens, TokenAttribution)

@@ -22,6 +22,7 @@ from transformers import (
     GPTNeoXConfig,
     GptOssConfig,
     GraniteConfig,
+    Llama4TextConfig,
     LlamaConfig,
     MistralConfig,
     ModernBertConfig,
@@ -60,6 +61,16 @@ _MIXED = {"sliding_window": WINDOW, "layer_types": [_SLIDING, _FULL, _SLIDING, _
 
 DECODERS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**_GROUPED),
+    "llama4": Llama4TextConfig(
+        **_GROUPED,
+        head_dim=8,
+        attention_chunk_size=WINDOW,
+        layer_types=["chunked_attention", _FULL, "chunked_attention", _FULL],
+        no_rope_layers=[1, 0, 1, 0],
+        moe_layers=[1, 3],
+        num_local_experts=2,
+        intermediate_size_mlp=48,
+    ),
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=8),
     "mistral": MistralConfig(**_GROUPED, sliding_window=WINDOW),
