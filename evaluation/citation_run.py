@@ -18,7 +18,7 @@ from evaluation.citation_scores import (
 from evaluation.comparison import FailedRow
 from evaluation.entailment import EntailmentModel
 from evaluation.labelled_answer import LabelledAnswer
-from evaluation.method import Method
+from evaluation.method import Method, needs_of
 from schemas import RowFault
 
 SELF_CITATION = "self-citation"
@@ -60,7 +60,7 @@ def run_citations(
     """
     tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
     for labelled in answers:
-        context = AnswerContext(labelled, models)
+        context = AnswerContext(labelled, models, needs_of(methods))
         cited = [labelled.citations, *(_citations(*pair, context) for pair in zip(methods, tallies[1:], strict=True))]
         for tally, citations in zip(tallies, cited, strict=True):
             sentences = _sentences(labelled, citations)
