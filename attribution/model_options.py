@@ -25,13 +25,14 @@ class ModelOptions:
         revision: commit, tag or branch of a hub model; default its main branch. What it resolves to is recorded.
         layer: 1-based layer L* whose attention is taken; default floor(L/2) + 1 (Section 4.1).
         query_position: default "predicting" for decoders.
-        prompt_template: path of a JSON file with the fields of ``attribution.prompt_template.PromptTemplate``.
+        prompt_template: "chat", "plain", "paper", or the path of a Jinja or JSON file; default the model directory's
+            own, else "chat" where the tokenizer has a chat template, else "plain".
         dtype: "float32", "bfloat16" or "float16"; default float32 on a CPU, the model's own on a GPU.
         quantization: NF4 or LLM.int8 through bitsandbytes, for which the extra ``quantization`` must be installed.
         device: "auto", "cpu", "cuda", "cuda:1", ...
         token_budget: tokens of one batch, padding included; default 2,048 on a CPU, where a batch that fits into the
             caches is quickest, and 16,384 on a GPU.
-        max_tokens: longest row in tokens; default the model's context.
+        max_tokens: tokens that the model reads at once; longer rows are read in windows. Default the model's context.
         trust_remote_code: run code from the model's repository.
         head_weights: path of a JSON file with the fields of ``attribution.head_weights.HeadWeights``, fitted for this
             model and layer; default the mean over attention heads (Section 3.4).

@@ -11,13 +11,12 @@ from transformers import PreTrainedTokenizerFast
 
 from attribution.chat_template import chat_prompt_template
 from attribution.jinja_template import JinjaTemplate
-from attribution.prompt_template import PAPER, PLAIN, PromptTemplate
+from attribution.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribution.rendered_prompt import RenderedPrompt
+from attribution.template_names import CHAT, PAPER, PLAIN
 from schemas import Passage
 
-CHAT = "chat"
-NAMED = {"plain": PLAIN, "paper": PAPER}
-TEMPLATE_NAMES = (CHAT, *NAMED)
+_NAMED = {PLAIN: PLAIN_TEMPLATE, PAPER: PAPER_TEMPLATE}
 _JINJA_SUFFIXES = (".jinja", ".jinja2", ".j2")
 
 
@@ -59,11 +58,11 @@ def choose_template(
     if option is None and default is not None:
         return ChosenTemplate("model", default)
     if option is None:
-        option = CHAT if tokenizer.chat_template else "plain"
+        option = CHAT if tokenizer.chat_template else PLAIN
     if option == CHAT:
         return ChosenTemplate(CHAT, chat_prompt_template(tokenizer), add_special_tokens=False)
-    if option in NAMED:
-        return ChosenTemplate(option, NAMED[option])
+    if option in _NAMED:
+        return ChosenTemplate(option, _NAMED[option])
     return ChosenTemplate(Path(option).name, _from_file(option))
 
 

@@ -145,10 +145,10 @@ def _braced(names: Sequence[str]) -> str:
     return ", ".join(f"{{{name}}}" for name in names)
 
 
-PLAIN = PromptTemplate()
+PLAIN_TEMPLATE = PromptTemplate()
 """Title and text of each passage, the question, and "Answer: "."""
 
-PAPER = PromptTemplate(question="{question}\n")
+PAPER_TEMPLATE = PromptTemplate(question="{question}\n")
 """The paper's d + q + r (Section 3.1): documents first, then the question, then the response, and no labels.
 
 The paper prints no prompt; it names these parts and their order, and refers to earlier work for the wording.

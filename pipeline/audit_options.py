@@ -18,6 +18,7 @@ from attribution.option_types import (
     span_kinds,
 )
 from attribution.settings import Method, QueryPosition, UnionSettings
+from attribution.template_names import TEMPLATE_NAMES
 from pipeline.failures import UsageError
 from pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from schemas import SpanKind
@@ -151,8 +152,9 @@ def _method_options(arguments: argparse.Namespace) -> MethodOptions:
 
 def _model_options(arguments: argparse.Namespace) -> ModelOptions:
     template = arguments.prompt_template
-    if template is not None and not Path(template).is_file():
-        raise UsageError(f"--prompt-template should be a JSON file, there is no file {template!r}")
+    if template is not None and template not in TEMPLATE_NAMES and not Path(template).is_file():
+        names = ", ".join(TEMPLATE_NAMES)
+        raise UsageError(f"--prompt-template should be {names} or a file, there is no file {template!r}")
     position = arguments.query_position
     return ModelOptions(
         **loading_options(arguments),
@@ -221,12 +223,19 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add_loading_arguments(group)
     add("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's, else floor(L/2) + 1)")
     add("--query-position", choices=[position.value for position in QueryPosition], help="(default: the model's)")
-    add("--prompt-template", metavar="FILE", help="JSON file with the fields of the prompt (default: the model's)")
+    add(
+        "--prompt-template", metavar="NAME|FILE",
+        help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/prompts.md (default: the model's own, "
+        "else chat where its tokenizer has a chat template, else plain)",
+    )  # fmt: skip
     add(
         "--token-budget", type=positive_integer, metavar="N",
         help="tokens of one batch, padding included (default: 2048 on a CPU, 16384 on a GPU)",
     )  # fmt: skip
-    add("--max-tokens", type=positive_integer, metavar="N", help="longest row in tokens (default: the model's context)")
+    add(
+        "--max-tokens", type=positive_integer, metavar="N",
+        help="tokens that the model reads at once; longer rows are read in windows (default: the model's context)",
+    )  # fmt: skip
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

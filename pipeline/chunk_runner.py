@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
@@ -20,7 +21,7 @@ from pipeline.chunk_check import count_rows
 from pipeline.graph import GraphOutput, build_graph
 from schemas.run_manifest import OutputFile
 from transforms.audit_settings import AuditSettings
-from transforms.row_counters import TOKENS
+from transforms.row_counters import ROWS_IN_WINDOWS, TOKENS
 from transforms.row_progress import reporting_rows
 from transforms.row_range import RowRange
 from transforms.stage_clock import take_stage_seconds
@@ -42,7 +43,7 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    tokens = _run_graph(rows, settings, schemas, folder, on_rows) if rows.row_count else 0
+    tokens, in_windows = _run_graph(rows, settings, schemas, folder, on_rows) if rows.row_count else (0, 0)
     evidence = _only_file(folder, "evidence", schemas.evidence)
     dead_letters = _only_file(folder, "dead_letters", schemas.dead_letters)
     counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)], tokens=tokens)
@@ -50,7 +51,7 @@ def run_chunk(
         folder=str(folder),
         evidence=_describe(evidence),
         dead_letters=_describe(dead_letters),
-        counts=counts,
+        counts=replace(counts, rows_in_windows=in_windows),
         seconds=time.monotonic() - started,
         stages=take_stage_seconds(),
     )
@@ -58,7 +59,8 @@ def run_chunk(
 
 def _run_graph(
     rows: RowRange, settings: AuditSettings, schemas: OutputSchemas, folder: Path, on_rows: Callable[[int], None]
-) -> int | None:
+) -> tuple[int | None, int | None]:
+    """Tokens, and rows in windows, where the runner counts them."""
     output = GraphOutput(
         evidence_prefix=str(folder / "evidence"),
         dead_letter_prefix=str(folder / "dead_letters"),
@@ -70,7 +72,7 @@ def _run_graph(
     with reporting_rows(on_rows):
         result = pipeline.run()
         result.wait_until_finish()
-    return counter_sum(result, TOKENS)
+    return counter_sum(result, TOKENS), counter_sum(result, ROWS_IN_WINDOWS)
 
 
 def _only_file(folder: Path, prefix: str, schema: pa.Schema) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
@@ -29,7 +30,7 @@ from pipeline.summary import summary_text
 from pipeline.worker_pool import WorkerPool
 from schemas.run_manifest import AuditCounts, RunStatus
 from transforms.audit_settings import AuditSettings
-from transforms.row_counters import TOKENS
+from transforms.row_counters import ROWS_IN_WINDOWS, TOKENS
 from transforms.row_range import RowRange
 
 _FOLDERS = ("evidence", "dead_letters")
@@ -54,6 +55,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     _clear_output(options)
     result = _submit(beam_options, settings, options, plan, output_schemas(settings, models, check.extra_fields))
     counts = _reconcile(options, plan, tokens=counter_sum(result, TOKENS))
+    counts = replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
     manifest = make_run_manifest(
         status=RunStatus.DONE,
         settings=settings,

@@ -55,7 +55,8 @@ class DeadLetterCount:
 class AuditCounts:
     """What became of some rows. ``spans`` counts target spans by support; ``tokens`` those of attributed rows.
 
-    ``tokens`` is None where it was not counted.
+    ``rows_in_windows`` counts audited rows that were longer than the model's context and so were read in windows.
+    ``tokens`` and ``rows_in_windows`` are None where they were not counted.
     """
 
     rows: int = 0
@@ -63,6 +64,7 @@ class AuditCounts:
     dead_letters: tuple[DeadLetterCount, ...] = ()
     spans: Mapping[str, int] = field(default_factory=dict)
     tokens: int | None = 0
+    rows_in_windows: int | None = 0
 
     @property
     def dead_lettered(self) -> int:
@@ -197,12 +199,18 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
     letters: Counter[tuple[str, str]] = Counter()
     spans: Counter[str] = Counter()
     tokens: int | None = 0
+    in_windows: int | None = 0
     for part in parts:
         rows, audited = rows + part.rows, audited + part.audited
         letters.update({(one.stage, one.reason): one.rows for one in part.dead_letters})
         spans.update(part.spans)
-        tokens = None if tokens is None or part.tokens is None else tokens + part.tokens
-    return AuditCounts(rows, audited, dead_letter_counts(letters), dict(sorted(spans.items())), tokens)
+        tokens = _sum_if_known(tokens, part.tokens)
+        in_windows = _sum_if_known(in_windows, part.rows_in_windows)
+    return AuditCounts(rows, audited, dead_letter_counts(letters), dict(sorted(spans.items())), tokens, in_windows)
+
+
+def _sum_if_known(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 def sum_stage_seconds(parts: Iterable[Sequence[StageSeconds]]) -> tuple[StageSeconds, ...]:

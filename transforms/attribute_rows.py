@@ -97,5 +97,5 @@ def attribute_block(model: AttentionModel, rows: Sequence[AuditRow]) -> list[Tok
 
 
 def token_count(row: AuditRow) -> int:
-    """Tokens of the prompt and the response."""
-    return len(row.encoded.token_ids)
+    """Tokens of the prompt and the response; those of all its windows, where a row has some."""
+    return row.encoded.token_count

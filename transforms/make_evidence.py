@@ -30,7 +30,7 @@ class MakeEvidence(beam.DoFn):
 
     def process(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
         audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
-        tokens = 0
+        tokens = in_windows = 0
         for row, outcome in zip(block.rows, block.outcomes, strict=True):
             spans = self._spans(row, outcome, block.settings)
             if isinstance(spans, beam.pvalue.TaggedOutput):
@@ -38,7 +38,8 @@ class MakeEvidence(beam.DoFn):
             else:
                 audited.append((row.record, spans))
                 tokens += token_count(row)
-        count_audited_rows([spans for _, spans in audited], tokens=tokens)
+                in_windows += bool(row.encoded.windows)
+        count_audited_rows([spans for _, spans in audited], tokens=tokens, in_windows=in_windows)
         with stage("write"):
             table = evidence_table(audited, self._schema)
         if table.num_rows:

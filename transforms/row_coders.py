@@ -27,7 +27,7 @@ class RowCoder(Coder):
 
     def estimate_size(self, value: TokenisedRow | AuditRow | AttributedBlock) -> int:
         rows = value.rows if isinstance(value, AttributedBlock) else (value,)
-        return _BYTES_A_TOKEN * sum(len(row.encoded.token_ids) for row in rows)
+        return _BYTES_A_TOKEN * sum(row.encoded.token_count for row in rows)
 
     def is_deterministic(self) -> bool:
         return False

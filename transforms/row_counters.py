@@ -18,6 +18,7 @@ ROWS_AUDITED = "rows_audited"
 ROWS_DEAD_LETTERED = "rows_dead_lettered"
 SPANS = "spans"
 TOKENS = "tokens"
+ROWS_IN_WINDOWS = "rows_in_windows"
 
 
 def count_row_read() -> None:
@@ -32,10 +33,14 @@ def count_dead_letter(reason: Reason) -> None:
     rows_finished(1)
 
 
-def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int) -> None:
-    """More audited rows with their tokens (prompts and responses) and their spans, in all and by support."""
+def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int) -> None:
+    """More audited rows with their tokens (prompts and responses) and their spans, in all and by support.
+
+    ``in_windows`` of the rows were longer than the model's context.
+    """
     _counter(ROWS_AUDITED).inc(len(rows))
     _counter(TOKENS).inc(tokens)
+    _counter(ROWS_IN_WINDOWS).inc(in_windows)
     by_support = Counter(span.support for spans in rows for span in spans)
     _counter(SPANS).inc(by_support.total())
     for support, spans in by_support.items():
