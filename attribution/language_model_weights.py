@@ -10,7 +10,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 from attribution.model_directory import ModelDirectory
 from attribution.model_errors import ModelLoadError, errors_named, quiet_transformers
-from attribution.quantization import quantization_config
+from attribution.quantization import placement, quantization_config
 from attribution.weight_files import weights_folder
 from attribution.weight_loading import settled_dtype
 
@@ -22,7 +22,8 @@ class NotCausalError(ModelLoadError):
 def load_causal_weights(
     directory: ModelDirectory, *, dtype: torch.dtype | str, device: torch.device
 ) -> PreTrainedModel:
-    """All layers and the language-model head, in evaluation mode on ``device``; quantised where the options say so.
+    """All layers and the language-model head, in evaluation mode on ``device``; quantised, but for the head, where the
+    options say so.
 
     Raises:
         NotCausalError: if the model is no causal language model, or comes without its head.
@@ -33,8 +34,8 @@ def load_causal_weights(
         raise NotCausalError(
             f"model {options.model!r} should be a causal language model, is an encoder ({directory.config.model_type})"
         )
-    quantised = quantization_config(options.quantization, directory.config, settled_dtype(directory, dtype))
-    placed = {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
+    settled = settled_dtype(directory, dtype)
+    quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
     with weights_folder(directory) as folder, errors_named(options.model), quiet_transformers():
         loaded = AutoModelForCausalLM.from_pretrained(
             str(folder),
@@ -43,7 +44,7 @@ def load_causal_weights(
             use_safetensors=True,
             dtype=dtype,
             output_loading_info=True,
-            **placed,
+            **placement(quantised, device),
         )
         model, report = cast(tuple[Any, Mapping[str, set[str]]], loaded)
         model.eval().requires_grad_(False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import TypedDict
 
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig
@@ -15,10 +17,19 @@ from attribution.model_options import Quantization
 _PACKAGES = ("bitsandbytes", "accelerate")
 
 
+class Placement(TypedDict, total=False):
+    """Arguments of ``from_pretrained``."""
+
+    quantization_config: BitsAndBytesConfig
+    device_map: dict[str, torch.device]
+
+
 def quantization_config(
-    quantization: Quantization, config: PreTrainedConfig, dtype: torch.dtype
+    quantization: Quantization, config: PreTrainedConfig, dtype: torch.dtype, *, but: Sequence[str] = ()
 ) -> BitsAndBytesConfig | None:
-    """What transformers is told: every matrix of a linear layer is quantised, everything else stays in ``dtype``.
+    """What transformers is told: matrices of linear layers are quantised, everything else stays in ``dtype``.
+
+    So do the modules named ``but``.
 
     NF4 in blocks of 64 weights whose scales are quantised themselves (double quantisation); products run in
     ``dtype``. LLM.int8 with its threshold of 6: columns with greater activations are multiplied in float16, and
@@ -37,14 +48,19 @@ def quantization_config(
         )
     _require_packages(quantization)
     if quantization is Quantization.INT8:
-        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[])  # type: ignore[no-untyped-call]
+        return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[*but])  # type: ignore[no-untyped-call]
     return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=dtype,
-        llm_int8_skip_modules=[],
+        llm_int8_skip_modules=[*but],
     )
+
+
+def placement(quantised: BitsAndBytesConfig | None, device: torch.device) -> Placement:
+    """The arguments of ``from_pretrained`` for that; quantised weights are made on ``device`` at once."""
+    return {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
 
 
 def quantization_provenance(quantization: Quantization) -> dict[str, str]:

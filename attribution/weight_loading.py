@@ -12,7 +12,7 @@ from attribution.free_memory import free_memory
 from attribution.model_directory import ModelDirectory
 from attribution.model_errors import ModelLoadError, errors_named, quiet_transformers
 from attribution.model_options import Quantization
-from attribution.quantization import quantization_config
+from attribution.quantization import placement, quantization_config
 from attribution.text_model import nested_names, text_model_config
 from attribution.weight_files import weights_folder
 from attribution.weight_memory import total_size, weight_groups
@@ -33,7 +33,6 @@ def load_weights(
     config = text_model_config(directory.config, layer)
     settled = settled_dtype(directory, dtype)
     quantised = quantization_config(options.quantization, directory.config, settled)
-    placed = {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
     check_fits(directory, layer=layer, dtype=settled, device=device)
     with weights_folder(directory, layer=layer) as folder, errors_named(options.model), quiet_transformers():
         model, report = AutoModel.from_pretrained(
@@ -45,7 +44,7 @@ def load_weights(
             dtype=dtype,
             attn_implementation=IMPLEMENTATION,
             output_loading_info=True,
-            **placed,
+            **placement(quantised, device),
         )
         model.eval().requires_grad_(False)
         if quantised is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from attribution.model_arguments import add_loading_arguments, loading_options
 from attribution.model_options import ModelOptions
 from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer, whole_number
 from attribution.settings import Method as UnionMethod
@@ -44,7 +45,7 @@ def add_method_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the models that are loaded."""
-    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
+    add_loading_arguments(parser)
     parser.add_argument(
         "--parser", default="bundled", help="bundled, a spaCy pipeline or a directory (default: bundled)"
     )
@@ -57,7 +58,6 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--head-weights", metavar="FILE.json", help="learned weights of the attention heads (default: all equal)"
     )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
 
 
@@ -77,7 +77,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
     return ModelChoice(
         parser=args.parser,
-        model=ModelOptions(model=args.model, layer=args.layer, device=args.device, head_weights=args.head_weights),
+        model=ModelOptions(**loading_options(args), layer=args.layer, head_weights=args.head_weights),
         method=method_settings(args).union_options(UnionMethod.ATTN_UNION_DEP),
         hidden_layer=args.hidden_layer,
         threads=args.threads,

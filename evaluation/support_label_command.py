@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attribution.model_arguments import loading_options
 from attribution.settings import Method
 from evaluation.audited_answers import audited_records
 from evaluation.auroc import Auroc
@@ -98,7 +99,7 @@ def audited_answers(
             row = answers[index].record.source.source_row
             failed.append(FailedRow(row, str(outcome.reason), str(outcome)))
         else:
-            done.append(audited_answer(answers[index], outcome, row=len(done)))
+            done.append(audited_answer(answers[index], outcome))
     return tuple(done), tuple(failed)
 
 
@@ -138,7 +139,7 @@ def _attributor(method: Method, args: argparse.Namespace) -> Attributor:
 
     try:
         return Attributor.from_pretrained(
-            args.model,
+            **loading_options(args),
             parser=args.parser,
             threads=args.threads,
             method=method,
@@ -147,7 +148,6 @@ def _attributor(method: Method, args: argparse.Namespace) -> Attributor:
             own_token_weight=args.own_token_weight,
             sentence_weight=args.sentence_weight,
             layer=args.layer,
-            device=args.device,
         )
     except (ModelLoadError, OSError, ValueError) as error:
         raise EvaluationError(f"model or parser could not be loaded: {error}") from error

@@ -14,7 +14,8 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribution import quantization
 from attribution.attention_model import AttentionModel
-from attribution.model_directory import ModelLoadError
+from attribution.language_model_weights import load_causal_weights
+from attribution.model_directory import ModelLoadError, read_model_directory
 from attribution.model_options import ModelOptions, Quantization
 from attribution.quantization import quantization_config
 from attribution.token_attribution import TokenAttribution
@@ -135,3 +136,10 @@ def test_model_that_is_quantised_already_is_refused() -> None:
     config = LlamaConfig(quantization_config=BitsAndBytesConfig(load_in_4bit=True).to_dict())
     with pytest.raises(ModelLoadError, match="leave --quantization out"):
         quantization_config(Quantization.INT8, config, torch.float32)
+
+
+def test_language_model_is_quantised_but_for_its_head(directory: Path) -> None:
+    options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.NF4)
+    model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
+    assert isinstance(model.model.layers[3].mlp.up_proj, Linear4bit)
+    assert type(model.lm_head) is torch.nn.Linear

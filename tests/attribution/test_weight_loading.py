@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ class _Slice:
 
 
 @pytest.fixture
-def tensors_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+def tensors_read(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The names of all tensors whose bytes were asked for."""
     read: set[str] = set()
 
@@ -76,7 +75,7 @@ def tensors_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
             return self._inner.__exit__(*arguments)
 
     monkeypatch.setattr(modeling_utils, "safe_open", Watched)
-    yield read
+    return read
 
 
 def test_of_one_file_only_the_tensors_of_the_layers_that_run_are_read(tmp_path: Path, tensors_read: set[str]) -> None:
