@@ -100,7 +100,16 @@ def runs_own_code(directory: ModelDirectory) -> bool:
 
 def _local_folder(options: ModelOptions) -> Path | None:
     """The folder of a bundled or local model, None for a hub id."""
-    model = options.model
+    folder = _folder(options.model)
+    if folder is not None and options.revision is not None:
+        raise ModelLoadError(
+            f"--revision is for models of the hub, {options.model!r} is a local one, whose revision is a digest of its "
+            "files; leave --revision out"
+        )
+    return folder
+
+
+def _folder(model: str) -> Path | None:
     if model == "bundled":
         if not (BUNDLED / "config.json").is_file():
             raise ModelLoadError(
