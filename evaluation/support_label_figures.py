@@ -74,12 +74,12 @@ def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) ->
     groups = sorted({answer.group for answer in answers if answer.group is not None})
     found = [_figures(ALL, answers, row_counts)]
     for group in groups if len(groups) > 1 else ():
-        found.append(_figures(group, [answer for answer in answers if answer.group == group], row_counts))
+        own = [place for place, answer in enumerate(answers) if answer.group == group]
+        found.append(_figures(group, [answers[place] for place in own], row_counts[:, own]))
     return tuple(found)
 
 
 def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> GroupFigures:
-    own = row_counts[:, [answer.row for answer in answers]]
     right = [not answer.marked for answer in answers]
     spans = [(place, span) for place, answer in enumerate(answers) for span in answer.spans]
     span_right, span_rows = [not span.marked for _, span in spans], [place for place, _ in spans]
@@ -88,11 +88,11 @@ def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArra
         group=name,
         answers=len(answers),
         marked_answers=len(answers) - sum(right),
-        levels=tuple(_level(level, answers, own) for level in LEVELS),
-        answer_mass=_auroc([answer.lowest_mass for answer in answers], right, rows, own),
-        answer_flag=_auroc([answer.lowest_flag for answer in answers], right, rows, own),
-        span_mass=_auroc([span.evidence_mass for _, span in spans], span_right, span_rows, own),
-        span_flag=_auroc([span.flag for _, span in spans], span_right, span_rows, own),
+        levels=tuple(_level(level, answers, row_counts) for level in LEVELS),
+        answer_mass=_auroc([answer.lowest_mass for answer in answers], right, rows, row_counts),
+        answer_flag=_auroc([answer.lowest_flag for answer in answers], right, rows, row_counts),
+        span_mass=_auroc([span.evidence_mass for _, span in spans], span_right, span_rows, row_counts),
+        span_flag=_auroc([span.flag for _, span in spans], span_right, span_rows, row_counts),
         kinds=tuple(_kind(kind, answers) for kind in sorted({kind for answer in answers for kind in answer.kinds})),
     )
 

@@ -40,7 +40,6 @@ class AuditedAnswer:
     """One answer after the audit.
 
     Attributes:
-        row: its place among the answers that were audited.
         group: its part of the data set.
         overlaps: for each of ``LEVELS`` the characters.
         kinds: for each kind of unsupported range and each of ``LEVELS`` the overlap with the ranges of that kind.
@@ -49,7 +48,6 @@ class AuditedAnswer:
         calls: for each of ``LEVELS`` whether any span is called so.
     """
 
-    row: int
     group: str | None
     overlaps: Mapping[str, Overlap]
     kinds: Mapping[str, Mapping[str, Overlap]]
@@ -68,7 +66,7 @@ class AuditedAnswer:
         return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
 
 
-def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence], *, row: int) -> AuditedAnswer:
+def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> AuditedAnswer:
     """Hold the audit of an answer against its labels; white space counts nowhere.
 
     A character is called unsupported where any span that it is in is called so. What the person did not look at is
@@ -87,7 +85,6 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence], *, row: 
         for kind in sorted({one.kind for one in answer.unsupported if one.kind is not None})
     }
     return AuditedAnswer(
-        row=row,
         group=answer.group,
         overlaps={name: _overlap(chars, marked) for name, chars in called.items()},
         kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
