@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from attribution.attribution_config import FILE_NAME, AttributionConfig
 from attribution.hub_files import fetch_description
@@ -48,6 +48,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         folder = fetch_description(options.model, options.revision)
         commit = folder.name
     with errors_named(options.model):
+        _check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
         path = folder / FILE_NAME
         defaults = AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
@@ -123,6 +124,15 @@ def _folder(model: str) -> Path | None:
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
     return None
+
+
+def _check_code(options: ModelOptions, folder: Path) -> None:
+    plain, _ = PreTrainedConfig.get_config_dict(str(folder))
+    if plain.get("auto_map") and plain.get("model_type") not in CONFIG_MAPPING and not options.trust_remote_code:
+        raise ModelLoadError(
+            f"model {options.model!r} needs code of its own repository, not run unasked; read the .py files in "
+            f"{folder}, then allow it with --trust-remote-code"
+        )
 
 
 def _check_kind(model: str, config: PreTrainedConfig) -> None:
