@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from schemas import SCHEMA_VERSION, Reason, SpanKind, Stage, Support, dead_letter_schema, evidence_schema
+from schemas.labelled_log import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
 from transforms.input_format import INPUT_FIELDS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
@@ -51,6 +52,16 @@ def test_every_input_field_stands_in_the_document() -> None:
     assert {name: cells[0] for name, cells in rows.items()} == {
         field.name: "yes" if field.needed else "no" for field in INPUT_FIELDS
     }
+
+
+def test_every_label_stands_in_the_document() -> None:
+    columns, members = section("Labels").split("An item of `span_labels`")
+    schema = labelled_log_schema()
+    labels = {SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, "split"}
+    assert set(table_rows(columns)) == labels
+    assert {field.name for field in schema.field(SPAN_LABELS).type.value_type} == set(table_rows(members))
+    input_names = {field.name for field in INPUT_FIELDS}
+    assert set(schema.names) - labels <= input_names
 
 
 def test_document_has_exactly_the_reasons_of_the_code() -> None:
