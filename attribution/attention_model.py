@@ -25,7 +25,7 @@ from attribution.model_directory import (
 )
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.out_of_memory import run_halving
-from attribution.packing import pack_by_token_budget, pack_end_to_end, prompt_key
+from attribution.packing import pack_by_token_budget, pack_end_to_end
 from attribution.placement import choose_device, choose_dtype
 from attribution.quantization import quantization_provenance
 from attribution.rope_lengths import groups_by_border, rope_border
@@ -179,19 +179,19 @@ class AttentionModel:
         jobs = list(zip(rows, passage_counts, strict=True))
         launched: dict[int, _RowOnItsWay | RowFault] = {}
         for batch in self._batches(rows):
-            launched.update(zip(batch, run_halving([jobs[index] for index in batch], self._run), strict=True))
+            found = run_halving([jobs[index] for index in batch], self._run)
+            launched.update(zip(batch, found, strict=True))
         return [_outcome(launched[index]) for index in range(len(rows))]
 
     def _batches(self, rows: Sequence[EncodedRow]) -> Iterator[list[int]]:
         """Indices of the rows of each batch."""
         lengths = [len(row.token_ids) for row in rows]
         for group in groups_by_border(lengths, self._rope_border):
-            own = [lengths[index] for index in group]
             if self.layout is RowLayout.PADDED:
-                packed = pack_by_token_budget(own, self.token_budget)
+                packed = pack_by_token_budget([lengths[index] for index in group], self.token_budget)
             else:
-                prompts = [b"" if self._bidirectional else prompt_key(rows[index]) for index in group]
-                packed = pack_end_to_end(own, prompts, self.token_budget)
+                token_ids = [rows[index].token_ids for index in group]
+                packed = pack_end_to_end(token_ids, self.token_budget, share=not self._bidirectional)
             yield from ([group[place] for place in batch] for batch in packed)
 
     def provenance(self) -> dict[str, str]:

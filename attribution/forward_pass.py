@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from attribution.attention_capture import Capture, capturing
 from attribution.end_to_end_rows import EndToEndRows, rows_end_to_end
-from attribution.packing import shared_prompt_lengths
+from attribution.packing import shared_lengths
 from attribution.token_attribution import EncodedRow
 from attribution.transfers import to_device
 
@@ -19,10 +19,10 @@ from attribution.transfers import to_device
 def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture, *, share: bool) -> None:
     """Run ``rows`` as one sequence without padding; ``capture`` is filled.
 
-    With ``share`` (causal models only) a prompt that neighbouring rows have in common is computed once.
+    With ``share`` (causal models only) the tokens that rows of a batch begin with together are computed once.
     """
     device = model.device
-    shared = shared_prompt_lengths(rows) if share else [0] * len(rows)
+    shared = shared_lengths([row.token_ids for row in rows]) if share else [0] * len(rows)
     places = EndToEndRows.sharing([len(row.token_ids) for row in rows], shared, device)
     own = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
     token_ids = to_device(torch.from_numpy(own)[None], device)

@@ -26,7 +26,7 @@ class RowsOnTheirWay:
         parts = [part.reshape(-1) for one in captured for part in _as_integers(one)]
         flat = torch.cat(parts)
         self._values = flat.to("cpu", non_blocking=True)
-        self._arrived = torch.cuda.Event() if flat.is_cuda else None
+        self._arrived = torch.cuda.Event() if flat.is_cuda else None  # type: ignore[no-untyped-call]
         if self._arrived is not None:
             self._arrived.record(torch.cuda.current_stream(flat.device))
         self._starts = np.cumsum([0, *(_size(*shape) for shape in self._shapes)])
