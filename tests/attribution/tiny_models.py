@@ -152,15 +152,14 @@ def tiny_tokenizer() -> Tokenizer:
 
 
 def tiny_wordpiece() -> BertTokenizer:
-    """BERT's own tokenizer over the pieces of a few sentences: lower case, [CLS] in front and [SEP] at the end."""
-    tokenizer = BertTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=VOCABULARY_SIZE - 100,
-        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
-        show_progress=False,
-    )
-    tokenizer.backend_tokenizer.train_from_iterator(SENTENCES, trainer)
-    return BertTokenizer(vocab=tokenizer.backend_tokenizer.get_vocab())
+    """BERT's own tokenizer, [CLS] in front and [SEP] behind, of the words of a few sentences and single characters."""
+    characters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    pieces = [
+        *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+        *(".", ",", ":", "?", *characters, *(f"##{one}" for one in characters)),
+        *sorted({word.strip(".,:?").lower() for sentence in SENTENCES for word in sentence.split()} - {*characters}),
+    ]
+    return BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
 
 
 def tiny_model(config: PreTrainedConfig, *, scale: float = 0.3, causal: bool = True) -> PreTrainedModel:
