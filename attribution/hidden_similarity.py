@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.nn.functional import avg_pool1d, normalize
 from attribution.plain_attention import MAX_WEIGHTS
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from attribution.top_columns import passage_mass, top_columns
+from attribution.window_merge import merge_windows
 from schemas import Reason, RowFault
 
 
@@ -25,39 +27,35 @@ class WindowScores:
     """
 
     cosines: npt.NDArray[np.float32]
-    columns: list[list[npt.NDArray[np.intp]]]
+    columns: list[list[npt.NDArray[np.int32]]]
 
 
 class HiddenSimilarity:
     """The similarities of one row, from the hidden states of one layer; the states stay on the device.
 
+    A row that is longer than the model's context went through it in windows of whole passages; tokens are compared
+    within one of them, and a column outside the passages counts as its largest similarity.
+
     Raises:
         RowFault: NON_FINITE_ATTENTION if a state has NaN or infinity.
     """
 
-    def __init__(self, states: torch.Tensor, *, encoded: EncodedRow, passage_count: int) -> None:
-        """``states`` float32 [tokens, size]: prompt and response tokens in the order of the row."""
-        if not bool(states.isfinite().all()):
+    def __init__(self, states: Sequence[torch.Tensor], *, encoded: EncodedRow, passage_count: int) -> None:
+        """``states`` float32 [tokens, size], one of each of the row's windows, or one of the row where it has none."""
+        if not all(bool(one.isfinite().all()) for one in states):
             raise RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, have NaN or infinity")
-        self._prompt, self._response = states[: encoded.prompt_length], states[encoded.prompt_length :]
-        self._column_passage = torch.from_numpy(encoded.column_passage.astype(np.int64)).to(states.device)
-        self._passage_count = passage_count
+        windows = [(window.row, window.columns) for window in encoded.windows]
+        parts = windows or [(encoded, np.arange(encoded.prompt_length, dtype=np.int32))]
+        self._encoded, self._passage_count = encoded, passage_count
+        self._parts = [_Part(one, row, columns) for one, (row, columns) in zip(states, parts, strict=True)]
 
     def top_columns(self, top_k: int) -> TokenAttribution:
         """Token-wise attributions with S_ij = cos(r_i, d_j) of the tokens' own states (Section 3.4, Equation 1).
 
         A negative cosine counts as 0. ``passage_mass`` holds sums of cosines.
         """
-        prompt = normalize(self._prompt, dim=1)
-        rows_at_once = max(1, MAX_WEIGHTS // len(prompt))
-        parts = []
-        for response in torch.split(normalize(self._response, dim=1), rows_at_once):
-            cosines = response @ prompt.T
-            cosines = torch.where(cosines > 0, cosines, 0.0)
-            mass = passage_mass(cosines, self._column_passage, self._passage_count)
-            parts.append((*top_columns(cosines, top_k), mass))
-        columns, scores, mass = (torch.cat(part) for part in zip(*parts, strict=True))
-        return TokenAttribution(columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), mass.cpu().numpy())
+        found = [part.top_columns(top_k, self._passage_count) for part in self._parts]
+        return merge_windows(self._encoded, found, top_k=top_k) if self._encoded.windows else found[0]
 
     def best_windows(self, tokens: npt.NDArray[np.bool_], *, window: int) -> WindowScores:
         """Cosine of each span's mean state with the mean states of each passage's windows (Phukan et al. 2024).
@@ -67,19 +65,42 @@ class HiddenSimilarity:
             window: tokens of a window; windows move by one token, over the tokens of one passage in their order, title
                 included. A passage with fewer tokens is one window.
         """
+        scores = WindowScores(
+            np.full((len(tokens), self._passage_count), -1, dtype=np.float32),
+            [[np.empty(0, dtype=np.int32)] * self._passage_count for _ in tokens],
+        )
+        for part in self._parts:
+            part.fill_windows(scores, tokens, window)
+        return scores
+
+
+class _Part:
+    """What went through the model at once; ``columns`` says which column of the row each prompt token is."""
+
+    def __init__(self, states: torch.Tensor, row: EncodedRow, columns: npt.NDArray[np.int32]) -> None:
+        self._prompt, self._response = states[: row.prompt_length], states[row.prompt_length :]
+        self._row, self._columns = row, columns
+
+    def top_columns(self, top_k: int, passage_count: int) -> TokenAttribution:
+        prompt = normalize(self._prompt, dim=1)
+        column_passage = torch.from_numpy(self._row.column_passage.astype(np.int64)).to(prompt.device)
+        parts = []
+        for response in torch.split(normalize(self._response, dim=1), max(1, MAX_WEIGHTS // len(prompt))):
+            cosines = response @ prompt.T
+            cosines = torch.where(cosines > 0, cosines, 0.0)
+            parts.append((*top_columns(cosines, top_k), passage_mass(cosines, column_passage, passage_count)))
+        columns, scores, mass = (torch.cat(part) for part in zip(*parts, strict=True))
+        return TokenAttribution(columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), mass.cpu().numpy())
+
+    def fill_windows(self, scores: WindowScores, tokens: npt.NDArray[np.bool_], window: int) -> None:
+        """Set the columns of ``scores`` that belong to this part's passages."""
         weights = torch.from_numpy(tokens).to(self._response)
         spans = normalize((weights @ self._response) / weights.sum(1, keepdim=True).clamp(min=1), dim=1)
-        cosines = np.full((len(tokens), self._passage_count), -1, dtype=np.float32)
-        columns = [[np.empty(0, dtype=np.intp)] * self._passage_count for _ in tokens]
-        for passage in range(self._passage_count):
-            places = (self._column_passage == passage).nonzero()[:, 0]
-            if not len(places):
-                continue
+        for passage in np.unique(self._row.column_passage[self._row.column_passage >= 0]).tolist():
+            places = np.flatnonzero(self._row.column_passage == passage)
             width = min(window, len(places))
-            means = avg_pool1d(self._prompt[places].T[None], width, stride=1)[0].T
+            means = avg_pool1d(self._prompt[torch.from_numpy(places)].T[None], width, stride=1)[0].T
             best = (spans @ normalize(means, dim=1).T).max(dim=1)
-            cosines[:, passage] = best.values.cpu().numpy()
-            in_prompt = places.cpu().numpy()
+            scores.cosines[:, passage] = best.values.cpu().numpy()
             for span, start in enumerate(best.indices.tolist()):
-                columns[span][passage] = in_prompt[start : start + width]
-        return WindowScores(cosines, columns)
+                scores.columns[span][passage] = self._columns[places[start : start + width]]

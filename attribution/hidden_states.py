@@ -42,17 +42,16 @@ def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer
 
 
 @contextmanager
-def keeping_hidden_states(network: nn.Module, *, layer: int) -> Iterator[list[torch.Tensor]]:
-    """A list that gets the ``layer``'s states, as ``hidden_states``, of each forward pass inside over one row.
+def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer: int) -> Iterator[None]:
+    """Append to ``kept`` the ``layer``'s states, as ``hidden_states``, of each forward pass inside over one row.
 
     The pass may end behind that layer, as it does where the next layer's attention is captured.
 
     Raises:
         ValueError: as ``hidden_states``.
     """
-    kept: list[torch.Tensor] = []
     with _hooked(network, layer, kept.append):
-        yield kept
+        yield
 
 
 def layer_modules(network: nn.Module) -> nn.ModuleList:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from attribution.parsed_answer import ParsedAnswer
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from evaluation.answer_tokens import AnswerTokens
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from attribution.answer_parser import AnswerParser
     from attribution.attention_model import AttentionModel
     from attribution.hidden_similarity import HiddenSimilarity
-    from attribution.response_attention import ResponseAttribution
 
 _Taken = TypeVar("_Taken")
 
@@ -98,13 +100,13 @@ class AnswerContext:
         return self.encoded, _asked_for(self._internals.attention, Need.ATTENTION)
 
     @property
-    def response_attention(self) -> ResponseAttribution:
-        """The attribution of the response's tokens to earlier ones.
+    def attributed_tokens(self) -> npt.NDArray[np.bool_]:
+        """bool [responses, responses]: whether the row's token is attributed to the column's, an earlier one.
 
         Raises:
             RowFault: if the model refuses the row.
         """
-        return _asked_for(self._internals.response, Need.RESPONSE_ATTENTION)
+        return _asked_for(self._internals.attributed, Need.RESPONSE_ATTENTION)
 
     @property
     def hidden_similarity(self) -> HiddenSimilarity:

@@ -124,7 +124,7 @@ def _attended_counts_in_sentence(context: AnswerContext) -> Counts:
 
 def _augmented(context: AnswerContext, spans: Sequence[CharRange]) -> Counts:
     tokens = context.answer_tokens
-    attributed = context.response_attention.attributed()[np.ix_(tokens.covering, tokens.covering)]
+    attributed = context.attributed_tokens[np.ix_(tokens.covering, tokens.covering)]
     own = tokens.of_spans(spans)
     return own + own @ attributed.T.astype(np.int64)
 
