@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from transformers import PreTrainedConfig
 
@@ -17,12 +18,8 @@ def rope_border(config: PreTrainedConfig) -> int | None:
     through the model apart. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
     """
     parameters = getattr(config.get_text_config(), "rope_parameters", None)
-    borders = {
-        one["original_max_position_embeddings"]
-        for one in _of_each_kind(parameters or {})
-        if one.get("rope_type") == _CHOSEN_BY_LENGTH
-    }
-    return min(borders, default=None)
+    chosen = [one for one in _of_each_kind(parameters or {}) if one.get("rope_type") == _CHOSEN_BY_LENGTH]
+    return min((int(one["original_max_position_embeddings"]) for one in chosen), default=None)
 
 
 def groups_by_border(lengths: Sequence[int], border: int | None) -> list[list[int]]:
@@ -34,7 +31,7 @@ def groups_by_border(lengths: Sequence[int], border: int | None) -> list[list[in
     return [group for group in (short, long) if group]
 
 
-def _of_each_kind(parameters: Mapping[str, object]) -> Iterator[Mapping[str, int]]:
-    """One set of parameters, or one for every kind of layer."""
+def _of_each_kind(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parameters as they are, or those of every kind of layer where there is one set for each."""
     nested = [one for one in parameters.values() if isinstance(one, dict)]
-    yield from nested if nested and "rope_type" not in parameters else [parameters]
+    return nested if nested and "rope_type" not in parameters else [parameters]
