@@ -1,12 +1,17 @@
-"""Train a bundled model anew: ``attribeam train parser ...`` or ``attribeam train attributor ...``."""
+"""Train a bundled model anew, or fit the weights of a model's attention heads: ``attribeam train parser ...``."""
 
 import argparse
 import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-RECIPES = {"parser": "training.parser", "attributor": "training.attributor"}
+RECIPES = {
+    "parser": "training.parser",
+    "attributor": "training.attributor",
+    "head-weights": "training.head_weights",
+}
 EXTRA_MODULE = "matplotlib"
+_DRAWING = ("parser", "attributor")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Hand over to the recipe; 0 done, 1 where what training needs is not installed or a file cannot be read."""
-    if find_spec(EXTRA_MODULE) is None:
+    if arguments.recipe in _DRAWING and find_spec(EXTRA_MODULE) is None:
         return _failed("training needs matplotlib, which is not installed: pip install 'attribeam[training]'")
     try:
         import_module(RECIPES[arguments.recipe]).main(arguments.options)
