@@ -8,7 +8,6 @@ once, when the model is loaded, and never meets a text of the log.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 import jinja2
 from transformers import PreTrainedTokenizerFast
@@ -18,7 +17,16 @@ from attribution.prompt_template import PromptTemplate
 USER_MESSAGE = PromptTemplate(question="Question: {question}")
 _MARK = "\ufdd0\ufdd1\ufdd0"
 _PROBE = 'Two words,\n"quoted" & <b>marked</b> {{ é }}.'
-_TODAY = datetime(2024, 7, 26)
+_DAY = {
+    "%Y": "2024", "%y": "24", "%m": "07", "%B": "July", "%b": "Jul", "%d": "26", "%-d": "26", "%e": "26",
+    "%A": "Friday", "%a": "Fri", "%H": "00", "%I": "12", "%p": "AM", "%M": "00", "%S": "00",
+}  # fmt: skip
+_CLOCK = (
+    "{% macro strftime_now(format) %}{{ format"
+    + "".join(f" | replace('{code}', '{value}')" for code, value in _DAY.items())
+    + " }}{% endmacro %}{{ '' }}"
+)
+"""In front of a template: what it calls for the time gives one day, and no line end of the template is lost."""
 
 
 def chat_prompt_template(
@@ -46,10 +54,10 @@ def _render(tokenizer: PreTrainedTokenizerFast, text: str) -> str:
     try:
         rendered = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}],
+            chat_template=_CLOCK + tokenizer.get_chat_template(),
             tokenize=False,
             add_generation_prompt=True,
             enable_thinking=False,
-            strftime_now=_TODAY.strftime,
         )
     except (jinja2.TemplateError, ValueError, TypeError, LookupError) as error:
         raise ValueError(f"its chat template fails: {error}; use --prompt-template plain") from error

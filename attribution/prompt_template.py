@@ -75,12 +75,6 @@ class PromptTemplate:
         """The first 16 hex digits of a SHA-256 over the template: equal digests render equal prompts."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
-    @property
-    def literal_text(self) -> str:
-        """Everything that the template itself puts into a prompt."""
-        formats = (self.titled_passage, self.passage, self.question)
-        return self.preamble + "".join(literal for one in formats for literal, _ in _parse_format(one))
-
     def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
         """The prompt's text, up to where the answer begins. Texts are data: braces in them mean nothing.
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribution.prompt_template import PromptTemplate
+from attribution.prompt_template import PAPER_TEMPLATE, PromptTemplate
 from schemas import Passage
 
 texts = st.text(alphabet="ab{}[] \n%$é漢🦊", max_size=12)
@@ -97,5 +97,27 @@ def test_digest_tells_templates_apart_and_lasts() -> None:
     assert PromptTemplate().digest != PromptTemplate(preamble=" ").digest
 
 
-def test_literal_text_leaves_the_fields_out() -> None:
-    assert PromptTemplate(preamble="<s>").literal_text == "<s>\n\n\n\n\nQuestion: \nAnswer: "
+def test_some_of_the_passages_keep_their_numbers_in_the_row() -> None:
+    template = PromptTemplate(titled_passage="[{index}] {title}: {text}\n", passage="[{index}] {text}\n")
+    prompt = template.render(question="q", passages=[Passage("d", "D"), Passage("e")], first_index=3)
+    assert prompt.text.startswith("[4] D: d\n[5] e\n")
+    assert [region.passage_index for region in prompt.regions] == [3, 3, 4]
+
+
+@given(question=texts, passages=passages)
+def test_template_wrote_exactly_what_is_neither_text_nor_title_nor_question(
+    question: str, passages: list[Passage]
+) -> None:
+    template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
+    prompt = template.render(question=question, passages=passages)
+    literal = list(prompt.literal_ranges())
+    both = sorted([*prompt.data_ranges, *literal])
+    assert [place for one in both for place in one] == sorted(place for one in both for place in one)
+    assert sum(end - start for start, end in both) == len(prompt.text)
+    written = "".join("(|)" if one.title else str(index) for index, one in enumerate(passages, 1))
+    assert "".join(prompt.text[start:end] for start, end in literal) == "{" + written + "Question: \nAnswer: "
+
+
+def test_paper_template_is_documents_question_response_without_labels() -> None:
+    prompt = PAPER_TEMPLATE.render(question="Who?", passages=[Passage("Body.", "Title"), Passage("Untitled.")])
+    assert prompt.text == "Title\nBody.\n\nUntitled.\n\nWho?\n"
