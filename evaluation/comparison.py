@@ -46,8 +46,9 @@ class MethodTally:
         self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
         passages = labelled.record.passages
         if labelled.gold_evidence:
-            characters = [[piece.where for piece in result.evidence] for result in results]
-            sentences = [best_sentences(result.evidence, passages) for result in results]
+            shown = [result.evidence_of_best_passage() for result in results]
+            characters = [[piece.where for piece in pieces] for pieces in shown]
+            sentences = [best_sentences(pieces, passages) for pieces in shown]
             self.highlights.rows.append(_overlaps(labelled, characters))
             self.sentences.rows.append(_overlaps(labelled, sentences))
 
@@ -57,7 +58,7 @@ class MethodScore:
     """The figures of one method; all accuracies, intervals and differences in percent.
 
     ``difference_to_words`` is None where ``words`` was not run. ``highlights`` compares a person's highlights with the
-    evidence itself, ``sentences`` with the passage sentences that it points to; None where nothing is highlighted.
+    evidence in the best passage, ``sentences`` with the passage sentences that it points to; None where nothing is highlighted.
     """
 
     method: str

@@ -23,6 +23,11 @@ class SpanResult:
     passage_scores: tuple[float, ...]
     evidence: tuple[ScoredRange, ...]
 
+    def evidence_of_best_passage(self) -> tuple[ScoredRange, ...]:
+        """The evidence in the passage with the largest score, of equal ones the first."""
+        best = self.passage_scores.index(max(self.passage_scores))
+        return tuple(piece for piece in self.evidence if piece.where.passage_index == best)
+
 
 class Method(Protocol):
     """A way to say which passage each span of an answer comes from.

@@ -7,9 +7,11 @@ from attribution.settings import Method as UnionMethod
 from evaluation.answer_context import AnswerContext, LoadedModels
 from evaluation.attention_methods import AttentionUnion
 from evaluation.comparison import run_methods, score_methods
-from evaluation.labelled_answer import LabelledAnswer
+from evaluation.labelled_answer import LabelledAnswer, PassageRange
+from evaluation.method import SpanResult
 from evaluation.method_settings import MethodSettings
 from evaluation.methods import all_methods
+from evaluation.scored_range import ScoredRange
 from evaluation.word_methods import FactWords, SentenceWords, SpanWords
 from schemas import CharRange, Passage, QARecord, RowSource
 from tests.attribution.tiny_models import save_tiny_model
@@ -147,3 +149,9 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
 def test_method_that_hides_its_need_of_a_model_is_an_error():
     with pytest.raises(RuntimeError, match="says that it needs no model"):
         scores(AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings()), "Jon")
+
+
+def test_evidence_of_the_best_passage_leaves_the_other_passages_out():
+    pieces = [ScoredRange(PassageRange(passage, CharRange(0, 4)), 1.0) for passage in (0, 1, 1)]
+    assert SpanResult((1.0, 2.0), tuple(pieces)).evidence_of_best_passage() == tuple(pieces[1:])
+    assert SpanResult((1.0, 1.0), tuple(pieces)).evidence_of_best_passage() == (pieces[0],)
