@@ -33,5 +33,5 @@ def groups_by_border(lengths: Sequence[int], border: int | None) -> list[list[in
 
 def _of_each_kind(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The parameters as they are, or those of every kind of layer where there is one set for each."""
-    nested = [one for one in parameters.values() if isinstance(one, dict)]
+    nested: list[Mapping[str, Any]] = [one for one in parameters.values() if isinstance(one, dict)]
     return nested if nested and "rope_type" not in parameters else [parameters]
