@@ -59,3 +59,12 @@ def test_length_limit_is_that_of_the_model(directory: Path, max_tokens: int | No
         faults.append((caught.value.reason, str(caught.value)))
     assert faults[0] == faults[1]
     assert faults[0][0] is Reason.TOO_MANY_TOKENS
+
+
+def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(directory: Path) -> None:
+    encoder = load_row_encoder(ModelOptions(model=str(directory), device="cpu", max_tokens=60))
+    record = replace(RECORD, passages=(Passage("tower " * 9),) * 4)
+    assert len(encoder.encode(record).windows) > 1
+    with pytest.raises(RowFault, match="at most 60 tokens here, has"):
+        encoder.encode_whole(record)
+    assert encoder.encode_whole(RECORD).windows == ()
