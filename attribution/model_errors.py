@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from transformers.utils import logging
 
 from attribution.attention_capture import IMPLEMENTATION
+from attribution.out_of_memory import is_out_of_memory
 
 
 class ModelLoadError(RuntimeError):
@@ -31,6 +32,13 @@ def errors_named(model: str) -> Iterator[None]:
         raise ModelLoadError(
             f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "
             "config.json, tokenizer.json and safetensors weights)"
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ModelLoadError(
+            f"model {model!r} is too large for what its device has left; with --quantization nf4 it needs the least, "
+            "or choose another --model, --device or --dtype"
         ) from error
 
 

@@ -82,12 +82,12 @@ def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, dev
     if needed > available:
         least = total_size(groups, torch.bfloat16, Quantization.NF4)
         raise ModelLoadError(
-            f"model {options.model!r} is too large for the device: layers 1 to {layer} need {gigabytes(needed)} for "
-            f"their weights, {device} has {gigabytes(available)} left; with --quantization nf4 --dtype bfloat16 they "
-            f"need {gigabytes(least)}; or choose another --model, --device or a lower --layer"
+            f"model {options.model!r} is too large for the device: layers 1 to {layer} need {size_text(needed)} for "
+            f"their weights, {device} has {size_text(available)} left; with --quantization nf4 --dtype bfloat16 they "
+            f"need {size_text(least)}; or choose another --model, --device or a lower --layer"
         )
 
 
-def gigabytes(size: int) -> str:
-    """A number of bytes as people read it, in units of 10**9."""
-    return f"{size / 1e9:.2f} GB"
+def size_text(size: int) -> str:
+    """A number of bytes as people read it, in units of 10**9, or of 10**6 below a tenth of that."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

@@ -85,6 +85,21 @@ def total_size(groups: Iterable[WeightGroup], dtype: torch.dtype, quantization: 
     return sum(group.size(dtype, quantization) for group in groups)
 
 
+def held_size(model: torch.nn.Module) -> int:
+    """Bytes of the weights that a model holds, with the scales of quantised ones; its forward pass must have run."""
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    return weights + sum(_scale_size(module) for module in model.modules())
+
+
+def _scale_size(module: torch.nn.Module) -> int:
+    """Bytes of the scales of one of bitsandbytes' layers: NF4's lie at the weights, LLM.int8's at the layer."""
+    blocks = getattr(getattr(module, "weight", None), "quant_state", None)
+    if blocks is not None:
+        return int(blocks.absmax.nbytes + (blocks.state2.absmax.nbytes if blocks.nested else 0))
+    rows = getattr(getattr(module, "state", None), "SCB", None)
+    return 0 if rows is None else int(rows.nbytes)
+
+
 def _parameters(model: PreTrainedModel, layer: int) -> Iterator[tuple[int, WeightGroup]]:
     """Every parameter once, as a group of its own, with the place of the group that it belongs to."""
     table = model.get_input_embeddings().weight

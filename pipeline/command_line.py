@@ -33,6 +33,7 @@ COMMANDS = (
     Command("show", "print one answer of an audit with its spans and their evidence", "report.show_command"),
     Command("evaluate", "measure the methods on a labelled data set", "evaluation.command"),
     Command("import", "make a log with labels from a published data set", "evaluation.import_command"),
+    Command("models", "check whether a model can serve, and how fast", "pipeline.models_command"),
     Command("train", "train a bundled model anew: parser or attributor", "training.command"),
 )
 

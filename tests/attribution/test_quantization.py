@@ -19,7 +19,7 @@ from attribution.model_directory import ModelLoadError, read_model_directory
 from attribution.model_options import ModelOptions, Quantization
 from attribution.quantization import quantization_config
 from attribution.token_attribution import TokenAttribution
-from attribution.weight_memory import total_size, weight_groups
+from attribution.weight_memory import held_size, total_size, weight_groups
 from tests.attribution.lighthouse_row import RECORD
 from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 
@@ -106,14 +106,11 @@ def test_nf4_rows_do_not_depend_on_the_rows_beside_them(directory: Path) -> None
     np.testing.assert_allclose(alone[0].passage_mass, beside[1].passage_mass, atol=1e-5)
 
 
-def test_memory_of_the_loaded_layers_is_what_was_computed(directory: Path) -> None:
-    model = load(directory, Quantization.NF4, "bfloat16").network
-    layer = model.layers[0]
-    states = [module.weight.quant_state for module in layer.modules() if isinstance(module, Linear4bit)]
-    held = sum(parameter.nbytes for parameter in layer.parameters())
-    held += sum(state.absmax.nbytes + state.state2.absmax.nbytes for state in states)
+@pytest.mark.parametrize("kind", Quantization)
+def test_memory_of_the_loaded_layers_is_what_was_computed(directory: Path, kind: Quantization) -> None:
+    held = held_size(load(directory, kind, "bfloat16").network.layers[0])
     below = [group for group in weight_groups(CONFIG, 2) if group.name == "layers 1 to 1"]
-    assert held == pytest.approx(total_size(below, torch.bfloat16, Quantization.NF4), rel=0.001)
+    assert held == pytest.approx(total_size(below, torch.bfloat16, kind), rel=0.001)
 
 
 def test_provenance_names_the_quantisation_and_its_library(directory: Path) -> None:

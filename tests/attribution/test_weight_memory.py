@@ -132,3 +132,13 @@ def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path: Path, monke
     assert free_memory.free_memory(CPU) is None
     QWEN2_7B.save_pretrained(tmp_path)
     check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
+
+
+def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
+    monkeypatch.setattr(weight_loading.AutoModel, "from_pretrained", run_out)
+    with pytest.raises(ModelLoadError, match="is too large for what its device has left; with --quantization nf4"):
+        load_weights(directory, layer=2, dtype=torch.float32, device=CPU)

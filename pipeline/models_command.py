@@ -1,0 +1,58 @@
+"""Check whether a model can serve as the attributor: load it, say what it needs and how fast it is, try an example."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from attribution.model_arguments import add_loading_arguments, loading_options
+from attribution.model_options import ModelOptions
+from attribution.option_types import positive_integer
+from pipeline.failures import AuditError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam models``."""
+    parser.add_argument("action", choices=["check"], help="load the model and try it")
+    add_loading_arguments(parser)
+    parser.add_argument("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's)")
+    parser.add_argument("--prompt-template", metavar="NAME", help="as for attribeam audit (default: the model's)")
+    parser.add_argument("--threads", type=positive_integer, metavar="N", help="CPU threads of torch (default: its own)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what the model is and does; 0 if it can serve.
+
+    Raises:
+        AuditError: if it cannot; the message says why, and the way out.
+    """
+    from attribution.model_errors import ModelLoadError
+
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    options = ModelOptions(
+        **loading_options(arguments), layer=arguments.layer, prompt_template=arguments.prompt_template
+    )
+    try:
+        _check(options, threads=arguments.threads)
+    except ModelLoadError as error:
+        raise AuditError(f"{options.model!r} cannot serve: {error}") from error
+    return 0
+
+
+def _check(options: ModelOptions, *, threads: int | None) -> None:
+    from attribution.answer_parser import AnswerParser
+    from attribution.attention_model import AttentionModel
+    from attribution.attributor import Attributor
+    from attribution.model_check import EXAMPLE, describe_model, measure_speed
+    from attribution.target_spans import DEFAULT_SPAN_KINDS
+    from pipeline.models_report import description_lines, example_lines, loaded_line, speed_line
+
+    print("\n".join(description_lines(describe_model(options))), flush=True)
+    start = time.perf_counter()
+    model = AttentionModel.from_pretrained(options, threads=threads)
+    print(loaded_line(model, time.perf_counter() - start), flush=True)
+    print(speed_line(measure_speed(model)), flush=True)
+    attributor = Attributor(parser=AnswerParser.from_pretrained("bundled"), model=model, spans=DEFAULT_SPAN_KINDS)
+    print("\n".join(example_lines(EXAMPLE, attributor.attribute_many([EXAMPLE])[0])))
+    print(f"\n{options.model} can serve.")

@@ -1,0 +1,99 @@
+"""What ``attribeam models check`` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from attribution.attention_model import AttentionModel
+from attribution.model_check import ModelDescription, Speed
+from attribution.model_directory import revision_of, runs_own_code
+from attribution.model_errors import ModelLoadError
+from attribution.model_options import Quantization
+from attribution.weight_loading import size_text
+from attribution.weight_memory import WeightGroup, held_size, total_size
+from schemas import QARecord, RowFault, SpanEvidence
+
+_PRECISIONS = {
+    "float32": (torch.float32, Quantization.NONE),
+    "bfloat16": (torch.bfloat16, Quantization.NONE),
+    "int8": (torch.bfloat16, Quantization.INT8),
+    "nf4": (torch.bfloat16, Quantization.NF4),
+}
+
+
+def description_lines(model: ModelDescription) -> Iterator[str]:
+    """What is known before the weights are read."""
+    directory, layer = model.directory, model.layer
+    kinds = Counter(layer.kinds)
+    yield _line("model", f"{directory.options.model} ({directory.config.model_type})")
+    yield _line("revision", revision_of(directory))
+    yield _line("code", "of its own repository" if runs_own_code(directory) else "of transformers")
+    yield _line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    yield _line("attention", layer.provenance()["layer_choice"])
+    yield _line("context", "no limit" if model.max_tokens is None else f"{model.max_tokens:,} tokens a row")
+    free = "" if model.free is None else f", {size_text(model.free)} free"
+    yield _line("device", f"{model.device}{free}")
+    yield ""
+    yield from _table(model.groups)
+    yield ""
+    needed = total_size(model.groups, model.dtype, directory.options.quantization)
+    yield _line("weights", f"{size_text(needed)} as {_precision(model.dtype, directory.options.quantization)}")
+
+
+def loaded_line(model: AttentionModel, seconds: float) -> str:
+    """What the loaded model holds, and for a GPU what loading took at most."""
+    text = f"in {seconds:.1f} s; {size_text(held_size(model.network))} of weights are kept"
+    if model.device.type == "cuda":
+        text += f", at most {size_text(torch.cuda.max_memory_allocated(model.device))} were in use"
+    return _line("loaded", text)
+
+
+def speed_line(speed: Speed) -> str:
+    """The speed, to three digits, with the rows it was measured on."""
+    rate = float(f"{speed.tokens_per_second:.3g}")
+    return _line("speed", f"{rate:,.0f} tokens/s on {speed.rows} rows of {speed.row_tokens} tokens")
+
+
+def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) -> Iterator[str]:
+    """The worked example: texts, and each target span with its passage, support and best evidence.
+
+    Raises:
+        ModelLoadError: if the example could not be attributed.
+    """
+    if isinstance(outcome, RowFault):
+        raise ModelLoadError(f"the worked example could not be attributed: {outcome}")
+    yield ""
+    yield _line("question", record.question)
+    for index, passage in enumerate(record.passages):
+        yield _line(f"passage {index}", passage.text)
+    yield _line("answer", record.answer)
+    yield ""
+    for span in outcome:
+        place = "no passage" if span.top_passage_index is None else f"passage {span.top_passage_index}"
+        best = max(span.evidence, key=lambda piece: piece.score, default=None)
+        evidence = "" if best is None else f": {best.text}"
+        yield f"{span.support:<12}{span.text}  <-  {place}{evidence}"
+
+
+def _table(groups: Sequence[WeightGroup]) -> Iterator[str]:
+    """Memory by group and precision; int8 and nf4 keep what they do not quantise in bfloat16."""
+    width = max(len(group.name) for group in groups)
+    yield f"{'':{width}}  {'weights':>16}" + "".join(f"{name:>11}" for name in _PRECISIONS)
+    for group in groups:
+        sizes = [group.size(*precision) for precision in _PRECISIONS.values()]
+        yield f"{group.name:{width}}  {group.weights:>16,}" + "".join(f"{size_text(size):>11}" for size in sizes)
+    totals = [total_size(groups, *precision) for precision in _PRECISIONS.values()]
+    weights = sum(group.weights for group in groups)
+    yield f"{'all':{width}}  {weights:>16,}" + "".join(f"{size_text(size):>11}" for size in totals)
+
+
+def _precision(dtype: torch.dtype, quantization: Quantization) -> str:
+    name = str(dtype).removeprefix("torch.")
+    return name if quantization is Quantization.NONE else f"{quantization}, the rest {name}"
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<11}{text}"
