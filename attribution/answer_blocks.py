@@ -32,7 +32,7 @@ _BLOCK_BREAK = re.compile(
     r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}[.)][ \t]))"  # before a block's mark
     r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
     r"|\n(?=[ \t]*[^\W\d_][^\n:.!?]{0,40}:[ \t]+\S)"  # before "Monday: closed"
-    r"|(?<=[.!?:;。!?])[ \t\r]*\n"  # after the end of a sentence
+    r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
     r"|(?<=\n)\n"
     r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
     r"|</?(?:p|div|br|hr|li|ul|ol|h[1-6]|table|tr|pre|blockquote|script|style)(?:\s[^<>]*)?/?>"

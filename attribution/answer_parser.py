@@ -26,7 +26,7 @@ _LONGEST_TEXT = 1_000_000_000
 _NEEDED_FACTORIES = frozenset(
     {
         "tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "attribute_ruler", "senter",
-        "sentencizer", "parser", "ner", "entity_ruler", "merge_entities",
+        "sentencizer", "parser", "merge_subtokens", "ner", "entity_ruler", "merge_entities",
     }
 )  # fmt: skip
 
@@ -47,7 +47,7 @@ class AnswerParser:
             )
         self._nlp = nlp
         self._nlp.max_length = _LONGEST_TEXT
-        self._scheme = scheme_of_labels(nlp.pipe_labels.get("parser", ())).name
+        self._scheme = scheme_of_labels(nlp.pipe_labels.get("parser", ()), language=str(nlp.lang)).name
         self._identity = identity
 
     @classmethod

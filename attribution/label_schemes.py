@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class LabelScheme:
         conjunct_labels, coordinator_labels, punctuation_labels, subject_labels: as named.
         clause_labels: relations of a nested clause that states a fact of its own.
         noun_chunk_labels: relations of a noun's children that stand within its noun chunk.
+        noun_tags: UPOS of a noun chunk's own noun.
+        last_conjunct_leads: the other conjuncts hang on the last one, rather than on the first or on each other.
     """
 
     name: str
@@ -34,6 +36,8 @@ class LabelScheme:
     subject_labels: frozenset[str]
     clause_labels: frozenset[str]
     noun_chunk_labels: frozenset[str]
+    noun_tags: frozenset[str] = frozenset({"NOUN", "PROPN"})
+    last_conjunct_leads: bool = False
 
 
 _MODIFIERS = frozenset({"amod", "case", "cc", "compound", "det", "fixed", "flat", "goeswith", "mark", "prep", "punct"})
@@ -68,8 +72,34 @@ SPACY_ENGLISH = LabelScheme(
     noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "poss", "nmod", "quantmod", "predet"}),
 )
 
-_SCHEMES = {scheme.name: scheme for scheme in (UNIVERSAL, SPACY_ENGLISH)}
-_ONLY_SPACY_ENGLISH = frozenset({"dobj", "pobj", "nsubjpass", "auxpass", "attr", "acomp"})
+UNIVERSAL_CHINESE = replace(
+    UNIVERSAL,
+    name="universal-chinese",
+    predicate_tags=frozenset({"VERB", "ADJ"}),  # an adjective needs no copula
+    modifier_labels=_MODIFIERS | {"advmod", "clf", "nmod"},
+    noun_chunk_labels=UNIVERSAL.noun_chunk_labels | {"clf", "nmod"},
+    noun_tags=frozenset({"NOUN", "PROPN", "PART"}),  # suffixes are words of their own, and head the noun
+)
+
+SPACY_CHINESE = LabelScheme(
+    name="spacy-chinese",
+    predicate_tags=frozenset({"VERB", "ADJ"}),
+    clause_head_tags=frozenset({"AUX"}),
+    auxiliary_labels=frozenset({"aux", "auxpass", "cop"}),
+    copula_labels=frozenset({"cop"}),
+    modifier_labels=_MODIFIERS | {"name", "neg", "etc", "nmod", "advmod"},
+    conjunct_labels=frozenset({"conj"}),
+    coordinator_labels=frozenset({"cc"}),
+    punctuation_labels=frozenset({"punct"}),
+    subject_labels=frozenset({"nsubj", "nsubjpass"}),
+    clause_labels=frozenset({"ccomp", "advcl", "acl", "parataxis"}),
+    noun_chunk_labels=frozenset({"det", "amod", "compound", "nummod", "nmod", "name", "mark:clf"}),
+    last_conjunct_leads=True,
+)
+
+_SCHEMES = {scheme.name: scheme for scheme in (UNIVERSAL, SPACY_ENGLISH, UNIVERSAL_CHINESE, SPACY_CHINESE)}
+_SPACYS_OWN = frozenset({"dobj", "pobj", "nsubjpass", "auxpass", "attr", "acomp"})
+_CHINESE = "zh"
 
 
 def label_scheme(name: str) -> LabelScheme:
@@ -83,9 +113,15 @@ def label_scheme(name: str) -> LabelScheme:
     return _SCHEMES[name]
 
 
-def scheme_of_labels(labels: Iterable[str]) -> LabelScheme:
-    """The scheme that a parser with these labels speaks: spaCy's own English where its labels show, else universal."""
-    return SPACY_ENGLISH if not _ONLY_SPACY_ENGLISH.isdisjoint(labels) else UNIVERSAL
+def scheme_of_labels(labels: Iterable[str], *, language: str = "en") -> LabelScheme:
+    """The scheme that a parser with these labels speaks: that of spaCy's own pipelines where it shows, else universal.
+
+    ``language`` is the pipeline's, as spaCy names it. Chinese has schemes of its own; all other languages share two.
+    """
+    spacys_own = not _SPACYS_OWN.isdisjoint(labels)
+    if language == _CHINESE:
+        return SPACY_CHINESE if spacys_own else UNIVERSAL_CHINESE
+    return SPACY_ENGLISH if spacys_own else UNIVERSAL
 
 
 def base_label(label: str) -> str:

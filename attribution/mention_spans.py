@@ -13,8 +13,6 @@ from attribution.span_edges import is_content_word, trimmed_words, words_range
 from attribution.value_patterns import DATE, QUANTITY
 from schemas import CharRange
 
-_NOUN_TAGS = frozenset({"NOUN", "PROPN"})
-
 
 def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     """The mentions of an answer, ascending; of nested ones the outermost, and none without a word of content.
@@ -103,7 +101,7 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     for start, end in sentence_bounds(parsed):
         members = _chunk_heads(parsed, start, end, scheme)
         for noun in range(start, end):
-            if members[noun - start] == noun and parsed.universal_tags[noun] in _NOUN_TAGS:
+            if members[noun - start] == noun and parsed.universal_tags[noun] in scheme.noun_tags:
                 inside = {start + word for word, head in enumerate(members) if head == noun}
                 between = range(start + 1, end - 1)
                 hyphens = {word for word in between if word + 1 in inside and _is_hyphen_inside(parsed, word, answer)}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _ENDS = frozenset(".!?:;…。！？：；।؟۔")
-_AFTER_END = "\"'”’»)]}*_"
+_WIDE_ENDS = frozenset("。！？…")
+_WIDE_CLOSING = "」』）】》〉"
+_AFTER_END = "\"'”’»)]}*_" + _WIDE_CLOSING
 _BEFORE_MORE = frozenset(
     (
         "dr.", "mr.", "mrs.", "ms.", "prof.", "rev.", "gen.", "col.", "capt.", "lt.", "sgt.", "sen.", "rep.", "gov.",
@@ -43,15 +45,24 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
 def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:
     """For each word whether it is closing quotes and brackets only: bound to the word before, and not to the next.
 
+    Text that is written without blanks shows this by the marks: a bracket that only closes, or a quote behind "。".
+
     Args:
         words: the words of one block.
         spaced: for each word whether white space follows it; the last one counts as spaced.
     """
     last = len(words) - 1
     return [
-        place > 0 and not spaced[place - 1] and (spaced[place] or place == last) and not word.rstrip(_AFTER_END)
+        place > 0
+        and not spaced[place - 1]
+        and not word.rstrip(_AFTER_END)
+        and (spaced[place] or place == last or _closes_wide(words[place - 1], word))
         for place, word in enumerate(words)
     ]
+
+
+def _closes_wide(before: str, word: str) -> bool:
+    return before[-1] in _WIDE_ENDS or not word.rstrip(_WIDE_CLOSING)
 
 
 def with_ended_sentences(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,21 +55,23 @@ def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:
 def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
     """The tree of the words ``[start, end)``; a head outside the sentence makes its word a root."""
     scheme = label_scheme(parsed.label_scheme)
-    labels = tuple(base_label(label) for label in parsed.dependency_labels[start:end])
+    labels = [base_label(label) for label in parsed.dependency_labels[start:end]]
     tags = parsed.universal_tags[start:end]
     heads = [
         head - start if start <= head < end else word for word, head in enumerate(parsed.dependency_heads[start:end])
     ]
     predicates = _predicates(heads, labels, tags, scheme)
+    if scheme.last_conjunct_leads:
+        _let_first_conjuncts_lead(heads, labels, scheme)
     _flatten_coordination(heads, labels, scheme)
     punctuation = tuple(
         label in scheme.punctuation_labels or tag == "PUNCT" for label, tag in zip(labels, tags, strict=True)
     )
-    return SentenceTree(start, tuple(heads), labels, predicates, punctuation)
+    return SentenceTree(start, tuple(heads), tuple(labels), predicates, punctuation)
 
 
 def _predicates(
-    heads: list[int], labels: tuple[str, ...], tags: tuple[str, ...], scheme: LabelScheme
+    heads: Sequence[int], labels: Sequence[str], tags: Sequence[str], scheme: LabelScheme
 ) -> tuple[bool, ...]:
     copular = {heads[word] for word, label in enumerate(labels) if label in scheme.copula_labels}
     return tuple(
@@ -83,7 +86,32 @@ def _is_verb(label: str, tag: str, scheme: LabelScheme) -> bool:
     return tag in scheme.predicate_tags and label not in scheme.modifier_labels | scheme.auxiliary_labels
 
 
-def _flatten_coordination(heads: list[int], labels: tuple[str, ...], scheme: LabelScheme) -> None:
+def _let_first_conjuncts_lead(heads: list[int], labels: list[str], scheme: LabelScheme) -> None:
+    """Where the last conjunct leads its structure, put the first one into its place.
+
+    The first conjunct gets the head and the label of the last, the others become its conjuncts, and what stood before
+    them all and hung on the last one, such as their subject, hangs on the first.
+    """
+    followers: dict[int, list[int]] = {}
+    for word, label in enumerate(labels):
+        if label in scheme.conjunct_labels and heads[word] != word:
+            followers.setdefault(_chain_leader(word, heads, labels, scheme), []).append(word)
+    for leader, members in followers.items():
+        first = min(members)
+        if first > leader:
+            continue
+        conjunct_label = labels[first]
+        shared = [word for word in range(first) if heads[word] == leader and word not in members]
+        is_root = heads[leader] == leader
+        heads[first], labels[first] = (first if is_root else heads[leader]), labels[leader]
+        for word in (*members, leader):
+            if word != first:
+                heads[word], labels[word] = first, conjunct_label
+        for word in shared:
+            heads[word] = first
+
+
+def _flatten_coordination(heads: list[int], labels: Sequence[str], scheme: LabelScheme) -> None:
     """Hang each conjunct on its chain's first word, and each coordinator on the conjunct that follows it."""
     members: dict[int, list[int]] = {}
     leaders: dict[int, int] = {}
@@ -100,7 +128,7 @@ def _flatten_coordination(heads: list[int], labels: tuple[str, ...], scheme: Lab
         heads[word] = leader
 
 
-def _chain_leader(word: int, heads: list[int], labels: tuple[str, ...], scheme: LabelScheme) -> int:
+def _chain_leader(word: int, heads: Sequence[int], labels: Sequence[str], scheme: LabelScheme) -> int:
     while labels[word] in scheme.conjunct_labels and heads[word] != word:
         word = heads[word]
     return word
