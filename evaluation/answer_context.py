@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from attribution.answer_parser import AnswerParser
     from attribution.attention_model import AttentionModel
     from attribution.hidden_similarity import HiddenSimilarity
+    from attribution.language_model import LanguageModel
+    from evaluation.language_context import LanguageContext
 
 _Taken = TypeVar("_Taken")
 
@@ -35,6 +37,7 @@ class LoadedModels:
     parser: AnswerParser | None = None
     attention: AttentionModel | None = None
     hidden_layer: int | None = None
+    language: LanguageModel | None = None
 
 
 class AnswerContext:
@@ -116,6 +119,19 @@ class AnswerContext:
             RowFault: if the model refuses the row.
         """
         return _asked_for(self._internals.hidden, Need.HIDDEN_STATES)
+
+    @cached_property
+    def language(self) -> LanguageContext:
+        """What a causal language model says about the answer.
+
+        Raises:
+            RuntimeError: if no language model was loaded.
+        """
+        from evaluation.language_context import LanguageContext
+
+        if self._models.language is None:
+            raise RuntimeError("a method asked for a language model, but says that it needs none")
+        return LanguageContext(self.labelled.record, self._models.language)
 
     @cached_property
     def word_matches(self) -> WordMatches:

@@ -21,7 +21,7 @@ from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measu
 from evaluation.evaluation_error import EvaluationError
 from evaluation.labelled_answer import LabelledDataset
 from evaluation.method import needs_of
-from evaluation.methods import all_methods
+from evaluation.methods import all_methods, chosen_methods
 from evaluation.model_arguments import add_method_arguments, add_model_arguments, method_settings, model_choice
 from evaluation.model_loading import load_models
 from evaluation.report import RunDescription, file_digest, table, write_report
@@ -37,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--measure", choices=[*Measure], help="what to ask of the labels (default: the first that the data set has)"
     )
     parser.add_argument(
-        "--method", action="append", choices=names, help="a method; may be repeated; default: all of them"
+        "--method",
+        action="append",
+        choices=names,
+        help="a method; may be repeated (default: all that work without --language-model)",
     )
     add_method_arguments(parser)
     add_model_arguments(parser)
@@ -52,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of resamples and draws (default: 0)")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
 
 
@@ -79,7 +82,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 def _evaluate_passages(args: argparse.Namespace) -> None:
     available = all_methods(method_settings(args))
-    methods = [available[name] for name in dict.fromkeys(args.method or available)]
+    methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
     dataset = _load_dataset(args, LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
@@ -128,6 +131,8 @@ def _describe(args: argparse.Namespace, dataset: LabelledDataset, models: Loaded
     provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
     if models.parser is not None:
         provenance["parser"] = models.parser.identity
+    if models.language is not None:
+        provenance |= models.language.provenance()
     if models.attention is not None:
         hidden = models.attention.layer_count // 2 if models.hidden_layer is None else models.hidden_layer
         provenance |= models.attention.provenance()

@@ -11,7 +11,10 @@ from evaluation.passage_score import PassageScore
 
 @dataclass(frozen=True, slots=True)
 class MethodSettings:
-    """The options of all methods; None leaves a value of the union to the model, then to the paper."""
+    """The options of all methods; None leaves a value of the union to the model, then to the paper.
+
+    ``seed`` is that of the passages drawn by lot.
+    """
 
     top_k: int | None = None
     isolation_tau: float | None = None
@@ -19,6 +22,7 @@ class MethodSettings:
     sentence_weight: float | None = None
     passage_score: PassageScore = PassageScore.SUM
     evidence_window: float | None = None
+    seed: int = 0
 
     def union_options(self, method: UnionMethod) -> MethodOptions:
         """The same options as the audit has them, for the union of ``method``."""

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from evaluation.attention_methods import attention_methods
+from evaluation.cci_method import ContrastiveGradients
 from evaluation.hidden_state_methods import hidden_state_methods
 from evaluation.method import Method
 from evaluation.method_settings import MethodSettings
+from evaluation.need import Need
+from evaluation.reference_methods import OraclePassage, RandomPassage
 from evaluation.word_methods import word_methods
 
 
 def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
     """Every method by its name, in the order of the tables."""
     settings = settings or MethodSettings()
-    families = (attention_methods(settings), hidden_state_methods(settings), word_methods())
+    families: tuple[tuple[Method, ...], ...] = (
+        attention_methods(settings),
+        hidden_state_methods(settings),
+        (ContrastiveGradients(),),
+        word_methods(),
+        (RandomPassage(settings.seed), OraclePassage()),
+    )
     return {method.name: method for family in families for method in family}
+
+
+def chosen_methods(
+    available: Mapping[str, Method], names: Sequence[str] | None, *, with_language_model: bool
+) -> list[Method]:
+    """The named methods, each once; without names all, those that need a language model only where one was named."""
+    if names is not None:
+        return [available[name] for name in dict.fromkeys(names)]
+    return [one for one in available.values() if with_language_model or Need.LANGUAGE_MODEL not in one.needs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from attribution.model_arguments import add_loading_arguments, loading_options
 from attribution.model_options import ModelOptions
@@ -58,6 +59,11 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--head-weights", metavar="FILE.json", help="learned weights of the attention heads (default: all equal)"
     )
+    parser.add_argument(
+        "--language-model",
+        metavar="NAME",
+        help="a causal language model for cci and log-probability drops: a hub id or a directory (default: --model)",
+    )
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
 
 
@@ -70,6 +76,7 @@ def method_settings(args: argparse.Namespace) -> MethodSettings:
         sentence_weight=args.sentence_weight,
         evidence_window=args.evidence_window,
         passage_score=args.passage_score,
+        seed=args.seed,
     )
 
 
@@ -80,5 +87,13 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
         model=ModelOptions(**loading_options(args), layer=args.layer, head_weights=args.head_weights),
         method=method_settings(args).union_options(UnionMethod.ATTN_UNION_DEP),
         hidden_layer=args.hidden_layer,
+        language=_language_options(args),
         threads=args.threads,
     )
+
+
+def _language_options(args: argparse.Namespace) -> ModelOptions | None:
+    """The options of ``--language-model``, loaded as the model is; a revision is the model's own."""
+    if args.language_model is None:
+        return None
+    return replace(ModelOptions(**loading_options(args)), model=args.language_model, revision=None)

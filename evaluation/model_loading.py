@@ -13,6 +13,7 @@ from evaluation.need import Need
 if TYPE_CHECKING:
     from attribution.answer_parser import AnswerParser
     from attribution.attention_model import AttentionModel
+    from attribution.language_model import LanguageModel
 
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
@@ -25,6 +26,7 @@ class ModelChoice:
         parser: "bundled", a spaCy pipeline or a directory.
         model: the model whose attention and hidden states are taken.
         method: options of the union; the audit's defaults are merged into them.
+        language: the causal language model; None where ``model`` should serve as one.
         hidden_layer: 1-based layer of the hidden states, 0 the embeddings; None is floor(L/2).
         threads: CPU threads of torch, None as they are.
     """
@@ -33,6 +35,7 @@ class ModelChoice:
     model: ModelOptions = field(default_factory=ModelOptions)
     method: MethodOptions = field(default_factory=MethodOptions)
     hidden_layer: int | None = None
+    language: ModelOptions | None = None
     threads: int | None = None
 
 
@@ -46,6 +49,7 @@ def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
         parser=_load_parser(choice.parser) if Need.PARSER in needs else None,
         attention=_load_attention(choice, needs) if needs & _OF_THE_MODEL else None,
         hidden_layer=choice.hidden_layer,
+        language=_load_language(choice) if Need.LANGUAGE_MODEL in needs else None,
     )
 
 
@@ -66,6 +70,23 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionMod
     try:
         options = _with_hidden_layer(choice) if Need.HIDDEN_STATES in needs else choice.model
         return AttentionModel.from_pretrained(options, method=choice.method, threads=choice.threads)
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _load_language(choice: ModelChoice) -> LanguageModel:
+    """The whole model with its language-model head; weights are not shared with the attention model."""
+    from attribution.language_model import LanguageModel
+    from attribution.language_model_weights import NotCausalError
+    from attribution.model_errors import ModelLoadError
+
+    options = choice.language or replace(choice.model, layer=None, head_weights=None, loaded_layers=None)
+    try:
+        return LanguageModel.from_pretrained(options, threads=choice.threads)
+    except NotCausalError as error:
+        raise EvaluationError(
+            f"cci and log-probability drops need a causal language model; {error}; name one with --language-model"
+        ) from error
     except ModelLoadError as error:
         raise EvaluationError(str(error)) from error
 
