@@ -20,10 +20,10 @@ from attribution.model_directory import (
     ModelDirectory,
     ModelLoadError,
     read_model_directory,
-    revision_of,
     runs_own_code,
 )
 from attribution.model_options import MethodOptions, ModelOptions
+from attribution.model_revision import revision_of
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget, pack_end_to_end
 from attribution.placement import choose_device, choose_dtype
@@ -199,7 +199,7 @@ class AttentionModel:
         config = self._directory.config
         return {
             "model": self._directory.options.model,
-            "model_revision": revision_of(self._directory),
+            "model_revision": revision_of(self._directory, layer=self.layer),
             "model_code": "of its repository" if runs_own_code(self._directory) else "of transformers",
             "model_type": str(config.model_type),
             **self._layer_choice.provenance(),
@@ -332,7 +332,7 @@ def _head_weights(directory: ModelDirectory, layer: int, device: torch.device) -
     try:
         found = HeadWeights.from_file(directory.options.head_weights)
         attention_heads = int(directory.config.get_text_config().num_attention_heads)
-        found.check_fits(revision=revision_of(directory), layer=layer, attention_heads=attention_heads)
+        found.check_fits(revision=revision_of(directory, layer=layer), layer=layer, attention_heads=attention_heads)
     except ValueError as error:
         raise ModelLoadError(f"{error}; see --head-weights") from error
     return torch.tensor(found.weights, dtype=torch.float32, device=device)

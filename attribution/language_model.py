@@ -14,9 +14,10 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
 from attribution.language_model_weights import NotCausalError, load_causal_weights
-from attribution.model_directory import ModelDirectory, load_tokenizer, read_model_directory, revision_of
+from attribution.model_directory import ModelDirectory, load_tokenizer, read_model_directory
 from attribution.model_errors import ModelLoadError
 from attribution.model_options import ModelOptions
+from attribution.model_revision import revision_of
 from attribution.out_of_memory import run_halving
 from attribution.packing import pack_by_token_budget
 from attribution.placement import choose_device, choose_dtype

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -17,7 +16,6 @@ from attribution.model_errors import errors_named
 from attribution.model_options import ModelOptions
 
 BUNDLED = Path(__file__).parent / "bundled" / "attributor"
-_HASHED = ("*.safetensors", "*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", FILE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +77,6 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return cast(PreTrainedTokenizerFast, tokenizer)
-
-
-def revision_of(directory: ModelDirectory) -> str:
-    """The commit of a hub model; for a local one a SHA-256 over its weights, config, tokenizer and defaults."""
-    if directory.commit is not None:
-        return directory.commit
-    folder = Path(directory.location)
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _HASHED for path in folder.glob(pattern)}):
-        digest.update(path.name.encode())
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return f"sha256:{digest.hexdigest()}"
 
 
 def runs_own_code(directory: ModelDirectory) -> bool:

@@ -50,10 +50,11 @@ def needed_weights(weight_map: Mapping[str, str], layer: int) -> dict[str, str]:
 
     The first number in a tensor's name is that of its layer, from 0.
     """
-    return {name: file for name, file in weight_map.items() if not _lies_above(name, layer)}
+    return {name: file for name, file in weight_map.items() if not lies_above(name, layer)}
 
 
-def _lies_above(name: str, layer: int) -> bool:
+def lies_above(name: str, layer: int) -> bool:
+    """Whether a tensor belongs to a layer above the 1-based ``layer``, or to the language-model head."""
     number = _FIRST_NUMBER.search(name)
     return "lm_head." in name if number is None else int(number[1]) >= layer
 

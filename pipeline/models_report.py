@@ -9,9 +9,10 @@ import torch
 
 from attribution.attention_model import AttentionModel
 from attribution.model_check import ModelDescription, Speed
-from attribution.model_directory import revision_of, runs_own_code
+from attribution.model_directory import runs_own_code
 from attribution.model_errors import ModelLoadError
 from attribution.model_options import Quantization
+from attribution.model_revision import revision_of
 from attribution.weight_loading import size_text
 from attribution.weight_memory import WeightGroup, held_size, total_size
 from schemas import QARecord, RowFault, SpanEvidence
@@ -29,7 +30,7 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
     directory, layer = model.directory, model.layer
     kinds = Counter(layer.kinds)
     yield _line("model", f"{directory.options.model} ({directory.config.model_type})")
-    yield _line("revision", revision_of(directory))
+    yield _line("revision", revision_of(directory, layer=layer.layer))
     yield _line("code", "of its own repository" if runs_own_code(directory) else "of transformers")
     yield _line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     yield _line("attention", layer.provenance()["layer_choice"])

@@ -16,7 +16,6 @@ from attribution.model_directory import (
     ModelLoadError,
     load_tokenizer,
     read_model_directory,
-    revision_of,
 )
 from attribution.model_options import ModelOptions
 from attribution.weight_loading import load_weights
@@ -142,11 +141,3 @@ def test_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     with pytest.raises(ModelLoadError, match=r"fast tokenizer \(tokenizer\.json\)"):
         load_tokenizer(read_model_directory(options(directory)))
-
-
-def test_revision_follows_the_content_and_not_the_place(tmp_path: Path) -> None:
-    first, second = (save_tiny_model(tmp_path / name) for name in ("first", "second"))
-    revisions = [revision_of(read_model_directory(options(directory))) for directory in (first, second)]
-    assert revisions[0] == revisions[1]
-    (second / "attribution_config.json").write_text('{"layer": 2}', encoding="utf-8")
-    assert revision_of(read_model_directory(options(second))) != revisions[0]
