@@ -64,7 +64,10 @@ def layer_modules(network: nn.Module) -> nn.ModuleList:
     for module in network.modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return module
-    raise ValueError(f"the model should hold its {count} layers in one list, {type(network).__name__} does not")
+    raise ValueError(
+        f"the model should hold its {count} layers in one list, {type(network).__name__} does not; its hidden states "
+        "cannot be taken, choose another model"
+    )
 
 
 @contextmanager

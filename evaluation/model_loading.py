@@ -65,13 +65,18 @@ def _load_parser(name: str) -> AnswerParser:
 def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionModel:
     """The model up to the captured layer, and up to that of the hidden states where these are needed."""
     from attribution.attention_model import AttentionModel
+    from attribution.hidden_states import layer_modules
     from attribution.model_directory import ModelLoadError
 
+    hidden = Need.HIDDEN_STATES in needs
     try:
-        options = _with_hidden_layer(choice) if Need.HIDDEN_STATES in needs else choice.model
-        return AttentionModel.from_pretrained(options, method=choice.method, threads=choice.threads)
-    except ModelLoadError as error:
+        options = _with_hidden_layer(choice) if hidden else choice.model
+        model = AttentionModel.from_pretrained(options, method=choice.method, threads=choice.threads)
+        if hidden:
+            layer_modules(model.network)
+    except (ModelLoadError, ValueError) as error:
         raise EvaluationError(str(error)) from error
+    return model
 
 
 def _load_language(choice: ModelChoice) -> LanguageModel:
