@@ -44,10 +44,11 @@ def cut_into_windows(
         RowFault: TOO_MANY_TOKENS if a passage does not fit with question and answer, or the windows' answers differ.
     """
     windows = []
-    sizes = _passage_tokens(whole.row, passage_count)
+    firsts, lasts = _passage_borders(whole.row, passage_count)
+    room = max_tokens - len(whole.row.token_ids) + int(lasts.max() - firsts.min()) + 1
     first = 0
     while first < passage_count:
-        end = first + _fitting(sizes[first:], max_tokens - len(whole.row.token_ids) + int(sizes.sum()))
+        end = first + _fitting(firsts[first:], lasts[first:], room)
         window = encode(range(first, end))
         while len(window.row.token_ids) > max_tokens and end > first + 1:
             end -= 1
@@ -59,19 +60,20 @@ def cut_into_windows(
     return _whole_row(whole.prompt, windows)
 
 
-def _passage_tokens(row: EncodedRow, passage_count: int) -> _Ints:
-    """int64 [passages]: the tokens from one passage's begin to the next one's, or to its own end if it is the last."""
+def _passage_borders(row: EncodedRow, passage_count: int) -> tuple[_Ints, _Ints]:
+    """int64 [passages] each: the first column of every passage, and its last; one without columns has none between."""
+    firsts = np.full(passage_count, row.prompt_length)
+    lasts = np.full(passage_count, -1)
     inside = np.flatnonzero(row.column_passage >= 0)
-    if not len(inside):
-        return np.zeros(passage_count, dtype=np.int64)
-    columns = row.column_passage[inside[0] : inside[-1] + 1]
-    last_inside = np.maximum.accumulate(np.where(columns >= 0, np.arange(len(columns)), 0))
-    return np.bincount(columns[last_inside], minlength=passage_count)
+    np.minimum.at(firsts, row.column_passage[inside], inside)
+    np.maximum.at(lasts, row.column_passage[inside], inside)
+    return firsts, lasts
 
 
-def _fitting(sizes: _Ints, room: int) -> int:
-    """How many of the next passages have at most ``room`` tokens together; at least one."""
-    return max(1, int(np.searchsorted(np.cumsum(sizes), room, side="right")))
+def _fitting(firsts: _Ints, lasts: _Ints, room: int) -> int:
+    """How many of these passages lie within ``room`` columns, from the first one on; at least one."""
+    lengths = np.maximum.accumulate(lasts) - np.minimum.accumulate(firsts) + 1
+    return max(1, int(np.searchsorted(lengths, room, side="right")))
 
 
 def _too_long(row: EncodedRow, passage: int, passage_count: int, max_tokens: int) -> RowFault:
