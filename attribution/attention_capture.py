@@ -219,7 +219,7 @@ def _show(observation: _Observation, layer_index: int, attentions: Sequence[RowA
 
 def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
     for attention, request in zip(attentions, capture.rows, strict=True):
-        capture.captured.append(_reduce_row(attention, request, capture))
+        capture.captured.append(reduce_row(attention, request, capture))
     raise _ForwardPassEnds
 
 
@@ -252,7 +252,7 @@ class RowAttention:
         return attention_weights(self.query[:, positions], self.key[:, :token_count], seen, self.rule)
 
 
-def _reduce_row(attention: RowAttention, request: RowRequest, capture: Capture) -> CapturedRow:
+def reduce_row(attention: RowAttention, request: RowRequest, capture: Capture) -> CapturedRow:
     """S of one row, reduced; computed in slices of response rows, so that memory stays bounded."""
     rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
     prompt_length = len(request.column_passage)
