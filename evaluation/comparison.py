@@ -58,7 +58,7 @@ class MethodScore:
     """The figures of one method; all accuracies, intervals and differences in percent.
 
     ``difference_to_words`` is None where ``words`` was not run. ``highlights`` compares a person's highlights with the
-    evidence in the best passage, ``sentences`` with the passage sentences that it points to; None where nothing is highlighted.
+    evidence in the best passage, ``sentences`` with the passage sentences that it points to; None without highlights.
     """
 
     method: str
