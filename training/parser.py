@@ -4,6 +4,9 @@
 vectors from the pages, trains, and prints the figures; started again with the same words it goes on from its last
 evaluation. With ``--evaluate DIR`` and ``--test`` alone it prints the figures of a finished pipeline. It runs in one
 thread on the CPU.
+
+``--treebank DIR --output DIR`` trains a parser of another language on a folder of Universal Dependencies, without word
+vectors unless ``--pages`` are given. Where most of its letters are Chinese characters, the parser finds the words, too.
 """
 
 import argparse
@@ -14,10 +17,12 @@ import spacy
 from spacy.language import Language
 from thinc.api import Optimizer, fix_random_seed
 
+from training.chinese_words import in_characters, is_chinese
 from training.parser_loop import Folders, Schedule, endless_batches, epoch_batches, train
 from training.parser_scores import BLANK, genre, score_sentences, size_in_megabytes
 from training.parser_tokenizer import adapt_tokenizer
 from training.treebank import Sentence, read_sentences, read_text
+from training.treebank_folder import TreebankFolder, read_files
 from training.word_vectors import WordVectors, learn_vectors, load_vectors, read_paragraphs
 
 CONFIG = Path(__file__).with_name("parser_config.cfg")
@@ -36,11 +41,11 @@ META = {
     "description": "Tags, sentences and Universal Dependencies for English answers",
     "license": "CC BY-SA 4.0",
 }
-
-
-def read_files(paths: Sequence[Path]) -> list[Sentence]:
-    """The sentences of all files together."""
-    return [sentence for path in paths for sentence in read_sentences(read_text(path))]
+CHINESE_META = META | {
+    "name": "universal",
+    "description": "Words, tags, sentences and Universal Dependencies for Chinese answers",
+    "license": "that of the treebank",
+}
 
 
 def vectors_of_pages(pages: Sequence[Path], *, folders: Folders, seed: int) -> WordVectors:
@@ -51,12 +56,25 @@ def vectors_of_pages(pages: Sequence[Path], *, folders: Folders, seed: int) -> W
     return load_vectors(folders.vectors)
 
 
-def new_pipeline(sentences: Sequence[Sentence], vectors: WordVectors, *, seed: int) -> tuple[Language, Optimizer]:
-    """An untrained pipeline that knows every label of ``sentences``, and its optimizer."""
+def new_pipeline(
+    sentences: Sequence[Sentence], vectors: WordVectors | None, *, seed: int, chinese: bool = False
+) -> tuple[Language, Optimizer]:
+    """An untrained pipeline that knows every label of ``sentences``, and its optimizer.
+
+    Without vectors it sees the words' forms only. A Chinese one has a word for each character, as ``sentences`` should
+    have, and joins them at its end.
+    """
     fix_random_seed(seed)
-    nlp = spacy.util.load_model_from_config(spacy.util.load_config(CONFIG), meta=META, auto_fill=True)
-    adapt_tokenizer(nlp)
-    nlp.vocab.vectors = vectors.as_spacy(nlp.vocab.strings)
+    overrides: dict[str, bool | str] = {"components.tok2vec.model.embed.include_static_vectors": vectors is not None}
+    overrides |= {"nlp.lang": "zh"} if chinese else {}
+    config = spacy.util.load_config(CONFIG, overrides=overrides)
+    nlp = spacy.util.load_model_from_config(config, meta=CHINESE_META if chinese else META, auto_fill=True)
+    if chinese:
+        nlp.add_pipe("merge_subtokens")
+    else:
+        adapt_tokenizer(nlp)
+    if vectors is not None:
+        nlp.vocab.vectors = vectors.as_spacy(nlp.vocab.strings)
     batches = epoch_batches(nlp, sentences, seed=str(seed), words=1000)
     examples = [example for batch in batches for example in batch]
     return nlp, nlp.initialize(lambda: examples)
@@ -65,13 +83,16 @@ def new_pipeline(sentences: Sequence[Sentence], vectors: WordVectors, *, seed: i
 def run_training(
     sentences: Sequence[Sentence],
     dev: Sequence[Sentence],
-    vectors: WordVectors,
+    vectors: WordVectors | None,
     *,
     schedule: Schedule,
     folders: Folders,
 ) -> None:
     """Train on ``sentences``, choose by ``dev``, and leave the best pipeline in ``folders.output``."""
-    nlp, optimizer = new_pipeline(sentences, vectors, seed=schedule.seed)
+    chinese = is_chinese(sentences)
+    if chinese:
+        sentences = [in_characters(sentence) for sentence in sentences]
+    nlp, optimizer = new_pipeline(sentences, vectors, seed=schedule.seed, chinese=chinese)
 
     def score(pipeline: Language) -> dict[str, float]:
         scores = score_sentences(pipeline, dev)
@@ -110,6 +131,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training.parser", description="Train the bundled parser.")
     for name, purpose in FILE_OPTIONS.items():
         parser.add_argument(f"--{name}", type=Path, nargs="+", default=[], metavar="FILE", help=purpose)
+    parser.add_argument(
+        "--treebank", type=Path, metavar="DIR", help="folder whose *train*, *dev* and *test* .conllu files are taken"
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the best pipeline")
     parser.add_argument("--work", type=Path, metavar="DIR", help="folder to resume from (default: OUTPUT.work)")
     parser.add_argument("--evaluate", type=Path, metavar="DIR", help="only print the figures of this pipeline")
@@ -119,8 +143,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--evaluate-every", type=int, default=Schedule.evaluate_every, metavar="STEPS")
     parser.add_argument("--seed", type=int, default=Schedule.seed)
     options = parser.parse_args(arguments)
-    if options.evaluate is None and not (options.pages and options.train and options.dev and options.output):
-        parser.error("expected --pages, --train, --dev and --output, or --evaluate")
+    named = options.pages and options.train and options.dev
+    if options.evaluate is None and not ((options.treebank or named) and options.output):
+        parser.error("expected --pages, --train, --dev and --output, or --evaluate, or --treebank and --output")
     return options
 
 
@@ -137,9 +162,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         work = options.work or options.output.with_name(options.output.name + ".work")
         folders = Folders(output=options.output, work=work)
-        vectors = vectors_of_pages(options.pages, folders=folders, seed=options.seed)
-        run_training(read_files(options.train), read_files(options.dev), vectors, schedule=schedule, folders=folders)
-    print_scores(options.evaluate or options.output, options.test)
+        train_sentences, dev = _sentences(options)
+        vectors = vectors_of_pages(options.pages, folders=folders, seed=options.seed) if options.pages else None
+        run_training(train_sentences, dev, vectors, schedule=schedule, folders=folders)
+    test = options.test or (TreebankFolder(options.treebank).files("test") if options.treebank else [])
+    print_scores(options.evaluate or options.output, test)
+
+
+def _sentences(options: argparse.Namespace) -> tuple[list[Sentence], list[Sentence]]:
+    if options.treebank is not None:
+        return TreebankFolder(options.treebank).learned_and_chosen_by()
+    return read_files(options.train), read_files(options.dev)
 
 
 if __name__ == "__main__":

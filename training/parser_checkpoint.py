@@ -75,8 +75,9 @@ class Checkpoint:
 def named_parameters(nlp: Language) -> dict[str, tuple[ParameterKey, Floats]]:
     """Every parameter by a name that is the same in each process, with its key in the optimizer."""
     found: dict[str, tuple[ParameterKey, Floats]] = {}
-    for component, pipe in nlp.pipeline:
-        for position, node in enumerate(cast(TrainablePipe, pipe).model.walk()):
+    trainable = ((name, pipe) for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe))
+    for component, pipe in trainable:
+        for position, node in enumerate(pipe.model.walk()):
             for name in node.param_names:
                 if node.has_param(name):
                     found[f"{component}/{position}/{name}"] = ((node.id, name), cast(Floats, node.get_param(name)))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import cast
 
 import numpy
 from spacy.language import Language
@@ -131,7 +130,8 @@ def update(
     """
     nlp.update(batch, drop=dropout, sgd=False, losses=losses)  # type: ignore[arg-type]
     for _, pipe in nlp.pipeline:
-        cast(TrainablePipe, pipe).finish_update(optimizer)
+        if isinstance(pipe, TrainablePipe):
+            pipe.finish_update(optimizer)
 
 
 def train(
