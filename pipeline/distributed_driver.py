@@ -23,6 +23,7 @@ from pipeline.input_plan import InputPlan, check_input, make_plan
 from pipeline.metrics import RunMetrics
 from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json
 from pipeline.metrics_prometheus import prometheus_text
+from pipeline.pinned_models import with_pinned_model
 from pipeline.quality_gates import judge
 from pipeline.run_record import RunClock, make_run_manifest
 from pipeline.run_workers import load_first
@@ -53,7 +54,8 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     models = {**_load_here(settings, options), "device": f"{settings.model.device} of {options.runner}"}
     clock.rows_begin()
     _clear_output(options)
-    result = _submit(beam_options, settings, options, plan, output_schemas(settings, models, check.extra_fields))
+    schemas = output_schemas(settings, models, check.extra_fields)
+    result = _submit(beam_options, with_pinned_model(settings, models), options, plan, schemas)
     counts = _reconcile(options, plan, tokens=counter_sum(result, TOKENS))
     counts = replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
     manifest = make_run_manifest(

@@ -1,0 +1,91 @@
+"""How a model is loaded is an option of every command, and part of what decides the records."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attribution.attributor import Attributor
+from attribution.model_arguments import add_loading_arguments, loading_options
+from attribution.model_options import ModelOptions, Quantization
+from evaluation.command import add_arguments
+from evaluation.model_arguments import model_choice
+from pipeline.audit_options import add_audit_arguments, read_settings
+from pipeline.command_line import main
+from pipeline.configuration import configuration_hash, plain_settings
+from pipeline.pinned_models import with_pinned_model
+from tests.attribution.tiny_models import save_tiny_model
+from transforms.audit_settings import AuditSettings
+
+LOADING = (
+    *("--model", "a/b", "--revision", "v1", "--dtype", "bfloat16"),
+    *("--quantization", "nf4", "--device", "cuda:1", "--trust-remote-code"),
+)
+LOADED = ModelOptions(
+    model="a/b",
+    revision="v1",
+    dtype="bfloat16",
+    quantization=Quantization.NF4,
+    device="cuda:1",
+    trust_remote_code=True,
+)
+
+
+def test_audit_takes_the_options_of_loading() -> None:
+    parser = argparse.ArgumentParser()
+    add_audit_arguments(parser)
+    assert read_settings(parser.parse_args(["--input", "x", *LOADING])).model == LOADED
+
+
+def test_evaluate_takes_the_options_of_loading() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    assert model_choice(parser.parse_args(["--dataset", "quotesum", "--data", "x", *LOADING])).model == LOADED
+
+
+def test_their_defaults_are_those_of_the_dataclass() -> None:
+    parser = argparse.ArgumentParser()
+    add_loading_arguments(parser)
+    assert ModelOptions(**loading_options(parser.parse_args([]))) == ModelOptions()
+
+
+def test_unknown_quantization_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["models", "check", "--quantization", "int4"])
+    assert ended.value.code == 2
+    assert "none, nf4, int8" in capsys.readouterr().err.replace("'", "")
+
+
+def test_attributor_takes_a_quantization_by_name(tmp_path: Path) -> None:
+    attributor = Attributor.from_pretrained(str(save_tiny_model(tmp_path)), device="cpu", quantization="int8")
+    assert attributor.model.provenance()["quantization"] == "int8"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"quantization": Quantization.NF4}, {"dtype": "bfloat16"}, {"revision": "v1"}, {"trust_remote_code": True}],
+)
+def test_each_of_them_makes_another_configuration(change: dict[str, object]) -> None:
+    plain = AuditSettings()
+    changed = replace(plain, model=replace(plain.model, **change))  # type: ignore[arg-type]
+    assert configuration_hash(plain, {}, []) != configuration_hash(changed, {}, [])
+
+
+def test_manifest_names_them() -> None:
+    model = plain_settings(AuditSettings(model=LOADED))["model"]
+    assert isinstance(model, dict)
+    assert (model["quantization"], model["revision"], model["trust_remote_code"]) == ("nf4", "v1", True)
+
+
+def test_workers_elsewhere_load_the_commit_that_was_loaded_here() -> None:
+    settings = AuditSettings(model=LOADED)
+    pinned = with_pinned_model(settings, {"model_revision": "0123abc"})
+    assert pinned == replace(settings, model=replace(LOADED, revision="0123abc"))
+
+
+def test_local_model_has_no_commit_to_pin() -> None:
+    settings = AuditSettings()
+    assert with_pinned_model(settings, {"model_revision": "sha256:0123"}) is settings
