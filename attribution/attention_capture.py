@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import torch
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.integrations.sdpa_attention import create_position_bias_mask, sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -152,6 +152,7 @@ def capture_attention(
     scaling: float | None = None,
     softcap: float | None = None,
     s_aux: torch.Tensor | None = None,
+    position_bias: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """The attention implementation: capture at the requested layer, plain attention in every other.
@@ -168,6 +169,10 @@ def capture_attention(
         softcap=softcap,
         sinks=getattr(module, "sinks", None) if s_aux is None else s_aux,
     )
+    if position_bias is not None:
+        if rows is not None:
+            raise ValueError("rows end to end should have no position_bias, which goes by the place in the sequence")
+        attention_mask = create_position_bias_mask(position_bias, attention_mask, rule.causal, query, key)
     if rows is not None:
         _show_or_end(module, _of_rows_end_to_end(query, key, rows, rule), rule)
         return end_to_end_attention(query, key, value, rows=rows, rule=rule), None

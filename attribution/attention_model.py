@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from attribution.attention_capture import Capture, RowRequest
 from attribution.attention_layer import LayerChoice, choose_layer
 from attribution.attribution_config import merge_settings
+from attribution.depth_dependence import depth_matters
 from attribution.forward_pass import end_to_end_pass, padded_pass
 from attribution.head_weights import HeadWeights
 from attribution.model_directory import (
@@ -126,6 +127,8 @@ class AttentionModel:
             raise ModelLoadError(f"model {options.model!r}: {error}") from error
         encoder = RowEncoder(directory)
         loaded = max(layer.layer, options.loaded_layers or 0)
+        if runs_own_code(directory) or depth_matters(directory.config):
+            loaded = len(layer.kinds)
         model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
         return cls(
             directory=directory,
@@ -268,7 +271,7 @@ class AttentionModel:
         model = self._directory.options.model
         try:
             capture = self._capture(self._probe_jobs()[:1], RowLayout.PADDED, self.settings.top_k)
-        except (RuntimeError, TypeError) as error:
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
         if isinstance(_outcome((RowsOnTheirWay(capture.captured), 0)), RowFault):
             raise ModelLoadError(f"model {model!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
