@@ -19,11 +19,17 @@ from evaluation.comparison import MethodScore, run_methods, score_methods
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
 from evaluation.evaluation_error import EvaluationError
+from evaluation.faithfulness_command import (
+    add_faithfulness_arguments,
+    check_faithfulness_arguments,
+    evaluate_faithfulness,
+)
 from evaluation.labelled_answer import LabelledDataset
 from evaluation.method import needs_of
 from evaluation.methods import all_methods, chosen_methods
 from evaluation.model_arguments import add_method_arguments, add_model_arguments, method_settings, model_choice
 from evaluation.model_loading import load_models
+from evaluation.need import Need
 from evaluation.report import RunDescription, file_digest, table, write_report
 from evaluation.support_label_command import evaluate_support
 
@@ -51,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=MOST_CITATIONS,
         help=f"citations of a sentence that are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )
+    add_faithfulness_arguments(parser)
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument(
         "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
@@ -78,6 +85,8 @@ def _evaluate(args: argparse.Namespace) -> None:
             _evaluate_citations(args)
         case Measure.SUPPORT:
             evaluate_support(args)
+        case Measure.FAITHFULNESS:
+            _evaluate_faithfulness(args)
 
 
 def _evaluate_passages(args: argparse.Namespace) -> None:
@@ -103,6 +112,15 @@ def _evaluate_citations(args: argparse.Namespace) -> None:
     models = load_models(model_choice(args), needs_of(methods))
     provenance = _describe(args, dataset, models).provenance
     evaluate_citations(args, dataset, methods, models, entailment, provenance=provenance)
+
+
+def _evaluate_faithfulness(args: argparse.Namespace) -> None:
+    check_faithfulness_arguments(args)
+    methods = chosen_methods(all_methods(method_settings(args)), args.method, with_language_model=True)
+    dataset = _load_dataset(args, LOADERS)
+    models = load_models(model_choice(args), needs_of(methods) | {Need.LANGUAGE_MODEL})
+    provenance = _describe(args, dataset, models).provenance
+    evaluate_faithfulness(args, dataset, methods, models, provenance=provenance)
 
 
 def _measure(args: argparse.Namespace) -> Measure:

@@ -36,12 +36,14 @@ class Measure(StrEnum):
     PASSAGES = "passages"
     CITATIONS = "citations"
     SUPPORT = "support"
+    FAITHFULNESS = "faithfulness"
 
 
 _DATASETS: Mapping[Measure, frozenset[str]] = {
     Measure.PASSAGES: frozenset(LOADERS),
     Measure.CITATIONS: frozenset(CITED_LOADERS),
     Measure.SUPPORT: frozenset(JUDGED_LOADERS),
+    Measure.FAITHFULNESS: frozenset(LOADERS),
 }
 DATASETS = tuple(dict.fromkeys([*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS]))
 """All names."""

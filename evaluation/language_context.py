@@ -56,6 +56,10 @@ class LanguageContext:
         contrast = [self.contrast_tokens[response] for response in responses]
         return contrastive_saliency(self._model, self.encoded, responses=responses, contrast=contrast)
 
+    def read_whole(self) -> None:
+        """Run the model with all passages, so that a row that it refuses fails here."""
+        _ = self._log_probabilities
+
     def drop(self, span: CharRange, passage_index: int) -> float:
         """The log-probability drop of ``span`` when a passage is taken away (Section 4.3), in nats.
 

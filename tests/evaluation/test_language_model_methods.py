@@ -151,7 +151,7 @@ def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
 
 def test_encoder_as_language_model_says_the_way_out(tmp_path):
     choice = ModelChoice(model=ModelOptions(model=str(save_tiny_encoder(tmp_path, layer_types=["full_attention"]))))
-    with pytest.raises(EvaluationError, match=r"cci and .* need a causal language model; .*; name one with --language-"):
+    with pytest.raises(EvaluationError, match=r"cci and .* need a causal .*; name one with --language-model"):
         load_models(choice, frozenset({Need.LANGUAGE_MODEL}))
 
 
