@@ -160,7 +160,13 @@ def capture_attention(
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
     ``attention_mask`` None (causal, or everything where the module is not causal) or [rows, 1, tokens, tokens].
     Returns ([rows, tokens, attention heads, size], None), as the interface wants it.
+
+    Raises:
+        ValueError: if the model's attention takes numbers that are unknown here.
     """
+    unknown = [name for name, value in options.items() if torch.is_tensor(value) and value.is_floating_point()]
+    if unknown:
+        raise ValueError(f"its attention takes {' and '.join(unknown)}, which this version does not know")
     rows = current_rows()
     rule = AttentionRule(
         causal=bool(options.get("is_causal", getattr(module, "is_causal", True))),
