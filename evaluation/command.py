@@ -15,7 +15,7 @@ from attribution.option_types import positive_integer
 from evaluation.answer_context import LoadedModels
 from evaluation.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
 from evaluation.citation_scores import MOST_CITATIONS
-from evaluation.comparison import MethodScore, run_methods, score_methods
+from evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
 from evaluation.evaluation_error import EvaluationError
@@ -58,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"citations of a sentence that are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )
     add_faithfulness_arguments(parser)
+    parser.add_argument(
+        "--cost",
+        action="store_true",
+        help="measure time and memory of each method, which then shares nothing with the others (passages only)",
+    )
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument(
         "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
@@ -95,7 +100,7 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
     dataset = _load_dataset(args, LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
-    tallies = run_methods(bar, methods, models)
+    tallies = (run_with_costs if args.cost else run_methods)(bar, methods, models)
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     description = _describe(args, dataset, models)
     print(table(scores, description))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from evaluation.answer_context import AnswerContext, LoadedModels
 from evaluation.bootstrap import Interval, RowBootstrap
+from evaluation.cost import Cost, CostMeter
 from evaluation.highlight_overlap import HighlightOverlap, HighlightScore, HighlightTally, highlight_overlap
 from evaluation.labelled_answer import LabelledAnswer, PassageRange
 from evaluation.method import Method, SpanResult, needs_of
@@ -37,6 +38,7 @@ class MethodTally:
     failed: list[FailedRow] = field(default_factory=list)
     highlights: HighlightTally = field(default_factory=HighlightTally)
     sentences: HighlightTally = field(default_factory=HighlightTally)
+    cost: Cost | None = None
 
     def count(self, labelled: LabelledAnswer, results: Sequence[SpanResult]) -> None:
         """Add one answer."""
@@ -59,6 +61,7 @@ class MethodScore:
 
     ``difference_to_words`` is None where ``words`` was not run. ``highlights`` compares a person's highlights with the
     evidence in the best passage, ``sentences`` with the passage sentences that it points to; None without highlights.
+    ``ms_per_span`` and ``peak_memory_mib`` are None where costs were not measured.
     """
 
     method: str
@@ -72,6 +75,8 @@ class MethodScore:
     highlights: HighlightScore | None
     sentences: HighlightScore | None
     failed_rows: tuple[FailedRow, ...]
+    ms_per_span: float | None = None
+    peak_memory_mib: float | None = None
 
 
 def run_methods(
@@ -84,6 +89,22 @@ def run_methods(
         context = AnswerContext(labelled, models, needs)
         for method, tally in zip(methods, tallies, strict=True):
             tally.count(labelled, _results(method, context, tally))
+    return tallies
+
+
+def run_with_costs(
+    answers: Iterable[LabelledAnswer], methods: Sequence[Method], models: LoadedModels
+) -> tuple[MethodTally, ...]:
+    """As ``run_methods``, but no method finds anything computed by another, and each one's cost is measured."""
+    costs = tuple(Cost() for _ in methods)
+    tallies = tuple(MethodTally(method.name, cost=cost) for method, cost in zip(methods, costs, strict=True))
+    meter = CostMeter(models)
+    for labelled in answers:
+        for method, tally, cost in zip(methods, tallies, costs, strict=True):
+            context = AnswerContext(labelled, models, method.needs)
+            with meter.measuring(cost):
+                results = _results(method, context, tally)
+            tally.count(labelled, results)
     return tallies
 
 
@@ -133,4 +154,6 @@ def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBoot
         highlights=tally.highlights.score(bootstrap, None if reference is None else reference.highlights),
         sentences=tally.sentences.score(bootstrap, None if reference is None else reference.sentences),
         failed_rows=tuple(tally.failed),
+        ms_per_span=None if tally.cost is None else tally.cost.ms_per_span(spans),
+        peak_memory_mib=None if tally.cost is None else tally.cost.peak_mib,
     )

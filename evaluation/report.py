@@ -63,7 +63,15 @@ def table(scores: Sequence[MethodScore], description: RunDescription) -> str:
     if any(score.highlights is not None for score in scores):
         parts.append(_highlight_table("highlights", [(score.method, score.highlights) for score in scores]))
         parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
+    if any(score.ms_per_span is not None for score in scores):
+        parts.append(text_table(("cost", "ms a span", "peak memory MiB"), [_cost(score) for score in scores]))
     return "\n".join([*parts, *_remarks(scores, description)])
+
+
+def _cost(score: MethodScore) -> tuple[str, str, str]:
+    values = (score.ms_per_span, score.peak_memory_mib)
+    time_cell, memory_cell = ("" if value is None else _number(value) for value in values)
+    return score.method, time_cell, memory_cell
 
 
 def _highlight_table(title: str, scores: Sequence[tuple[str, HighlightScore | None]]) -> str:
