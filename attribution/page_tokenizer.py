@@ -108,13 +108,8 @@ class PageTokenizer:
 
 
 def _anchor(text: str, special: AddedToken) -> AddedToken:
-    return AddedToken(
-        text,
-        normalized=special.normalized,
-        lstrip=special.lstrip,
-        rstrip=special.rstrip,
-        special=False,
-    )
+    """An ordinary token that takes the white space around it as ``special`` does, and is found before normalisation."""
+    return AddedToken(text, lstrip=special.lstrip, rstrip=special.rstrip, normalized=False, special=False)
 
 
 def _is_one_piece(tokenizer: Tokenizer, special: AddedToken) -> bool:

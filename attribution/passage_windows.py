@@ -43,6 +43,8 @@ def cut_into_windows(
     Raises:
         RowFault: TOO_MANY_TOKENS if a passage does not fit with question and answer, or the windows' answers differ.
     """
+    if not passage_count:
+        raise _too_long(whole.row, "there is no passage", max_tokens)
     windows = []
     firsts, lasts = _passage_borders(whole.row, passage_count)
     room = max_tokens - len(whole.row.token_ids) + int(lasts.max() - firsts.min()) + 1
@@ -54,7 +56,8 @@ def cut_into_windows(
             end -= 1
             window = encode(range(first, end))
         if len(window.row.token_ids) > max_tokens:
-            raise _too_long(window.row, first, passage_count, max_tokens)
+            own = int((window.row.column_passage == first).sum())
+            raise _too_long(window.row, f"passage {first + 1} of {passage_count} has {own}", max_tokens)
         windows.append(window)
         first = end
     return _whole_row(whole.prompt, windows)
@@ -76,13 +79,11 @@ def _fitting(firsts: _Ints, lasts: _Ints, room: int) -> int:
     return max(1, int(np.searchsorted(lengths, room, side="right")))
 
 
-def _too_long(row: EncodedRow, passage: int, passage_count: int, max_tokens: int) -> RowFault:
-    own = int((row.column_passage == passage).sum())
+def _too_long(row: EncodedRow, found: str, max_tokens: int) -> RowFault:
     return RowFault(
         Reason.TOO_MANY_TOKENS,
-        f"a passage with template, question and answer should have at most {max_tokens} tokens; passage {passage + 1} "
-        f"of {passage_count} has {own} and with them {len(row.token_ids)}. Log shorter passages, or choose a model "
-        "with a longer context",
+        f"a passage with template, question and answer should have at most {max_tokens} tokens; {found}, all together "
+        f"{len(row.token_ids)}. Log shorter passages, or choose a model with a longer context",
     )
 
 

@@ -48,6 +48,13 @@ def stripping() -> Tokenizer:
     return tokenizer
 
 
+def normalizing_specials() -> Tokenizer:
+    """As the oldest files of Llama 2: special tokens are looked for in normalised text, and so missed within it."""
+    tokenizer = prepending()
+    tokenizer.add_special_tokens([AddedToken(text, normalized=True, special=True) for text in CHAT_SPECIALS])
+    return tokenizer
+
+
 def composing() -> Tokenizer:
     """As Qwen2's, with its NFC normalizer."""
     tokenizer = byte_level()
@@ -73,6 +80,7 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
     "prepending": prepending,
     "stripping": stripping,
     "composing": composing,
+    "normalizing specials": normalizing_specials,
     "unigram": unigram,
 }
 

@@ -163,9 +163,15 @@ def test_passage_that_does_not_fit_alone_is_a_fault_that_names_it_and_its_length
     alone = encoded(passages, PLAIN_TEMPLATE, range(1, 2)).row
     own = int((alone.column_passage == 1).sum())
     with pytest.raises(
-        RowFault, match=f"at most 100 tokens; passage 2 of 3 has {own} and .* {alone.token_count}"
+        RowFault, match=f"at most 100 tokens; passage 2 of 3 has {own}, .* {alone.token_count}"
     ) as caught:
         cut(passages, PLAIN_TEMPLATE, 100)
+    assert caught.value.reason is Reason.TOO_MANY_TOKENS
+
+
+def test_row_without_passages_that_is_too_long_is_a_fault() -> None:
+    with pytest.raises(RowFault, match="at most 10 tokens; there is no passage") as caught:
+        cut([], PLAIN_TEMPLATE, 10)
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
 
 
