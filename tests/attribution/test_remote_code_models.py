@@ -57,6 +57,17 @@ class OwnModel(LlamaModel):
 """
 
 
+UNKNOWN_NUMBERS = """
+import torch
+from transformers import LlamaModel
+
+
+class OwnModel(LlamaModel):
+    def forward(self, **kwargs):
+        return super().forward(**kwargs, slopes=torch.ones(4))
+"""
+
+
 def save(directory: Path, code: str) -> Path:
     """A tiny Llama whose config names ``OwnModel`` of its own repository."""
     save_tiny_model(directory)
@@ -105,3 +116,12 @@ def test_own_code_that_uses_the_interface_gives_its_attention_and_is_named(tmp_p
 def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path: Path, code: str, complaint: str) -> None:
     with pytest.raises(ModelLoadError, match=complaint):
         load(save(tmp_path, code))
+
+
+def test_attention_that_takes_numbers_unknown_here_is_refused_by_their_name(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="its attention takes slopes, which this version does not know"):
+        load(save(tmp_path, UNKNOWN_NUMBERS))
+
+
+def test_own_code_is_given_all_of_its_layers(tmp_path: Path) -> None:
+    assert load(save(tmp_path, THROUGH_THE_INTERFACE)).network.config.num_hidden_layers == 4
