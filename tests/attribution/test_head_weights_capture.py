@@ -69,7 +69,7 @@ def test_run_says_which_weights_it_had(directory, tmp_path):
 
 def test_weights_of_another_layer_are_refused(directory, tmp_path):
     path = weights_file(directory, tmp_path, (0.25,) * 4, layer=2)
-    with pytest.raises(ModelLoadError, match="layer 2, the model in use has 3.*see --head-weights"):
+    with pytest.raises(ModelLoadError, match=r"layer 2, the model in use has 3.*see --head-weights"):
         load(directory, head_weights=path)
 
 
