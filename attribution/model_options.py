@@ -24,7 +24,7 @@ class ModelOptions:
         model: "bundled", a Hugging Face hub id, or a local directory.
         revision: commit, tag or branch of a hub model; default its main branch. What it resolves to is recorded.
         layer: 1-based layer L* whose attention is taken; default floor(L/2) + 1 (Section 4.1).
-        query_position: default "predicting" for decoders.
+        query_position: default "predicting" for decoders, "self" for encoders.
         prompt_template: "chat", "plain", "paper", or the path of a Jinja or JSON file; default the model directory's
             own, else "chat" where the tokenizer has a chat template, else "plain".
         dtype: "float32", "bfloat16" or "float16"; default float32 on a CPU, the model's own on a GPU.
