@@ -46,8 +46,8 @@ def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
         EvaluationError: if one cannot be loaded; the message says which option to change.
     """
     return LoadedModels(
-        parser=_load_parser(choice.parser) if Need.PARSER in needs else None,
         attention=_load_attention(choice, needs) if needs & _OF_THE_MODEL else None,
+        parser=_load_parser(choice.parser) if Need.PARSER in needs else None,
         hidden_layer=choice.hidden_layer,
         language=_load_language(choice) if Need.LANGUAGE_MODEL in needs else None,
     )
