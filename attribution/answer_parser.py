@@ -15,6 +15,7 @@ from attribution.parsed_answer import ParsedAnswer
 from attribution.parsed_blocks import ParsedBlock, heads_within, joined_blocks, with_code_as_names
 from attribution.parser_input import ParserInput, parser_input
 from attribution.sentence_ends import closing_marks, sentence_ends, with_closed_sentences, with_ended_sentences
+from attribution.subtokens import ParsedTokens
 from schemas import CharRange
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _LONGEST_TEXT = 1_000_000_000
 _NEEDED_FACTORIES = frozenset(
     {
         "tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "attribute_ruler", "senter",
-        "sentencizer", "parser", "merge_subtokens", "ner", "entity_ruler", "merge_entities",
+        "sentencizer", "parser", "ner", "entity_ruler", "merge_entities",
     }
 )  # fmt: skip
 
@@ -114,26 +115,33 @@ class AnswerParser:
 
 def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedBlock:
     """Plain data of one block; inline code is tagged as a name."""
+    ranges = given.ranges()
+    tokens = _parsed_tokens(doc, ranges).whole_words()
+    words, forms = tokens.ranges, tokens.forms
+    gaps = [one.char_end != following.char_start for one, following in pairwise(words)]
+    closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
+    heads, labels, starts = with_closed_sentences(tokens.heads, tokens.labels, tokens.starts, closing=closing)
+    ended = [False] * len(words) if given.is_row else sentence_ends(forms)
+    heads, labels, starts = with_ended_sentences(heads, labels, starts, ended=ended)
+    return ParsedBlock(
+        words=list(words),
+        dependency_heads=heads,
+        dependency_labels=labels,
+        universal_tags=with_code_as_names(list(tokens.universal_tags), words, code),
+        fine_tags=list(tokens.fine_tags),
+        sentence_starts=starts,
+        entities=[CharRange(ranges[one.start].char_start, ranges[one.end - 1].char_end) for one in doc.ents],
+    )
+
+
+def _parsed_tokens(doc: Doc, ranges: Sequence[CharRange]) -> ParsedTokens:
     columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
     starts = [place for place, opens in enumerate(columns[4].tolist()) if opens == 1 or not place]
     heads = heads_within(columns[0].astype("int64").tolist(), starts)
     labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
     labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
-    words, forms = given.ranges(), [token.text for token in doc]
-    gaps = [one.char_end != following.char_start for one, following in pairwise(words)]
-    closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
-    heads, labels, starts = with_closed_sentences(heads, labels, starts, closing=closing)
-    ended = [False] * len(words) if given.is_row else sentence_ends(forms)
-    heads, labels, starts = with_ended_sentences(heads, labels, starts, ended=ended)
-    return ParsedBlock(
-        words=words,
-        dependency_heads=heads,
-        dependency_labels=labels,
-        universal_tags=with_code_as_names(universal_tags, words, code),
-        fine_tags=fine_tags,
-        sentence_starts=starts,
-        entities=[CharRange(words[one.start].char_start, words[one.end - 1].char_end) for one in doc.ents],
-    )
+    forms = [token.text for token in doc]
+    return ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts)
 
 
 def _identity(nlp: Language) -> str:

@@ -1,13 +1,13 @@
-"""Text without blanks between words: a treebank's words as trees of characters, which the parser joins again."""
+"""Text without blanks between words: a treebank's words as trees of characters, and parsed characters as words."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
 
-from training.treebank import Sentence
+from spacy.tokens import Doc
 
-INSIDE_WORD = "subtok"
-"""The label of a character that the next one belongs to; spaCy's ``merge_subtokens`` joins what it connects."""
+from attribution.subtokens import INSIDE_WORD, word_runs
+from training.treebank import Sentence
 
 
 def is_chinese(sentences: Iterable[Sentence]) -> bool:
@@ -38,3 +38,13 @@ def in_characters(sentence: Sentence) -> Sentence:
         split.heads += [*range(lasts[place] - inside + 1, lasts[place] + 1), lasts[sentence.heads[place]]]
         split.labels += [INSIDE_WORD] * inside + [sentence.labels[place]]
     return split
+
+
+def join_words(doc: Doc) -> Doc:
+    """The document with its parsed words for tokens; where no character lies inside a word, as it is."""
+    runs = word_runs([token.dep_ for token in doc], [sentence.start for sentence in doc.sents])
+    with doc.retokenize() as retokenizer:
+        for run in runs:
+            if len(run) > 1:
+                retokenizer.merge(doc[run[0] : run[-1] + 1])
+    return doc

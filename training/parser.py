@@ -61,17 +61,15 @@ def new_pipeline(
 ) -> tuple[Language, Optimizer]:
     """An untrained pipeline that knows every label of ``sentences``, and its optimizer.
 
-    Without vectors it sees the words' forms only. A Chinese one has a word for each character, as ``sentences`` should
-    have, and joins them at its end.
+    Without vectors it sees the words' forms only. A Chinese one has a token for each character, as ``sentences``
+    should have; ``attribution.subtokens`` joins them to words.
     """
     fix_random_seed(seed)
     overrides: dict[str, bool | str] = {"components.tok2vec.model.embed.include_static_vectors": vectors is not None}
     overrides |= {"nlp.lang": "zh"} if chinese else {}
     config = spacy.util.load_config(CONFIG, overrides=overrides)
     nlp = spacy.util.load_model_from_config(config, meta=CHINESE_META if chinese else META, auto_fill=True)
-    if chinese:
-        nlp.add_pipe("merge_subtokens")
-    else:
+    if not chinese:
         adapt_tokenizer(nlp)
     if vectors is not None:
         nlp.vocab.vectors = vectors.as_spacy(nlp.vocab.strings)

@@ -8,6 +8,7 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.training import Example
 
+from training.chinese_words import join_words
 from training.treebank import Sentence, build_doc, group_by_document
 
 PARAGRAPH_BREAK = "\n\n"
@@ -39,14 +40,15 @@ class ParserScores:
 def score_sentences(nlp: Language, sentences: Sequence[Sentence], *, separator: str = PARAGRAPH_BREAK) -> ParserScores:
     """Score ``nlp`` on whole documents of ``sentences``, read as raw text with ``separator`` between paragraphs.
 
-    The text is tokenised by ``nlp`` itself. A word counts as one of spaCy's tokens in the speed.
+    The text is tokenised by ``nlp`` itself. In the speed a word is one of spaCy's tokens, or of characters that the
+    parser joined.
     """
     references = [
         build_doc(nlp.vocab, document, separator=lambda: separator) for document in group_by_document(sentences)
     ]
     texts = [reference.text for reference in references]
     start = time.perf_counter()
-    predicted = list(nlp.pipe(texts))
+    predicted = [join_words(doc) for doc in nlp.pipe(texts)]
     seconds = time.perf_counter() - start
     examples = [Example(doc, reference) for doc, reference in zip(predicted, references, strict=True)]
     scores = nlp.get_pipe("parser").score(examples)  # type: ignore[attr-defined]

@@ -76,7 +76,7 @@ def test_trained_pipeline_finds_words_heads_and_sentences(tmp_path: Path) -> Non
     folder.mkdir()
     for part, copies in (("train", 40), ("dev", 1), ("test", 1)):
         (folder / f"tiny-{part}.conllu").write_text("\n".join([TREEBANK] * copies), encoding="utf-8")
-    steps = ("--steps", "30", "--batch-words", "60", "--evaluate-every", "30")
+    steps = ("--steps", "20", "--batch-words", "60", "--evaluate-every", "20")
     main(["--treebank", str(folder), "--output", str(tmp_path / "parser"), *steps])
     parser = AnswerParser.from_pretrained(str(tmp_path / "parser"))
     text = "海鸥喜欢海岛。守塔人点亮灯塔。"
