@@ -36,6 +36,7 @@ EXAMPLE = QARecord(
     RowSource("", 0),
 )
 _SECONDS = 2.0
+_LONGEST_SECONDS = 5.0
 _MOST_ROWS = 64
 
 
@@ -89,36 +90,40 @@ def describe_model(options: ModelOptions) -> ModelDescription:
 
 
 def measure_speed(model: AttentionModel) -> Speed:
-    """Run as many rows of like length as take a few seconds, no two of which share their prompt.
+    """Run rows of some 2,000 characters for a few seconds, no two of which share their prompt.
+
+    Where one such row would take too long, a short one is run.
 
     Raises:
         ModelLoadError: if a row cannot be encoded or attributed.
     """
-    (first,) = rows = _sample_rows(model, 1)
-    seconds = _timed(model, rows)
-    count = max(1, min(_MOST_ROWS, int(_SECONDS / seconds)))
-    rows = _sample_rows(model, count)
-    seconds = _timed(model, rows)
-    return Speed(sum(row.token_count for row in rows) / seconds, count, first.token_count)
+    short = _sample_rows(model, 1, repeats=1)
+    rate = short[0].token_count / min(_timed(model, short), _timed(model, short))
+    (long,) = _sample_rows(model, 1, repeats=4)
+    if long.token_count > _LONGEST_SECONDS * rate:
+        return Speed(rate, 1, short[0].token_count)
+    count = max(1, min(_MOST_ROWS, int(_SECONDS * rate / long.token_count)))
+    rows = _sample_rows(model, count, repeats=4)
+    return Speed(sum(row.token_count for row in rows) / _timed(model, rows), count, long.token_count)
 
 
-def _sample_rows(model: AttentionModel, count: int) -> list[EncodedRow]:
+def _sample_rows(model: AttentionModel, count: int, *, repeats: int) -> list[EncodedRow]:
     try:
-        return [model.encode(_sample(number)) for number in range(count)]
+        return [model.encode(_sample(number, repeats)) for number in range(count)]
     except RowFault as fault:
         raise ModelLoadError(f"the model cannot take a sample row: {fault}") from fault
 
 
-def _sample(number: int) -> QARecord:
-    """A row of some 2,000 characters whose first words are its own."""
-    passages = tuple(Passage(text=f"{number}: {text}") for text in _SENTENCES * 4)
+def _sample(number: int, repeats: int) -> QARecord:
+    """A row whose first words are its own; its passages say the same ``repeats`` times."""
+    passages = tuple(Passage(text=" ".join([f"{number}: {text}"] * repeats)) for text in _SENTENCES)
     return QARecord(str(number), f"{number}: {EXAMPLE.question}", passages, EXAMPLE.answer, EXAMPLE.source)
 
 
 def _timed(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
     """Seconds, at least a microsecond."""
     start = time.perf_counter()
-    outcomes = model.attribute(rows, [4 * len(_SENTENCES)] * len(rows))
+    outcomes = model.attribute(rows, [len(_SENTENCES)] * len(rows))
     seconds = time.perf_counter() - start
     fault = next((outcome for outcome in outcomes if isinstance(outcome, RowFault)), None)
     if fault is not None:

@@ -54,8 +54,9 @@ def loaded_line(model: AttentionModel, seconds: float) -> str:
 
 def speed_line(speed: Speed) -> str:
     """The speed, to three digits, with the rows it was measured on."""
+    rows = "1 row" if speed.rows == 1 else f"{speed.rows} rows"
     rate = float(f"{speed.tokens_per_second:.3g}")
-    return _line("speed", f"{rate:,.0f} tokens/s on {speed.rows} rows of {speed.row_tokens} tokens")
+    return _line("speed", f"{rate:,.0f} tokens/s on {rows} of {speed.row_tokens} tokens")
 
 
 def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) -> Iterator[str]:
