@@ -86,6 +86,11 @@ def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model: 
     assert_same(outcomes[0], outcomes[2])
 
 
+def test_provenance_names_the_template_beside_its_digest(model: AttentionModel) -> None:
+    provenance = model.provenance()
+    assert (provenance["prompt_template_name"], provenance["prompt_template"]) == ("plain", model.template.digest)
+
+
 def test_one_window_gives_exactly_what_the_row_gives(model: AttentionModel) -> None:
     row = model.encode(record(5))
     window = PassageWindow(row, np.arange(row.prompt_length, dtype=np.int32))
