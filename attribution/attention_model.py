@@ -64,7 +64,7 @@ class AttentionModel:
         query_position: whose attention row i of S is.
         softmax_over: which columns a row of the attention is normalised over.
         template: the prompt.
-        max_tokens: longest row that is accepted, None where there is no limit.
+        max_tokens: longest row, or window of a row, None where there is no limit.
         device, dtype: where and in which precision the layers run (the captured layer always in float32).
         token_budget: tokens of one batch, padding included.
         layout: whether the rows of a batch lie end to end or are padded.
