@@ -14,7 +14,8 @@ from evaluation.labelled_answer import PassageRange
 from evaluation.scored_range import ScoredRange
 from schemas import CharRange, Passage
 
-_WORD = re.compile(r"\w+")
+_WIDE = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ class WordMatches:
 def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     """Match the words of ``answer`` with those of each passage, title first.
 
-    Words are runs of letters and digits, in lower case. Runs are common to the whole answer and the passage, so they
-    may reach beyond the span that is asked for later.
+    Words are runs of letters and digits, in lower case; each Chinese character is a word of its own. Runs are common to
+    the whole answer and the passage, so they may reach beyond the span that is asked for later.
     """
     found = list(_WORD.finditer(answer))
     words = [match.group().lower() for match in found]

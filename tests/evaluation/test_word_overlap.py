@@ -120,3 +120,11 @@ def test_runs_equal_those_of_a_naive_search(words, texts):
 @pytest.mark.parametrize("texts", [[], [[]]])
 def test_no_words_to_match_give_no_runs(texts):
     assert not np.any(best_runs(["a"], texts).lengths)
+
+
+def test_each_chinese_character_is_a_word_and_latin_words_stay_whole():
+    answer = "灯塔 Brigg 建成"
+    matches = match_words(answer, [Passage("Brigg的灯塔很高"), Passage("建成")])
+    assert [word.of(answer) for word in matches.words] == ["灯", "塔", "Brigg", "建", "成"]
+    assert matches.scores.argmax(axis=1).tolist() == [0, 0, 0, 1, 1]
+    assert matches.scores[0, 0] == 2
