@@ -157,6 +157,7 @@ class LanguageModel:
             "language_model_prompt_template": self._encoder.template.digest,
             "language_model_dtype": str(self.dtype).removeprefix("torch."),
             "language_model_device": self.device.type,
+            "language_model_quantization": str(self._directory.options.quantization),
             "torch_version": torch.__version__,
             "transformers_version": transformers.__version__,
         }

@@ -19,7 +19,7 @@ def read_qa_log(path: Path) -> Iterator[QARecord]:
     """The rows of a Parquet file that have an answer and a passage with text, in their order.
 
     Raises:
-        ValueError: if it is no Parquet file, a needed column is missing, or a row does not have the types of
+        ValueError: if it is not there or no Parquet file, a needed column is missing, or a row does not have the types of
             docs/schema.md; the message names file and row.
         OSError: if it cannot be read.
     """
@@ -36,6 +36,8 @@ def read_qa_log(path: Path) -> Iterator[QARecord]:
                     if _is_usable(fields):
                         yield _record(fields, RowSource(path.name, row), where=f"QA log {path}, row {row}")
                     row += 1
+    except FileNotFoundError as error:
+        raise ValueError(f"QA log {path} does not exist; --data should name a Parquet file") from error
     except pa.ArrowException as error:
         raise ValueError(f"QA log {path} should be a Parquet file: {error}") from error
 

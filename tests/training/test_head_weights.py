@@ -272,3 +272,5 @@ def test_log_without_a_column_and_file_that_is_none_are_named(tmp_path):
     (tmp_path / "no.parquet").write_text("no")
     with pytest.raises(ValueError, match=r"no\.parquet should be a Parquet file"):
         list(read_qa_log(tmp_path / "no.parquet"))
+    with pytest.raises(ValueError, match=r"none\.parquet does not exist; --data should name"):
+        list(read_qa_log(tmp_path / "none.parquet"))
