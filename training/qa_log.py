@@ -16,11 +16,11 @@ _BATCH_ROWS = 256
 
 
 def read_qa_log(path: Path) -> Iterator[QARecord]:
-    """The rows of a Parquet file that have an answer and a passage with text, in their order.
+    """The rows of a Parquet file that have an answer and passages, in their order.
 
     Raises:
-        ValueError: if it is not there or no Parquet file, a needed column is missing, or a row does not have the types of
-            docs/schema.md; the message names file and row.
+        ValueError: if it is not there or no Parquet file, a needed column is missing, or a row does not have the types
+            of docs/schema.md; the message names file and row.
         OSError: if it cannot be read.
     """
     try:
