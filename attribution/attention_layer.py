@@ -69,7 +69,9 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
     candidates = [layer for layer in capturable if kinds[layer - 1] in _SEES_ALL] or capturable
     layer = min(candidates, key=lambda layer: (abs(layer - default), layer))
     kind = kinds[layer - 1]
-    reason = "the default" if layer == default else f"nearest {kind} layer to the default {default} ({kinds[default - 1]})"
+    reason = "the default"
+    if layer != default:
+        reason = f"nearest {kind} layer to the default {default} ({kinds[default - 1]})"
     return LayerChoice(layer, default, kinds, reason + _warning(kind))
 
 
