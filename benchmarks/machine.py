@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -15,11 +15,18 @@ _PACKAGES = ("apache-beam", "torch", "transformers", "spacy", "pyarrow")
 def machine_description() -> str:
     """Processor, cores, memory, load at the moment, and versions."""
     memory = psutil.virtual_memory().total / 2**30
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return (
         f"{_processor()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory, "
         f"load {os.getloadavg()[0]:.1f} at the start; Python {platform.python_version()}, {packages}"
     )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:
