@@ -19,8 +19,8 @@ from evaluation.report import file_digest
 from evaluation.report_parts import failure_remarks, skip_remarks, write_figures
 from evaluation.text_table import interval_cell, text_table
 
-CITING_METHODS = ("hss-avg", "attn-union", "words")
-"""The methods of a run that names none; those of the paper's table that need one forward pass, and ``words``."""
+CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
+"""The methods of a run that names none: those of the paper's table, and ``words``."""
 
 _HEADER = ("method", "recall %", "95% interval", "precision %", "95% interval", "F1 %", "95% interval", "a sentence")
 
@@ -55,7 +55,7 @@ def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
             "citations are judged by an NLI model; name a hub id or a directory with --nli-model, such as a classifier "
             "that was trained on MNLI"
         )
-    from attribution.model_directory import ModelLoadError
+    from attribution.model_errors import ModelLoadError
     from attribution.placement import choose_device
     from evaluation.nli_model import NliModel, NliModelError
 

@@ -111,8 +111,9 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
 def _evaluate_citations(args: argparse.Namespace) -> None:
     entailment = load_nli_model(args)
     available = all_methods(method_settings(args))
-    names = args.method or [name for name in CITING_METHODS if name in available]
-    methods = [available[name] for name in dict.fromkeys(names)]
+    if args.method is None:
+        available = {name: available[name] for name in CITING_METHODS}
+    methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
     dataset = _load_dataset(args, CITED_LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
     provenance = _describe(args, dataset, models).provenance

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribution.model_arguments import loading_options
 from attribution.settings import Method
+from attribution.target_spans import DEFAULT_SPAN_KINDS
 from evaluation.audited_answers import audited_records
 from evaluation.auroc import Auroc
 from evaluation.bootstrap import CONFIDENCE
@@ -19,6 +19,9 @@ from evaluation.evaluation_error import EvaluationError
 from evaluation.f1_figures import F1Figures
 from evaluation.judged_answer import JudgedAnswer, JudgedDataset
 from evaluation.labelled_answer import SkippedRow
+from evaluation.model_arguments import method_settings, model_choice
+from evaluation.model_loading import load_models
+from evaluation.need import Need
 from evaluation.report import file_digest
 from evaluation.report_parts import failure_remarks, skip_remarks, write_figures
 from evaluation.support_label_figures import GroupFigures, LevelFigures, group_figures
@@ -78,7 +81,7 @@ def evaluate_support(args: argparse.Namespace) -> None:
         data_sha256=_digests(args.data),
         split=SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None,
         skipped_rows=dataset.skipped,
-        methods=tuple(_method_figures(method, dataset, args) for method in methods),
+        methods=tuple(_method_figures(attributor, dataset, args) for attributor in _attributors(methods, args)),
         confidence=CONFIDENCE,
         bootstrap_draws=args.bootstrap_draws,
         bootstrap_seed=args.seed,
@@ -116,15 +119,14 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
-def _method_figures(method: Method, dataset: JudgedDataset, args: argparse.Namespace) -> MethodFigures:
-    attributor = _attributor(method, args)
+def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argparse.Namespace) -> MethodFigures:
     answers, failed = audited_answers(dataset.answers, attributor)
     if not answers:
         reasons = sorted({one.reason for one in failed})
         raise EvaluationError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
     settings = attributor.model.settings
     return MethodFigures(
-        method=str(method),
+        method=str(settings.method),
         supported_threshold=settings.supported_threshold,
         weak_threshold=settings.weak_threshold,
         groups=group_figures(answers, draws=args.bootstrap_draws, seed=args.seed),
@@ -133,24 +135,19 @@ def _method_figures(method: Method, dataset: JudgedDataset, args: argparse.Names
     )
 
 
-def _attributor(method: Method, args: argparse.Namespace) -> Attributor:
+def _attributors(methods: Sequence[Method], args: argparse.Namespace) -> list[Attributor]:
+    """One a method, all with the same loaded models."""
     from attribution.attributor import Attributor
-    from attribution.model_directory import ModelLoadError
 
-    try:
-        return Attributor.from_pretrained(
-            **loading_options(args),
-            parser=args.parser,
-            threads=args.threads,
-            method=method,
-            top_k=args.top_k,
-            isolation_tau=args.isolation_tau,
-            own_token_weight=args.own_token_weight,
-            sentence_weight=args.sentence_weight,
-            layer=args.layer,
-        )
-    except (ModelLoadError, OSError, ValueError) as error:
-        raise EvaluationError(f"model or parser could not be loaded: {error}") from error
+    models = load_models(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}))
+    parser, attention = models.parser, models.attention
+    if parser is None or attention is None:
+        raise RuntimeError("parser and attention model should be loaded, are not")
+    settings = method_settings(args)
+    return [
+        Attributor(parser=parser, model=attention.with_method(settings.union_options(method)), spans=DEFAULT_SPAN_KINDS)
+        for method in methods
+    ]
 
 
 def _digests(data: Path) -> dict[str, str]:
