@@ -16,7 +16,13 @@ from attribution.weight_loading import settled_dtype
 
 
 class NotCausalError(ModelLoadError):
-    """The model predicts no next token: it is an encoder, or has no language-model head."""
+    """The model predicts no next token: it is an encoder, or has no language-model head.
+
+    The message is what is wrong, then the way out.
+    """
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"{fault}; name one with --language-model")
 
 
 def load_causal_weights(

@@ -89,9 +89,7 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
     try:
         return LanguageModel.from_pretrained(options, threads=choice.threads)
     except NotCausalError as error:
-        raise EvaluationError(
-            f"cci and log-probability drops need a causal language model; {error}; name one with --language-model"
-        ) from error
+        raise EvaluationError(f"cci and log-probability drops need a causal language model; {error}") from error
     except ModelLoadError as error:
         raise EvaluationError(str(error)) from error
 

@@ -12,13 +12,14 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from attribution.head_weights import HeadWeights
+from attribution.model_arguments import add_loading_arguments, loading_options
 from attribution.model_options import ModelOptions
 from attribution.option_types import positive_integer
 from schemas import QARecord, RowFault
@@ -55,11 +56,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", required=True, type=Path, metavar="LOG", help="a QA log, Parquet as in docs/schema.md"
     )
-    parser.add_argument("--model", required=True, help="whose attention heads are weighted: bundled, hub id, directory")
+    add_loading_arguments(parser)
     parser.add_argument("--language-model", help="a causal language model (default: --model)")
     parser.add_argument("--layer", type=positive_integer, help="1-based layer (default: the model's)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
-    parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: the model's on a GPU, else float32)")
     parser.add_argument("--ablations", type=positive_integer, default=32, help="a row (default: 32)")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N rows")
     parser.add_argument("--steps", type=positive_integer, default=1000, help="of the fit (default: 1000)")
@@ -78,10 +77,12 @@ def load_models(options: argparse.Namespace) -> Models:
     from attribution.attention_model import AttentionModel
     from attribution.language_model import LanguageModel
 
-    shared = {"device": options.device, "dtype": options.dtype}
-    attention = AttentionModel.from_pretrained(ModelOptions(model=options.model, layer=options.layer, **shared))
-    language = LanguageModel.from_pretrained(ModelOptions(model=options.language_model or options.model, **shared))
-    return Models(attention, language)
+    own = ModelOptions(**loading_options(options))
+    named = options.language_model
+    language = own if named is None else replace(own, model=named, revision=None)
+    return Models(
+        AttentionModel.from_pretrained(replace(own, layer=options.layer)), LanguageModel.from_pretrained(language)
+    )
 
 
 def collect(
