@@ -1,5 +1,6 @@
 """Token log-probabilities against transformers itself, and models that predict no next token."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -124,11 +125,13 @@ def test_row_that_is_too_long_is_refused(directory):
     assert fault.value.reason is Reason.TOO_MANY_TOKENS
 
 
-def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path, directory):
+def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path):
+    directory = save_tiny_model(tmp_path)
+    tokenizer = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
+    (directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": None}), encoding="utf-8")
     template = tmp_path / "template.json"
     template.write_text('{"question": "{question}"}')
     model = load(directory, prompt_template=str(template))
-    model._encoder._add_special_tokens = False
     with pytest.raises(RowFault, match="should stand before the answer"):
         model.encode(replace(RECORD, question="", passages=()))
 
