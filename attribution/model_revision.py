@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 from attribution.attribution_config import FILE_NAME
 from attribution.model_directory import ModelDirectory
 from attribution.model_errors import ModelLoadError
-from attribution.weight_files import lies_above
+from attribution.weight_files import lies_above, needed_files
 
 _WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", FILE_NAME)
 _BLOCK = 2**24
@@ -36,11 +36,11 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     for path in sorted({path for pattern in _WHOLE for path in folder.glob(pattern)}):
         digest.update(path.name.encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in (folder / name for name in needed_files(directory, layer=layer)):
         try:
             _add_weights(digest, path, layer)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelLoadError(f"{path} should be a safetensors file, is missing or damaged") from error
     return f"sha256:{digest.hexdigest()}"
 
 

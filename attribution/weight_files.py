@@ -30,19 +30,31 @@ def weights_folder(directory: ModelDirectory, *, layer: int | None = None) -> It
         ModelLoadError: if there are no safetensors weights, a file that is needed is missing, or it cannot be fetched.
     """
     folder = Path(directory.location)
-    if (folder / SINGLE).is_file() or not (folder / INDEX).is_file():
-        _require(directory, [SINGLE])
-        yield folder
-        return
-    weight_map = _weight_map(directory, folder / INDEX)
-    needed = weight_map if layer is None or runs_own_code(directory) else needed_weights(weight_map, layer)
-    _require(directory, sorted(set(needed.values())))
-    if set(needed.values()) == set(weight_map.values()):
+    files = needed_files(directory, layer=layer)
+    _require(directory, files)
+    if files == [SINGLE] or set(files) == set(_weight_map(directory).values()):
         yield folder
         return
     with TemporaryDirectory(prefix="attribeam-weights-") as links:
-        _link(folder, Path(links), needed)
+        _link(folder, Path(links), _needed_weights(directory, layer))
         yield Path(links)
+
+
+def needed_files(directory: ModelDirectory, *, layer: int | None = None) -> list[str]:
+    """The names of the files that hold weights of layers 1 to ``layer``, sorted, whether they are there or not.
+
+    Raises:
+        ModelLoadError: if the index is damaged.
+    """
+    folder = Path(directory.location)
+    if (folder / SINGLE).is_file() or not (folder / INDEX).is_file():
+        return [SINGLE]
+    return sorted(set(_needed_weights(directory, layer).values()))
+
+
+def _needed_weights(directory: ModelDirectory, layer: int | None) -> dict[str, str]:
+    weight_map = _weight_map(directory)
+    return weight_map if layer is None or runs_own_code(directory) else needed_weights(weight_map, layer)
 
 
 def needed_weights(weight_map: Mapping[str, str], layer: int) -> dict[str, str]:
@@ -59,7 +71,8 @@ def lies_above(name: str, layer: int) -> bool:
     return "lm_head." in name if number is None else int(number[1]) >= layer
 
 
-def _weight_map(directory: ModelDirectory, index: Path) -> dict[str, str]:
+def _weight_map(directory: ModelDirectory) -> dict[str, str]:
+    index = Path(directory.location) / INDEX
     try:
         weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
     except (ValueError, KeyError, TypeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copy
 
 import pytest
 import torch
@@ -70,7 +71,6 @@ def test_files_that_are_not_needed_need_not_exist(tmp_path: Path) -> None:
     before = revision(tmp_path, 1)
     for file in set(files.values()) - set(needed_weights(files, 1).values()):
         (tmp_path / file).unlink()
-    assert revision(tmp_path, None) != before
     assert revision(tmp_path, 1) == before
 
 
@@ -78,8 +78,14 @@ def test_files_that_are_not_needed_need_not_exist(tmp_path: Path) -> None:
 def test_damaged_file_is_a_load_error(content: bytes, tmp_path: Path) -> None:
     save_tiny_model(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(ModelLoadError, match=r"model\.safetensors should be a safetensors file, is damaged"):
+    with pytest.raises(ModelLoadError, match=r"model\.safetensors should be a safetensors file, is missing or damaged"):
         revision(tmp_path)
+
+
+def test_file_that_no_index_names_does_not_count(tmp_path: Path) -> None:
+    before = revision(save_tiny_model(tmp_path))
+    copy(tmp_path / "model.safetensors", tmp_path / "consolidated.safetensors")
+    assert revision(tmp_path) == before
 
 
 def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:
