@@ -10,6 +10,8 @@ from attribution.label_schemes import SPACY_CHINESE, UNIVERSAL_CHINESE, scheme_o
 from attribution.mention_spans import mention_ranges
 from attribution.parsed_answer import ParsedAnswer
 from attribution.sentence_ends import closing_marks, sentence_ends
+from attribution.unmatched_values import ValueMatcher
+from schemas import CharRange, Passage
 from tests.attribution.trees import forms, tree, word_index
 
 Parsed = tuple[str, ParsedAnswer]
@@ -117,6 +119,22 @@ def test_mention_is_a_noun_with_number_and_measure_word() -> None:
         "岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN 。/punct/3/PUNCT"
     )
     assert [one.of(text) for one in mention_ranges(parsed, text)] == ["岛", "三座灯塔"]
+
+
+YEAR = universal("灯塔/nsubj/2/NOUN 建/root/0/VERB 于/mark/2/ADP 1874/nummod/5/NUM 年/obl/2/PART 。/punct/2/PUNCT")
+
+
+def test_number_between_characters_is_a_mention_with_its_word() -> None:
+    text, parsed = YEAR
+    assert [one.of(text) for one in mention_ranges(parsed, text)] == ["灯塔", "1874年"]
+
+
+@pytest.mark.parametrize(("year", "unmatched"), [("1874", ()), ("1875", ("1874",))])
+@pytest.mark.parametrize("passage", ["It was built in {}.", "灯塔建于{}年。"])
+def test_number_is_held_against_the_passages(passage: str, year: str, unmatched: tuple[str, ...]) -> None:
+    text, parsed = YEAR
+    matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage(passage.format(year))])
+    assert matcher.unmatched_values(CharRange(0, len(text)), [0]) == unmatched
 
 
 def test_noun_is_headed_by_its_suffix() -> None:
