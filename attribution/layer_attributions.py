@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,8 +26,9 @@ def attribute_layers(
 ) -> Mapping[int, TokenAttribution]:
     """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives those of its own.
 
-    The pass ends at the last of them; the windows of a long row take one pass each. Learned weights of attention heads
-    count in the layer that they were fitted for.
+    The pass ends at the last of them; the windows of a long row take one pass each. What a model was trained for holds
+    in its own layer L* alone: learned weights of attention heads, and a softmax over the prompt. Other layers have the
+    mean over attention heads, and the softmax is over all that a token sees.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
@@ -54,10 +56,12 @@ class _LayerWants:
     def take(self, part: EncodedRow) -> dict[int, CapturedRow]:
         """What the layers' attention is reduced to, by their 1-based numbers; one row without windows."""
         taken: dict[int, CapturedRow] = {}
-        request = self._model.request(part, self._passage_count)
+        own = self._model.request(part, self._passage_count)
+        other = replace(own, token_count=len(part.token_ids))
 
         def observe(index: int, attention: RowAttention) -> None:
             if index in self._indices:
+                request = own if index == self._model.layer - 1 else other
                 taken[index + 1] = reduce_row(attention, request, self._capture(index))
             if index >= max(self._indices):
                 raise _LayersTaken

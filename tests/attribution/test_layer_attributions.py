@@ -5,7 +5,7 @@ from attribution.attention_model import AttentionModel
 from attribution.layer_attributions import attribute_layers
 from attribution.model_options import MethodOptions, ModelOptions
 from schemas import Passage, QARecord, RowSource
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
 RECORD = QARecord("r", "Who?", PASSAGES, "Ada lived there.", RowSource("f", 0))
@@ -35,6 +35,18 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(directory):
         np.testing.assert_allclose(tokens.top_scores, expected.top_scores, atol=2e-5)
         np.testing.assert_allclose(tokens.passage_mass, expected.passage_mass, atol=2e-5)
     assert sorted(found) == [1, 2, 4]
+
+
+def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"]
+    model = load(save_tiny_encoder(tmp_path, layer_types=kinds, softmax_over="prompt"))
+    far = QARecord("r", "Who?", PASSAGES, "Ada lived there. " * 12, RowSource("f", 0))
+    row = model.encode(far)
+    found = attribute_layers(model, row, 3, layers=[1, 3], top_k=row.prompt_length)
+    np.testing.assert_allclose(found[3].top_scores.sum(1), 1, atol=1e-4)
+    # the last tokens of the answer see nothing of the prompt through the first layer's window
+    assert found[1].top_scores[-1].sum() == 0
+    assert 0 < found[1].top_scores[0].sum() < 1
 
 
 def test_long_row_is_put_together_from_its_windows(tmp_path):
