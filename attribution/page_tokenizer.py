@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -53,7 +54,8 @@ class PageTokenizer:
         self._add_special_tokens = add_special_tokens
         self._whole_words = tuple(token.content for token in specials.values() if _is_one_piece(tokenizer, token))
         longest_first = sorted((token.content for token in specials.values()), key=len, reverse=True)
-        self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        self._specials_in = lru_cache(4096)(lambda literal: [match.span() for match in special.finditer(literal)])
         self._anchors = {token.content: f"{_OPEN}{id_}{_CLOSE}" for id_, token in specials.items()}
         tokenizer.add_tokens([_anchor(self._anchors[token.content], token) for token in specials.values()])
         added = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
@@ -70,8 +72,8 @@ class PageTokenizer:
 
     def _template_specials(self, prompt: RenderedPrompt) -> Iterator[_Range]:
         for start, end in prompt.literal_ranges():
-            for match in self._special.finditer(prompt.text[start:end]):
-                yield start + match.start(), start + match.end()
+            for match_start, match_end in self._specials_in(prompt.text[start:end]):
+                yield start + match_start, start + match_end
 
     def _encode(self, text: str, *, add: bool) -> PageTokens:
         encoding = self._tokenizer.encode(text, add_special_tokens=add)
