@@ -83,7 +83,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace) -> None:
     _check_output(args.output)
-    match _measure(args):
+    measure = _measure(args)
+    check_faithfulness_arguments(args, asked_for=measure is Measure.FAITHFULNESS)
+    match measure:
         case Measure.PASSAGES:
             _evaluate_passages(args)
         case Measure.CITATIONS:
@@ -121,7 +123,6 @@ def _evaluate_citations(args: argparse.Namespace) -> None:
 
 
 def _evaluate_faithfulness(args: argparse.Namespace) -> None:
-    check_faithfulness_arguments(args)
     methods = chosen_methods(all_methods(method_settings(args)), args.method, with_language_model=True)
     dataset = _load_dataset(args, LOADERS)
     models = load_models(model_choice(args), needs_of(methods) | {Need.LANGUAGE_MODEL})

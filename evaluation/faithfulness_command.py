@@ -62,12 +62,14 @@ def add_faithfulness_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_faithfulness_arguments(args: argparse.Namespace) -> None:
-    """Refuse what has no meaning.
+def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -> None:
+    """Refuse what has no meaning; ``asked_for`` says whether faithfulness is what is measured.
 
     Raises:
-        EvaluationError: if generated answers should have labelled spans.
+        EvaluationError: if generated answers should have labelled spans, or another measure spans without labels.
     """
+    if not asked_for and (args.spans is not Spans.LABELLED or args.answers is not Answers.DATA):
+        raise EvaluationError("--spans cti and --answers generated have no labels; add --measure faithfulness")
     try:
         check_targets(spans=args.spans, source=args.answers)
     except ValueError as error:

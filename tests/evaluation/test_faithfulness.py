@@ -246,3 +246,8 @@ def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_
     assert "name one with --language-model" in capsys.readouterr().err
     assert evaluate(*command, "--answers", "generated") == 1
     assert "add --spans cti to --answers generated" in capsys.readouterr().err
+
+
+def test_command_refuses_spans_without_labels_for_other_measures(data, capsys):
+    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--spans", "cti") == 1
+    assert "have no labels; add --measure faithfulness" in capsys.readouterr().err
