@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from evaluation.evaluation_error import EvaluationError
 from evaluation.judged_answer import JudgedDataset
 from evaluation.labelled_answer import LabelledDataset, SkippedRow
 from evaluation.log_writer import LogAnswer, write_log
+from schemas import QARecord
 
 _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
     "quotesum": LOADERS["quotesum"],
@@ -26,6 +28,8 @@ _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
     "ragtruth": JUDGED_LOADERS["ragtruth"],
 }
 _DUPLICATE = "duplicate_record_id"
+_NO_UNICODE = "invalid_unicode"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
 def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
     """Write the log and say what became of each row.
 
-    Rows whose id an earlier one has are skipped, because an audit refuses them.
+    Rows that an audit would refuse are skipped: those with the id of an earlier one, and with text that UTF-8 cannot
+    hold.
 
     Raises:
         DatasetError: if the data cannot be read or is not in its format; nothing is written then.
@@ -80,8 +85,8 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
     """
     dataset = _LOADERS[source](data)
     dataset = dataset if limit is None else dataset.first(limit)
-    kept, repeated = _once_an_id(dataset.answers)
-    skipped = [*dataset.skipped, *repeated]
+    kept, refused = _writable(dataset.answers)
+    skipped = [*dataset.skipped, *refused]
     if not kept:
         raise EvaluationError(
             f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}"
@@ -106,14 +111,23 @@ def _check_output(output: Path, *, overwrite: bool) -> None:
         raise EvaluationError(f"--output {output} exists; name another file, or replace it with --overwrite")
 
 
-def _once_an_id(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
-    """The first answer of each id, and the rows of all others."""
+def _writable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
+    """The first answer of each id whose texts can be written, and the rows of all others."""
     kept: dict[str, LogAnswer] = {}
     skipped = []
     for answer in answers:
-        if kept.setdefault(answer.record.record_id, answer) is not answer:
+        if not _is_unicode(answer.record):
+            skipped.append(SkippedRow(answer.record.source.source_row, _NO_UNICODE))
+        elif kept.setdefault(answer.record.record_id, answer) is not answer:
             skipped.append(SkippedRow(answer.record.source.source_row, _DUPLICATE))
     return [*kept.values()], skipped
+
+
+def _is_unicode(record: QARecord) -> bool:
+    """False where a text has half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    parts = [part for one in record.passages for part in (one.text, one.title, one.passage_id)]
+    texts = [record.record_id, record.question, record.answer, record.generator, *parts]
+    return not any(_SURROGATE.search(text) for text in texts if text is not None)
 
 
 def _write(output: Path, answers: Iterable[LogAnswer]) -> int:

@@ -134,6 +134,14 @@ def test_row_of_an_id_that_an_earlier_row_has_is_skipped(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[1] == "skipped, duplicate_record_id: 1 rows: 1"
 
 
+def test_row_whose_text_is_no_unicode_is_skipped(tmp_path, capsys):
+    rows = [quotesum_row("[ 1 Ada ] keeps it.", row_id="a"), quotesum_row("[ 1 Jon ] too.", row_id="b", title1="X?")]
+    data = write_rows(tmp_path / "q.jsonl", rows)
+    data.write_text(data.read_text().replace("X?", "\\ud83d"))
+    assert import_into(tmp_path / "log.parquet", "quotesum", data) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "skipped, invalid_unicode: 1 rows: 1"
+
+
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     data, log = quotesum(tmp_path), tmp_path / "log.parquet"
     log.write_text("mine")
