@@ -92,7 +92,7 @@ def _counts(context: AnswerContext, *, augmented: bool) -> Counts:
 
 
 def _window_range(
-    scores: Sequence[float], columns: Sequence[npt.NDArray[np.intp]], encoded: EncodedRow
+    scores: Sequence[float], columns: Sequence[npt.NDArray[np.int32]], encoded: EncodedRow
 ) -> tuple[ScoredRange, ...]:
     """The characters of the best passage's window, titles apart; nothing where no passage scores."""
     passage = int(np.argmax(scores))
