@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 from attribution.attribution_config import FILE_NAME
 from attribution.model_directory import ModelDirectory
 from attribution.model_errors import ModelLoadError
-from attribution.weight_files import lies_above, needed_files
+from attribution.weight_files import lies_above, needed_files, require_files
 
 _WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", FILE_NAME)
 _BLOCK = 2**24
@@ -27,7 +27,7 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     The weights are those of layers 1 to ``layer``, of all where None: no others are read for it.
 
     Raises:
-        ModelLoadError: if a weights file is damaged.
+        ModelLoadError: if a weights file is missing or damaged.
     """
     if directory.commit is not None:
         return directory.commit
@@ -36,11 +36,13 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     for path in sorted({path for pattern in _WHOLE for path in folder.glob(pattern)}):
         digest.update(path.name.encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    for path in (folder / name for name in needed_files(directory, layer=layer)):
+    names = needed_files(directory, layer=layer)
+    require_files(directory, names)
+    for path in (folder / name for name in names):
         try:
             _add_weights(digest, path, layer)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelLoadError(f"{path} should be a safetensors file, is missing or damaged") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
     return f"sha256:{digest.hexdigest()}"
 
 

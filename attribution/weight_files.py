@@ -31,7 +31,7 @@ def weights_folder(directory: ModelDirectory, *, layer: int | None = None) -> It
     """
     folder = Path(directory.location)
     files = needed_files(directory, layer=layer)
-    _require(directory, files)
+    require_files(directory, files)
     if files == [SINGLE] or set(files) == set(_weight_map(directory).values()):
         yield folder
         return
@@ -82,8 +82,12 @@ def _weight_map(directory: ModelDirectory) -> dict[str, str]:
     return {str(name): Path(str(file)).name for name, file in weight_map.items()}
 
 
-def _require(directory: ModelDirectory, names: list[str]) -> None:
-    """Fetch what a hub model lacks; everything must be there then."""
+def require_files(directory: ModelDirectory, names: list[str]) -> None:
+    """Fetch what a hub model lacks; everything must be there then.
+
+    Raises:
+        ModelLoadError: if it is not.
+    """
     folder = Path(directory.location)
     if directory.commit is not None:
         fetch_weights(directory.options.model, directory.commit, names)
