@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _check(options, threads=arguments.threads)
     except ModelLoadError as error:
-        raise AuditError(f"{options.model!r} cannot serve: {error}") from error
+        raise AuditError(f"this model cannot serve: {error}") from error
     return 0
 
 
