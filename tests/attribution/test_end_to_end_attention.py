@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attribution import row_by_row_attention as blocks
 from attribution.attention_rule import AttentionRule
@@ -77,7 +80,7 @@ def attend_by_the_definition(
     return output
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=packed_rows(), rule=rules, seed=st.integers(0, 99))
 def test_causal_attention_is_that_of_its_definition(rows: EndToEndRows, rule: AttentionRule, seed: int) -> None:
     query, key, value = states(rows.token_count, seed)
@@ -154,3 +157,38 @@ def test_row_that_shares_more_than_there_is_is_refused() -> None:
         EndToEndRows.sharing([3, 9], [0, 4], CPU)
     with pytest.raises(ValueError, match="a row of 3 tokens should share fewer"):
         EndToEndRows.sharing([3, 3], [0, 3], CPU)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers the size of the largest tensor that any operation puts out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        output = function(*arguments, **(options or {}))
+        for one in output if isinstance(output, tuple) else (output,):
+            if isinstance(one, torch.Tensor):
+                self.elements = max(self.elements, one.numel())
+        return output
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("reach", [None, 50])
+@pytest.mark.parametrize("shared", [0, 100])
+def test_no_tensor_grows_with_the_square_of_a_rows_tokens(
+    monkeypatch: pytest.MonkeyPatch, shared: int, reach: int | None, softcap: float | None
+) -> None:
+    monkeypatch.setattr(blocks, "_MASK_SIZE", 64 * 200)
+    monkeypatch.setattr(blocks, "MAX_WEIGHTS", 4 * 200 * 16)
+    largest = []
+    for length in (200, 800):
+        rows = EndToEndRows.sharing([length, length], [0, shared], CPU)
+        query, key, value = states(rows.token_count, 0)
+        with torch.inference_mode(), LargestTensor() as seen:
+            end_to_end_attention(query, key, value, rows=rows, rule=AttentionRule(True, reach, 0.3, softcap))
+        largest.append(seen.elements / rows.token_count)
+    assert largest[1] <= 1.2 * largest[0]
