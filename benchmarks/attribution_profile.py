@@ -19,6 +19,7 @@ from attribution.answer_parser import AnswerParser
 from attribution.attention_model import AttentionModel, load_attention_model
 from attribution.model_options import ModelOptions
 from attribution.packing import pack_by_token_budget
+from attribution.row_layout import RowLayout
 from attribution.target_spans import choose_target_spans
 from attribution.token_attribution import TokenAttribution
 from benchmarks.benchmark_log import RowShape, benchmark_rows, write_log
@@ -136,7 +137,7 @@ def _run_block(
         ]
     with clock.stage("write"):
         _write(rows, found, writer)
-    _count(rows, found, model.token_budget, clock)
+    _count(rows, found, model, clock)
 
 
 def _attributed(outcome: TokenAttribution | RowFault) -> TokenAttribution:
@@ -151,12 +152,15 @@ def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], wr
 
 
 def _count(
-    rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], token_budget: int, clock: StageClock
+    rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], model: AttentionModel, clock: StageClock
 ) -> None:
     lengths = [len(row.encoded.token_ids) for row in rows]
     clock.spans += sum(len(spans) for spans in found)
     clock.tokens += sum(lengths)
-    for batch in pack_by_token_budget(lengths, token_budget):
+    if model.layout is RowLayout.END_TO_END:
+        clock.padded_tokens += sum(lengths)
+        return
+    for batch in pack_by_token_budget(lengths, model.token_budget):
         clock.padded_tokens += len(batch) * max(lengths[index] for index in batch)
 
 
