@@ -184,7 +184,14 @@ class AttentionModel:
         for batch in self._batches(rows):
             found = run_halving([jobs[index] for index in batch], self._run)
             launched.update(zip(batch, found, strict=True))
-        return [_outcome(launched[index]) for index in range(len(rows))]
+        return [self._outcome(job, launched[index]) for index, job in enumerate(jobs)]
+
+    def _outcome(self, job: Job, launched: _RowOnItsWay | RowFault) -> TokenAttribution | RowFault:
+        """What came of a row; one that is not finite is tried alone, as a neighbour's NaN may have reached it."""
+        outcome = _outcome(launched)
+        if isinstance(outcome, RowFault) and outcome.reason is Reason.NON_FINITE_ATTENTION:
+            return _outcome(run_halving([job], self._run)[0])
+        return outcome
 
     def _batches(self, rows: Sequence[EncodedRow]) -> Iterator[list[int]]:
         """Indices of the rows of each batch."""

@@ -18,7 +18,7 @@ from attribution.local_attention import local_attention
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.settings import SoftmaxOver
 from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, RowSource
+from schemas import Passage, QARecord, Reason, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_encoder
 
 LOCAL, FULL = "sliding_attention", "full_attention"
@@ -120,7 +120,23 @@ def test_softmax_over_the_prompt_sums_to_one_on_its_columns(directory: Path) -> 
         assert (sums < 0.999).all()
 
 
-def test_encoder_with_full_attention_below_is_padded_instead(tmp_path: Path) -> None:
+def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path: Path) -> None:
+    model = load(save_tiny_encoder(tmp_path, layer_types=[LOCAL, LOCAL, FULL]))
+    poison, good = model.encode(RECORDS[1]), model.encode(RECORDS[2])
+    unused = next(token for token in range(399, 0, -1) if token not in poison.token_ids and token not in good.token_ids)
+    poison.token_ids[-1] = unused
+    (expected,) = model.attribute([good], [2])
+    with torch.no_grad():
+        model.network.get_input_embeddings().weight[unused] = float("nan")
+    fault, found = model.attribute([poison, good], [1, 2])
+    assert isinstance(fault, RowFault)
+    assert fault.reason is Reason.NON_FINITE_ATTENTION
+    assert isinstance(found, TokenAttribution)
+    assert isinstance(expected, TokenAttribution)
+    np.testing.assert_allclose(spread(found), spread(expected), atol=1e-6)
+
+
+def test_encoder_with_full_attention_below_is_as_exact(tmp_path: Path) -> None:
     directory = save_tiny_encoder(tmp_path, layer_types=[FULL, LOCAL, FULL])
     model = load(directory)
     rows = [model.encode(one) for one in RECORDS]
