@@ -37,8 +37,8 @@ class UnionSettings:
 
     With augmentation, a span's token counts ``own_token_weight`` times beside the other tokens of its atomic fact: 1 is
     the paper's, more keeps long facts from outvoting the span itself. In the passage decision each token of a span also
-    brings ``sentence_weight`` times the scores of its sentence's tokens: 0 is the paper's. Of each passage only the best
-    ``evidence_window`` successive tokens count, and its title: infinite is the paper's.
+    brings ``sentence_weight`` times the scores of its sentence's tokens: 0 is the paper's. Of each passage only its
+    title and the best ``evidence_window`` successive tokens count: infinite is the paper's.
 
     Raises:
         ValueError: if a value is out of its range.

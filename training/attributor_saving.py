@@ -8,7 +8,14 @@ from transformers import ModernBertModel
 
 from training.attributor_model import QUERY_POSITION, SOFTMAX_OVER, Shape, new_model
 from training.attributor_rows import PROMPT_TEMPLATE
-from training.attributor_support import EVIDENCE_WINDOW, ISOLATION_TAU, OWN_TOKEN_WEIGHT, SENTENCE_WEIGHT, TOP_K, Thresholds
+from training.attributor_support import (
+    EVIDENCE_WINDOW,
+    ISOLATION_TAU,
+    OWN_TOKEN_WEIGHT,
+    SENTENCE_WEIGHT,
+    TOP_K,
+    Thresholds,
+)
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
