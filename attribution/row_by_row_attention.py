@@ -80,6 +80,11 @@ def _fused(
     *,
     causal: bool,
 ) -> torch.Tensor:
+    """torch's fused attention; keys of a group are repeated where its kernels would else make all pairs of tokens."""
+    grouped = query.shape[0] != keys.shape[0]
+    if grouped and query.is_cuda and (seen is not None or query.dtype == torch.float32):
+        group = query.shape[0] // keys.shape[0]
+        keys, values, grouped = keys.repeat_interleave(group, 0), values.repeat_interleave(group, 0), False
     return scaled_dot_product_attention(
         query[None],
         keys[None],
@@ -87,5 +92,5 @@ def _fused(
         attn_mask=seen,
         is_causal=causal,
         scale=rule.scaling,
-        enable_gqa=query.shape[0] != keys.shape[0],
+        enable_gqa=grouped,
     )[0]
