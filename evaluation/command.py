@@ -31,14 +31,18 @@ from evaluation.model_arguments import add_method_arguments, add_model_arguments
 from evaluation.model_loading import load_models
 from evaluation.need import Need
 from evaluation.report import RunDescription, file_digest, table, write_report
+from evaluation.suite.suite_options import add_suite_arguments
 from evaluation.support_label_command import evaluate_support
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam evaluate``."""
     names = list(all_methods())
-    parser.add_argument("--dataset", required=True, choices=DATASETS, help="which labelled data set")
-    parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth")
+    parser.add_argument("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth and --suite"
+    )
+    add_suite_arguments(parser)
     parser.add_argument(
         "--measure", choices=[*Measure], help="what to ask of the labels (default: the first that the data set has)"
     )
@@ -82,6 +86,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
+    if args.suite is not None:
+        from evaluation.suite.command import evaluate_suite
+
+        evaluate_suite(args)
+        return
+    if args.dataset is None:
+        raise EvaluationError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
     _check_output(args.output)
     measure = _measure(args)
     check_faithfulness_arguments(args, asked_for=measure is Measure.FAITHFULNESS)

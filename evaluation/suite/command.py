@@ -1,0 +1,108 @@
+"""``attribeam evaluate --suite paper``: all tables and figures that the data and the models at hand allow."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from evaluation.entailment import EntailmentModel
+from evaluation.evaluation_error import EvaluationError
+from evaluation.json_file import write_json
+from evaluation.labelled_answer import LabelledDataset
+from evaluation.suite.cell_store import CellStore
+from evaluation.suite.data_files import DataFile, FoundData, Section, find_data
+from evaluation.suite.dependencies import Dependencies, parser_identity
+from evaluation.suite.figures import check_drawing, draw_figures
+from evaluation.suite.plan import plan_suite
+from evaluation.suite.run_suite import load_datasets, run_cells
+from evaluation.suite.suite_options import SuiteOptions, suite_options
+from evaluation.suite.suite_results import SuiteResults, suite_results
+from evaluation.suite.tables import suite_page
+from evaluation.target_choice import check_targets
+
+
+def evaluate_suite(args: argparse.Namespace) -> None:
+    """Run what is not finished, and write ``tables.md``, ``results.json`` and the figures to ``--output``.
+
+    Raises:
+        EvaluationError: if the suite cannot be run as asked.
+        DatasetError: if a data set is not in its format.
+    """
+    options = suite_options(args)
+    check_drawing()
+    found = find_data(args.data)
+    datasets = load_datasets(found, options)
+    _say_what_was_found(found, datasets)
+    entailment = _entailment(options, found)
+    run_suite(found, datasets, options, args.output, entailment=entailment)
+
+
+def run_suite(
+    found: FoundData,
+    datasets: Mapping[DataFile, LabelledDataset],
+    options: SuiteOptions,
+    output: Path,
+    *,
+    entailment: EntailmentModel | None = None,
+) -> SuiteResults:
+    """As ``evaluate_suite``, with the data at hand and an NLI model that may be any."""
+    try:
+        check_targets(spans=options.spans, source=options.source)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from error
+    store = CellStore(output / "cells")
+    dependencies = Dependencies(options, parser_identity=_parsers(options))
+    plan = plan_suite(found, options, dependencies, nli_model=None if entailment is None else entailment.identity)
+    layers = dependencies.layers_with_attention()
+    cells = run_cells(plan, store, options, datasets, layers=layers, entailment=entailment)
+    digests = {file: dependencies.digests(file) for file in found.files}
+    results = suite_results(cells, found, plan.left_out, options, datasets, digests)
+    write_suite(results, output)
+    return results
+
+
+def write_suite(results: SuiteResults, output: Path) -> None:
+    """Write tables, figures and JSON, each replaced as a whole.
+
+    Raises:
+        EvaluationError: if one cannot be written.
+    """
+    try:
+        pictures = draw_figures(results, output)
+        (output / "tables.md").write_text(suite_page(results), encoding="utf-8")
+        write_json(output / "results.json", asdict(results))
+    except OSError as error:
+        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+    names = ", ".join(["tables.md", "results.json", *(path.name for path in pictures)])
+    print(f"written to {output}: {names}")
+
+
+def _parsers(options: SuiteOptions) -> dict[str, str]:
+    identities = {options.choice.parser: parser_identity(options.choice.parser, option="--parser")}
+    if options.chinese_parser is not None:
+        identities[options.chinese_parser] = parser_identity(options.chinese_parser, option="--chinese-parser")
+    return identities
+
+
+def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
+    for data in found.files:
+        count = f": {len(datasets[data].answers)} answers" if data in datasets else ""
+        print(f"found {data.name} ({data.kind}){count}")
+    for place in found.missing:
+        print(f"not found: {place}")
+
+
+def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | None:
+    """The model of ``--nli-model``, where there is something to judge."""
+    if options.nli_model is None or not found.of(Section.CITATIONS):
+        return None
+    from attribution.model_errors import ModelLoadError
+    from attribution.placement import choose_device
+    from evaluation.nli_model import NliModel, NliModelError
+
+    try:
+        return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))
+    except (ModelLoadError, NliModelError) as error:
+        raise EvaluationError(str(error)) from error

@@ -1,0 +1,157 @@
+"""What the result of a cell depends on: digests of data, models and parsers, options, and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from transformers import PreTrainedConfig
+
+from attribution.answer_parser import AnswerParser
+from attribution.attention_layer import choose_layer, layer_types
+from attribution.attribution_config import merge_settings
+from attribution.model_directory import ModelDirectory, ModelLoadError, read_model_directory
+from attribution.model_options import ModelOptions
+from attribution.model_revision import revision_of
+from attribution.placement import choose_device
+from attribution.settings import Method as UnionMethod
+from attribution.settings import UnionSettings
+from evaluation.evaluation_error import EvaluationError
+from evaluation.need import Need
+from evaluation.report import file_digest
+from evaluation.suite.data_files import DataFile
+from evaluation.suite.suite_options import SuiteOptions
+
+Depends = Mapping[str, object]
+_OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
+_PAPER = UnionSettings()
+_WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
+
+
+class Dependencies:
+    """The digests of one suite; no weights are loaded, local ones are read once."""
+
+    def __init__(self, options: SuiteOptions, *, parser_identity: Mapping[str, str]) -> None:
+        """Read the description of the model.
+
+        Args:
+            options: the suite's.
+            parser_identity: name and digest of every parser that was loaded.
+
+        Raises:
+            EvaluationError: if there is no such model.
+        """
+        self._options = options
+        self._parser_identity = parser_identity
+        self._directory = _read(options.choice.model)
+        self._loading: dict[ModelOptions, dict[str, str]] = {}
+        self._digests: dict[DataFile, dict[str, str]] = {}
+
+    def of(self, data: DataFile, needs: frozenset[Need], *, parser: str) -> dict[str, object]:
+        """What every cell on ``data`` with these needs depends on."""
+        found: dict[str, object] = {"data": data.kind, "data_sha256": self.digests(data), "limit": self._options.limit}
+        if Need.PARSER in needs:
+            found["parser"] = self._parser_identity[parser]
+        if needs & _OF_THE_MODEL:
+            found |= self._of_model()
+        if Need.LANGUAGE_MODEL in needs:
+            found |= self._of_language_model()
+        return found
+
+    def digests(self, data: DataFile) -> dict[str, str]:
+        """SHA-256 of each file of a data set, by its name."""
+        if data not in self._digests:
+            self._digests[data] = {path.name: file_digest(path) for path in data.files}
+        return self._digests[data]
+
+    def writes_text(self) -> bool:
+        """Whether ``--model`` says that it is a causal language model."""
+        names = getattr(self._directory.config, "architectures", None) or ()
+        return any(name.endswith(_WRITES_TEXT) for name in names)
+
+    def has_own_weights(self) -> bool:
+        """Whether options or model directory weigh the tokens of a union otherwise than the paper does."""
+        used = merge_settings(
+            self._options.settings.union_options(UnionMethod.ATTN_UNION_DEP), self._directory.defaults
+        )
+        weights = (used.own_token_weight, used.sentence_weight, used.evidence_window)
+        return weights != (_PAPER.own_token_weight, _PAPER.sentence_weight, _PAPER.evidence_window)
+
+    def layers_with_attention(self) -> tuple[int, ...]:
+        """The 1-based layers of ``--model`` whose attention can be taken."""
+        config = self._directory.config
+        return tuple(layer for layer in range(1, len(layer_types(config)) + 1) if _has_attention(config, layer))
+
+    def _of_model(self) -> dict[str, object]:
+        choice, settings = self._options.choice, asdict(self._options.settings)
+        weights = choice.model.head_weights
+        return {
+            "model": self._loaded(choice.model, self._directory),
+            "layer": choice.model.layer,
+            "hidden_layer": choice.hidden_layer,
+            "head_weights": None if weights is None else _digest(Path(weights)),
+            "settings": {name: str(value) for name, value in settings.items()},
+            "versions": _versions(),
+        }
+
+    def _of_language_model(self) -> dict[str, object]:
+        language = self._options.choice.language or self._options.choice.model
+        return {"language_model": self._loaded(language, _read(language)), "versions": _versions()}
+
+    def _loaded(self, options: ModelOptions, directory: ModelDirectory) -> dict[str, str]:
+        """The weights, and the options that decide what is computed with them."""
+        if options not in self._loading:
+            self._loading[options] = {
+                "revision": _revision(directory),
+                "dtype": str(options.dtype),
+                "quantization": str(options.quantization),
+                "device": choose_device(options.device).type,
+            }
+        return self._loading[options]
+
+
+def _read(options: ModelOptions) -> ModelDirectory:
+    try:
+        return read_model_directory(options)
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _revision(directory: ModelDirectory) -> str:
+    try:
+        return revision_of(directory)
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _digest(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError as error:
+        raise EvaluationError(f"--head-weights {path} cannot be read: {error}") from error
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("torch", "transformers", "numpy")}
+
+
+def _has_attention(config: PreTrainedConfig, layer: int) -> bool:
+    try:
+        choose_layer(config, layer)
+    except ValueError:
+        return False
+    return True
+
+
+def parser_identity(name: str, *, option: str) -> str:
+    """Name and digest of a parser.
+
+    Raises:
+        EvaluationError: if it cannot be loaded.
+    """
+    try:
+        return AnswerParser.from_pretrained(name).identity
+    except (OSError, ValueError) as error:
+        raise EvaluationError(f"{option} {name!r} could not be loaded: {error}") from error
