@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evaluation.passage_sentences import whole_sentences
 from schemas import CharRange
 
-_MARKER = re.compile(r"\s*\[\s*\d+(?:\s*[,;]\s*\d+)*\s*\]")
+_MARKER = re.compile(r"\s*\[\s*\d{1,9}(?:\s*[,;]\s*\d{1,9})*\s*\]")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -38,6 +38,8 @@ class _Marker:
 
 def remove_citations(cited: str) -> CitedText:
     """The text without ``[1]``, ``[1][2]`` and ``[1, 2]``, the white space before them included.
+
+    A number of more than nine digits is no citation, and stays.
 
     A marker belongs to the sentence whose last character before it is the nearest, so that both "ends [1]." and
     "ends. [1]" cite for the same sentence; one at the very start belongs to the first sentence.

@@ -111,7 +111,9 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
     """
     try:
         value = json.loads("".join(_lines(path)))
-    except json.JSONDecodeError as error:
+    except DatasetError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise DatasetError(f"data file {path} should be JSON, cannot be parsed: {error}") from error
     if isinstance(value, list):
         value = {field: value}
@@ -134,7 +136,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _parse(line: str, row: int, where: str) -> DataRow:
     try:
         value = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DatasetError(f"{where}: should be one JSON object, cannot be parsed: {error}") from error
     if not isinstance(value, dict):
         raise DatasetError(f"{where}: should be one JSON object, was: {type(value).__name__}")

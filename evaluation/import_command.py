@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +14,10 @@ from attribution.option_types import positive_integer
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from evaluation.evaluation_error import EvaluationError
+from evaluation.importable_rows import importable
 from evaluation.judged_answer import JudgedDataset
 from evaluation.labelled_answer import LabelledDataset, SkippedRow
 from evaluation.log_writer import LogAnswer, write_log
-from schemas import QARecord
 
 _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
     "quotesum": LOADERS["quotesum"],
@@ -27,9 +26,6 @@ _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
     "alce": CITED_LOADERS["alce"],
     "ragtruth": JUDGED_LOADERS["ragtruth"],
 }
-_DUPLICATE = "duplicate_record_id"
-_NO_UNICODE = "invalid_unicode"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,7 @@ def run(args: argparse.Namespace) -> int:
 def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
     """Write the log and say what became of each row.
 
-    Rows that an audit would refuse are skipped: those with the id of an earlier one, and with text that UTF-8 cannot
-    hold.
+    Rows that an audit would refuse are skipped, see ``evaluation.importable_rows``.
 
     Raises:
         DatasetError: if the data cannot be read or is not in its format; nothing is written then.
@@ -85,7 +80,7 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
     """
     dataset = _LOADERS[source](data)
     dataset = dataset if limit is None else dataset.first(limit)
-    kept, refused = _writable(dataset.answers)
+    kept, refused = importable(dataset.answers)
     skipped = [*dataset.skipped, *refused]
     if not kept:
         raise EvaluationError(
@@ -109,25 +104,6 @@ def _check_output(output: Path, *, overwrite: bool) -> None:
         raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
     if output.exists() and not overwrite:
         raise EvaluationError(f"--output {output} exists; name another file, or replace it with --overwrite")
-
-
-def _writable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
-    """The first answer of each id whose texts can be written, and the rows of all others."""
-    kept: dict[str, LogAnswer] = {}
-    skipped = []
-    for answer in answers:
-        if not _is_unicode(answer.record):
-            skipped.append(SkippedRow(answer.record.source.source_row, _NO_UNICODE))
-        elif kept.setdefault(answer.record.record_id, answer) is not answer:
-            skipped.append(SkippedRow(answer.record.source.source_row, _DUPLICATE))
-    return [*kept.values()], skipped
-
-
-def _is_unicode(record: QARecord) -> bool:
-    """False where a text has half of a surrogate pair, which JSON can write and UTF-8 cannot."""
-    parts = [part for one in record.passages for part in (one.text, one.title, one.passage_id)]
-    texts = [record.record_id, record.question, record.answer, record.generator, *parts]
-    return not any(_SURROGATE.search(text) for text in texts if text is not None)
 
 
 def _write(output: Path, answers: Iterable[LogAnswer]) -> int:

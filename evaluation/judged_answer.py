@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluation.labelled_answer import SkippedRow
+from evaluation.labelled_answer import SkippedRow, skipped_before
 from schemas import CharRange, QARecord
 
 
@@ -51,8 +51,10 @@ class JudgedDataset:
     skipped: tuple[SkippedRow, ...] = ()
 
     def first(self, count: int) -> JudgedDataset:
-        """The first ``count`` answers; all skipped rows stay."""
-        return JudgedDataset(self.answers[:count], self.skipped)
+        """The first ``count`` answers, at least one, with the rows skipped before the last of them."""
+        if count >= len(self.answers):
+            return self
+        return JudgedDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
 
     def of_split(self, split: str) -> JudgedDataset:
         """The answers of one split; all of them where the data set has no such split."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas import CharRange, QARecord
@@ -70,9 +71,12 @@ class LabelledDataset:
     skipped: tuple[SkippedRow, ...] = ()
 
     def first(self, count: int) -> LabelledDataset:
-        """The first ``count`` answers, with the rows skipped before the last of them."""
+        """The first ``count`` answers, at least one, with the rows skipped before the last of them."""
         if count >= len(self.answers):
             return self
-        kept = self.answers[:count]
-        last = kept[-1].record.source.source_row if kept else -1
-        return LabelledDataset(kept, tuple(skip for skip in self.skipped if skip.row < last))
+        return LabelledDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
+
+
+def skipped_before(record: QARecord, skipped: Sequence[SkippedRow]) -> tuple[SkippedRow, ...]:
+    """The skipped rows that stand before the record's in the data file."""
+    return tuple(skip for skip in skipped if skip.row < record.source.source_row)

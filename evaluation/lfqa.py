@@ -35,7 +35,11 @@ def load_lfqa(path: Path) -> LabelledDataset:
 def _labelled(row: DataRow, path: Path) -> LabelledAnswer:
     documents = row.objects("documents")
     texts = [document.text("rawDocumentText") for document in documents]
-    names = {document.text("documentFile"): index for index, document in enumerate(documents)}
+    names = {name: index for index, name in enumerate(_names(documents))}
+    if len(names) < len(documents):
+        raise row.error(
+            "documents", f"should have a documentFile each, {len(documents)} have {len(names)} different ones"
+        )
     sentences: dict[CharRange, set[PassageRange]] = {}
     for highlight in row.objects("set_of_highlights_in_context"):
         sentence = _sentence(highlight, row.text("response"))

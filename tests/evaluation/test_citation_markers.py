@@ -54,3 +54,7 @@ def test_text_of_markers_only_has_no_sentence():
 def test_every_sentence_keeps_its_own_citations(sentences):
     text = " ".join(f"{words}{''.join(f'[{number}]' for number in sorted(cites))}." for words, cites in sentences)
     assert cited(text) == [(f"{words}.", tuple(number - 1 for number in sorted(cites))) for words, cites in sentences]
+
+
+def test_number_of_more_than_nine_digits_is_no_citation():
+    assert cited(f"A lamp burns [{'9' * 5000}].") == [(f"A lamp burns [{'9' * 5000}].", ())]

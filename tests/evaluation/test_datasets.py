@@ -149,3 +149,18 @@ def test_gold_passage_outside_the_record_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"gold passages should lie in \[0, 2\)"):
         LabelledAnswer(labelled.record, (frozenset({2}),))
     assert labelled.spans == (CharRange(0, 3),)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"a": ' + "9" * 5000 + "}"])
+def test_json_that_python_cannot_hold_is_an_error_with_its_line(tmp_path, line):
+    path = tmp_path / "q.jsonl"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(DatasetError, match="line 1: should be one JSON object, cannot be parsed"):
+        load_quotesum(path)
+
+
+def test_lfqa_documents_of_one_name_are_refused(tmp_path):
+    row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp")])
+    row["documents"] = [document | {"documentFile": "d0"} for document in row["documents"]]
+    with pytest.raises(DatasetError, match="2 have 1 different"):
+        load_lfqa(write_rows(tmp_path / "l.jsonl", [row]))

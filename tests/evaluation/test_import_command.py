@@ -1,4 +1,5 @@
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,3 +169,38 @@ def test_data_without_a_row_that_can_be_imported_is_an_error(tmp_path, capsys):
 def test_rows_that_do_not_add_up_are_an_error():
     with pytest.raises(RuntimeError, match="each of 3 rows should be written or skipped, 1 were written and 1 skipped"):
         ImportCounts(3, 1, (SkippedRow(0, "no_span"),))
+
+
+def test_surrogate_in_a_label_is_a_skipped_row(tmp_path, capsys):
+    source = ragtruth_source("s", "Ada lit the lamp.")
+    responses = [
+        ragtruth_response("1", "s", "Ada lit it.", {"Ada": "\ud800"}),
+        ragtruth_response("2", "s", "Ada lit it.", split="\ud800"),
+        ragtruth_response("3", "s", "Ada lit it."),
+    ]
+    folder = tmp_path / "ragtruth"
+    folder.mkdir()
+    for name, rows in (("source_info", [source]), ("response", responses)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="ascii")
+    assert import_into(tmp_path / "log.parquet", "ragtruth", folder) == 0
+    assert "skipped, invalid_unicode: 2 rows: 0, 1" in capsys.readouterr().out
+
+
+def test_row_that_an_audit_would_refuse_is_skipped_with_its_reason(tmp_path, capsys):
+    rows = [
+        quotesum_row("[ 1 Ada ] lit it.", row_id=""),
+        quotesum_row("[ 1 Ada ] lit it.", row_id="b", source1=" ", source2=" "),
+        quotesum_row("[ 1 Ada ] lit it.", row_id="c"),
+    ]
+    assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", rows)) == 0
+    said = capsys.readouterr().out
+    assert "skipped, no_record_id: 1 rows: 0" in said
+    assert "skipped, no_passages: 1 rows: 1" in said
+
+
+def test_limit_counts_no_rows_behind_the_last_answer(tmp_path, capsys):
+    source = ragtruth_source("s", "Ada lit the lamp.")
+    responses = [ragtruth_response(str(row), "s", text) for row, text in enumerate(["", "Ada lit it.", "", "Bells."])]
+    folder = write_ragtruth(tmp_path / "ragtruth", [source], responses)
+    assert import_into(tmp_path / "log.parquet", "ragtruth", folder, "--limit", "1") == 0
+    assert "2 rows read, 1 written" in capsys.readouterr().out
