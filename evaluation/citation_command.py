@@ -12,7 +12,7 @@ from evaluation.answer_context import LoadedModels
 from evaluation.bootstrap import CONFIDENCE
 from evaluation.citation_run import CitationRow, run_citations, score_citations
 from evaluation.entailment import EntailmentModel, RememberedEntailment
-from evaluation.evaluation_error import EvaluationError
+from evaluation.evaluation_error import EvaluationError, OptionError
 from evaluation.labelled_answer import LabelledDataset, SkippedRow
 from evaluation.method import Method
 from evaluation.report import file_digest
@@ -48,10 +48,11 @@ def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
     """The model of ``--nli-model``, on ``--device``.
 
     Raises:
-        EvaluationError: if none is named, or it cannot be used.
+        OptionError: if none is named.
+        EvaluationError: if it cannot be used.
     """
     if args.nli_model is None:
-        raise EvaluationError(
+        raise OptionError(
             "citations are judged by an NLI model; name a hub id or a directory with --nli-model, such as a classifier "
             "that was trained on MNLI"
         )

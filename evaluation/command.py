@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from attribution.option_types import positive_integer
+from attribution.option_types import positive_integer, whole_number
 from evaluation.answer_context import LoadedModels
 from evaluation.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
 from evaluation.citation_scores import MOST_CITATIONS
 from evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
-from evaluation.evaluation_error import EvaluationError
+from evaluation.evaluation_error import EvaluationError, OptionError
 from evaluation.faithfulness_command import (
     add_faithfulness_arguments,
     check_faithfulness_arguments,
@@ -30,6 +30,7 @@ from evaluation.methods import all_methods, chosen_methods
 from evaluation.model_arguments import add_method_arguments, add_model_arguments, method_settings, model_choice
 from evaluation.model_loading import load_models
 from evaluation.need import Need
+from evaluation.option_checks import check_options
 from evaluation.report import RunDescription, file_digest, table, write_report
 from evaluation.suite.suite_options import add_suite_arguments
 from evaluation.support_label_command import evaluate_support
@@ -71,17 +72,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of resamples and draws (default: 0)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of resamples and draws (default: 0)")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the evaluation; 0 where it went through, 1 with one line on stderr where it did not."""
+    """Run the evaluation; 0 where it went through, with one line on stderr 1 where it did not, 2 for bad options."""
     try:
         _evaluate(args)
     except (DatasetError, EvaluationError) as error:
         print(f"attribeam evaluate: error: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, OptionError) else 1
     return 0
 
 
@@ -92,9 +93,10 @@ def _evaluate(args: argparse.Namespace) -> None:
         evaluate_suite(args)
         return
     if args.dataset is None:
-        raise EvaluationError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
+        raise OptionError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
     _check_output(args.output)
     measure = _measure(args)
+    check_options(args, measure)
     check_faithfulness_arguments(args, asked_for=measure is Measure.FAITHFULNESS)
     match measure:
         case Measure.PASSAGES:
@@ -145,7 +147,7 @@ def _measure(args: argparse.Namespace) -> Measure:
     try:
         return measure_of(args.dataset, args.measure)
     except ValueError as error:
-        raise EvaluationError(str(error)) from error
+        raise OptionError(str(error)) from error
 
 
 def _check_output(output: Path | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from evaluation.bootstrap import CONFIDENCE
-from evaluation.evaluation_error import EvaluationError
+from evaluation.evaluation_error import EvaluationError, OptionError
 from evaluation.labelled_answer import LabelledDataset, SkippedRow
 from evaluation.report import file_digest
 from evaluation.report_parts import failure_remarks, skip_remarks, write_figures
@@ -66,14 +66,14 @@ def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -
     """Refuse what has no meaning; ``asked_for`` says whether faithfulness is what is measured.
 
     Raises:
-        EvaluationError: if generated answers should have labelled spans, or another measure spans without labels.
+        OptionError: if generated answers should have labelled spans, or another measure spans without labels.
     """
     if not asked_for and (args.spans is not Spans.LABELLED or args.answers is not Answers.DATA):
-        raise EvaluationError("--spans cti and --answers generated have no labels; add --measure faithfulness")
+        raise OptionError("--spans cti and --answers generated have no labels; add --measure faithfulness")
     try:
         check_targets(spans=args.spans, source=args.answers)
     except ValueError as error:
-        raise EvaluationError(str(error)) from error
+        raise OptionError(str(error)) from error
 
 
 def evaluate_faithfulness(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribution.option_types import positive_integer
+from attribution.option_types import positive_integer, whole_number
 from attribution.settings import Method
 from evaluation.audited_answers import audited_records
 from evaluation.bootstrap import CONFIDENCE
@@ -100,7 +100,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
     parser.add_argument("--bootstrap-draws", type=positive_integer, default=2000, help="default: 2000")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the resamples (default: 0)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of the resamples (default: 0)")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
     return parser.parse_args(arguments)
 

@@ -15,7 +15,7 @@ from evaluation.auroc import Auroc
 from evaluation.bootstrap import CONFIDENCE
 from evaluation.comparison import FailedRow
 from evaluation.datasets import JUDGED_LOADERS
-from evaluation.evaluation_error import EvaluationError
+from evaluation.evaluation_error import EvaluationError, OptionError
 from evaluation.f1_figures import F1Figures
 from evaluation.judged_answer import JudgedAnswer, JudgedDataset
 from evaluation.labelled_answer import SkippedRow
@@ -69,13 +69,11 @@ def evaluate_support(args: argparse.Namespace) -> None:
     """Audit the answers, print the tables, and write the JSON where ``--output`` asks for it.
 
     Raises:
+        OptionError: if a method makes no flags.
         EvaluationError: if no answer could be audited, or a model cannot be loaded.
         DatasetError: if the data is not in its format.
     """
-    dataset = _load(args)
-    methods = [Method(name) for name in dict.fromkeys(args.method or [_METHODS[0]]) if name in [*_METHODS]]
-    if not methods:
-        raise EvaluationError(f"flags are made by an audit; --method should be one of {', '.join(_METHODS)}")
+    methods, dataset = _methods(args.method), _load(args)
     report = SupportLabelReport(
         dataset=args.dataset,
         data_sha256=_digests(args.data),
@@ -110,6 +108,14 @@ def support_label_tables(report: SupportLabelReport) -> str:
     """Tables of all methods and groups, with what was skipped and failed below."""
     parts = [part for method in report.methods for part in _method_tables(report.dataset, method)]
     return "\n".join([*parts, *skip_remarks(report.skipped_rows)])
+
+
+def _methods(names: Sequence[str] | None) -> list[Method]:
+    others = [name for name in names or () if name not in [*_METHODS]]
+    if others:
+        expected = f"--method should be {' or '.join(_METHODS)}"
+        raise OptionError(f"flags are made by an audit; {expected}, was: {', '.join(others)}")
+    return [Method(name) for name in dict.fromkeys(names or _METHODS[:1])]
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:

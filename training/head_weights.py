@@ -21,7 +21,7 @@ from tqdm import tqdm
 from attribution.head_weights import HeadWeights
 from attribution.model_arguments import add_loading_arguments, loading_options
 from attribution.model_options import ModelOptions
-from attribution.option_types import positive_integer
+from attribution.option_types import positive_integer, whole_number
 from schemas import QARecord, RowFault
 from training.qa_log import read_qa_log
 
@@ -62,7 +62,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ablations", type=positive_integer, default=32, help="a row (default: 32)")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N rows")
     parser.add_argument("--steps", type=positive_integer, default=1000, help="of the fit (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="of ablations and fit (default: 0)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="of ablations and fit (default: 0)")
     parser.add_argument("--work", type=Path, help="where finished rows are kept (default: OUTPUT.work)")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE.json", help="the weights")
     return parser.parse_args(arguments)

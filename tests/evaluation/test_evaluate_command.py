@@ -140,10 +140,22 @@ def test_output_without_a_directory_is_refused_before_anything_runs(tmp_path, da
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--method", "guess"), ("--dataset", "other"), ("--top-k", "0"), ("--isolation-tau", "1.5"), ("--limit", "few")],
+    [
+        ("--method", "guess"),
+        ("--dataset", "other"),
+        ("--top-k", "0"),
+        ("--isolation-tau", "1.5"),
+        ("--limit", "few"),
+        ("--seed", "-1"),
+    ],
 )
 def test_bad_option_is_exit_code_2(data, option, value, capsys):
     with pytest.raises(SystemExit) as exit_info:
         evaluate("--dataset", "quotesum", "--data", data, option, value)
     assert exit_info.value.code == 2
     assert option in capsys.readouterr().err
+
+
+def test_neither_data_set_nor_suite_is_exit_code_2(data, capsys):
+    assert evaluate("--data", data) == 2
+    assert "--dataset should be one of" in capsys.readouterr().err

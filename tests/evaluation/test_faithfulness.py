@@ -244,10 +244,10 @@ def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_
     command = ("--dataset", "quotesum", "--data", data, "--measure", "faithfulness", "--method", "oracle")
     assert evaluate(*command, "--model", encoder) == 1
     assert "name one with --language-model" in capsys.readouterr().err
-    assert evaluate(*command, "--answers", "generated") == 1
+    assert evaluate(*command, "--answers", "generated") == 2
     assert "add --spans cti to --answers generated" in capsys.readouterr().err
 
 
 def test_command_refuses_spans_without_labels_for_other_measures(data, capsys):
-    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--spans", "cti") == 1
+    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--spans", "cti") == 2
     assert "have no labels; add --measure faithfulness" in capsys.readouterr().err

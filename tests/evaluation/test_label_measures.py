@@ -58,7 +58,7 @@ def test_citations_are_scored_with_the_answers_own_first(alce, models, tmp_path,
 
 
 def test_citations_need_an_nli_model_by_name(alce, capsys):
-    assert evaluate("--dataset", "alce", "--data", alce) == 1
+    assert evaluate("--dataset", "alce", "--data", alce) == 2
     assert "name a hub id or a directory with --nli-model" in capsys.readouterr().err
 
 
@@ -93,8 +93,9 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
 
 
 def test_method_that_makes_no_flags_is_refused(ragtruth, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--method", "words") == 1
-    assert "--method should be one of attn-union-dep, attn-union" in capsys.readouterr().err
+    both = ("--method", "attn-union", "--method", "words")
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *both) == 2
+    assert "--method should be attn-union-dep or attn-union, was: words" in capsys.readouterr().err
 
 
 def test_measure_is_the_first_that_the_data_set_has_labels_for():
@@ -108,5 +109,27 @@ def test_measure_is_the_first_that_the_data_set_has_labels_for():
 
 
 def test_measure_without_labels_is_refused_with_those_that_there_are(ragtruth, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--measure", "passages") == 1
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--measure", "passages") == 2
     assert "--measure of ragtruth should be one of support, was: passages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "owners"),
+    [
+        (("--cost",), "passages"),
+        (("--nli-model", "any"), "citations"),
+        (("--most-citations", "2"), "citations"),
+        (("--passage-score", "top5-mean"), "passages, citations, faithfulness"),
+        (("--hidden-layer", "1"), "passages, citations, faithfulness"),
+        (("--language-model", "any"), "passages, citations, faithfulness"),
+    ],
+)
+def test_option_of_another_measure_is_refused_with_its_own(ragtruth, option, owners, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
+    expected = f"{option[0]} is for --measure {owners}, what is measured is: support; leave it out"
+    assert expected in capsys.readouterr().err
+
+
+def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--chinese-parser", "any") == 2
+    assert "--chinese-parser is for --suite" in capsys.readouterr().err
