@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from tokenizers import Tokenizer
-from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from attribution.attribution_config import FILE_NAME, AttributionConfig
 from attribution.hub_files import fetch_description
+from attribution.model_code import check_code, code_references, untrusted_code
 from attribution.model_errors import ModelLoadError as ModelLoadError
 from attribution.model_errors import errors_named
 from attribution.model_options import ModelOptions
@@ -46,7 +47,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         folder = fetch_description(options.model, options.revision)
         commit = folder.name
     with errors_named(options.model):
-        _check_code(options, folder)
+        check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
         path = folder / FILE_NAME
         defaults = AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
@@ -68,7 +69,7 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     """
     options = directory.options
     with errors_named(options.model):
-        tokenizer = AutoTokenizer.from_pretrained(directory.location, trust_remote_code=options.trust_remote_code)
+        tokenizer = _read_tokenizer(directory)
     if not tokenizer.is_fast:
         raise ModelLoadError(
             f"model {options.model!r} should have a fast tokenizer (tokenizer.json), because offsets are needed; "
@@ -80,8 +81,18 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
 
 
 def runs_own_code(directory: ModelDirectory) -> bool:
-    """Whether code from the model's own repository is run."""
-    return directory.options.trust_remote_code and bool(getattr(directory.config, "auto_map", None))
+    """Whether code from the model's own repository is run, for the model or its tokenizer."""
+    return directory.options.trust_remote_code and bool(code_references(Path(directory.location)))
+
+
+def _read_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerBase:
+    options = directory.options
+    try:
+        return AutoTokenizer.from_pretrained(directory.location, trust_remote_code=options.trust_remote_code)
+    except ValueError as error:
+        if "trust_remote_code" in str(error) and not options.trust_remote_code:
+            raise untrusted_code(options, Path(directory.location)) from error
+        raise
 
 
 def _local_folder(options: ModelOptions) -> Path | None:
@@ -109,15 +120,6 @@ def _folder(model: str) -> Path | None:
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
     return None
-
-
-def _check_code(options: ModelOptions, folder: Path) -> None:
-    plain, _ = PreTrainedConfig.get_config_dict(str(folder))
-    if plain.get("auto_map") and plain.get("model_type") not in CONFIG_MAPPING and not options.trust_remote_code:
-        raise ModelLoadError(
-            f"model {options.model!r} needs code of its own repository, not run unasked; read the .py files in "
-            f"{folder}, then allow it with --trust-remote-code"
-        )
 
 
 def _check_kind(model: str, config: PreTrainedConfig) -> None:
