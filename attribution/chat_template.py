@@ -24,9 +24,9 @@ _DAY = {
 _CLOCK = (
     "{% macro strftime_now(format) %}{{ format"
     + "".join(f" | replace('{code}', '{value}')" for code, value in _DAY.items())
-    + " }}{% endmacro %}{{ '' }}"
+    + " }}{% endmacro %}\n"
 )
-"""In front of a template: what it calls for the time gives one day, and no line end of the template is lost."""
+"""In front of a template: what it calls for the time gives one day. The line end goes with the block before it."""
 
 
 def chat_prompt_template(

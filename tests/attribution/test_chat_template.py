@@ -80,6 +80,17 @@ def test_day_of_a_dated_template_is_fixed_and_braces_stay() -> None:
     assert prompt.text.endswith("Who?<|im_end|>\n<|im_start|>assistant\n")
 
 
+@pytest.mark.parametrize(
+    "start", ["\n", "\n  ", "  ", "  {# note #}\n", "  {% set x = 1 %}\n", " {%- set x = 1 %} ", "{{- '' }}"]
+)
+def test_white_space_at_the_beginning_of_a_template_is_that_of_the_tokenizers_own_chat(start: str) -> None:
+    tokenizer = fast(start + CHATML)
+    message = USER_MESSAGE.render(question="Who?", passages=PASSAGES).text
+    chat = [{"role": "user", "content": message}]
+    theirs = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    assert chat_prompt_template(tokenizer).render(question="Who?", passages=PASSAGES).text == theirs
+
+
 def test_template_that_can_think_is_told_not_to() -> None:
     prompt = chat_prompt_template(fast(THINKING)).render(question="Who?", passages=PASSAGES)
     assert prompt.text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n")
