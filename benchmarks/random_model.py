@@ -113,7 +113,7 @@ class RandomModel:
             model: PreTrainedModel = kind.from_config(  # type: ignore[no-untyped-call]
                 config, attn_implementation=implementation, dtype=dtype
             )
-        model.eval().requires_grad_(False)
+        model.eval().requires_grad_(False)  # type: ignore[no-untyped-call]
         if self.quantization == "nf4":
             _quantise(model)
         return model
