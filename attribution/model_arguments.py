@@ -1,4 +1,4 @@
-"""The command line options that say which model is loaded and how; the same for every command."""
+"""The command line options that say which model is loaded, how, and how it reads; the same for every command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import argparse
 from typing import TypedDict
 
 from attribution.model_options import ModelOptions, Quantization
+from attribution.option_types import positive_integer, prompt_template
+from attribution.settings import QueryPosition
+from attribution.template_names import TEMPLATE_NAMES
 
 _DEFAULTS = ModelOptions()
 
@@ -19,6 +22,16 @@ class LoadingOptions(TypedDict):
     quantization: Quantization
     device: str
     trust_remote_code: bool
+
+
+class ReadingOptions(TypedDict):
+    """The fields of ``ModelOptions`` that ``add_reading_arguments`` asks for."""
+
+    layer: int | None
+    query_position: QueryPosition | None
+    prompt_template: str | None
+    token_budget: int | None
+    max_tokens: int | None
 
 
 def add_loading_arguments(group: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -45,4 +58,36 @@ def loading_options(arguments: argparse.Namespace) -> LoadingOptions:
         quantization=Quantization(arguments.quantization),
         device=arguments.device,
         trust_remote_code=arguments.trust_remote_code,
+    )
+
+
+def add_reading_arguments(group: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add --layer, --query-position, --prompt-template, --token-budget and --max-tokens."""
+    add = group.add_argument
+    add("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's, else floor(L/2) + 1)")
+    add("--query-position", choices=[position.value for position in QueryPosition], help="(default: the model's)")
+    add(
+        "--prompt-template", type=prompt_template, metavar="NAME|FILE",
+        help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/prompts.md (default: the model's own, "
+        "else chat where its tokenizer has a chat template, else plain)",
+    )  # fmt: skip
+    add(
+        "--token-budget", type=positive_integer, metavar="N",
+        help="tokens of one batch, padding included (default: 2048 on a CPU, 16384 on a GPU)",
+    )  # fmt: skip
+    add(
+        "--max-tokens", type=positive_integer, metavar="N",
+        help="tokens that the model reads at once; longer rows are read in windows (default: the model's context)",
+    )  # fmt: skip
+
+
+def reading_options(arguments: argparse.Namespace) -> ReadingOptions:
+    """What was given, as keyword arguments of ``ModelOptions``."""
+    position = arguments.query_position
+    return ReadingOptions(
+        layer=arguments.layer,
+        query_position=None if position is None else QueryPosition(position),
+        prompt_template=arguments.prompt_template,
+        token_budget=arguments.token_budget,
+        max_tokens=arguments.max_tokens,
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 
 from attribution.target_spans import parse_span_kinds
+from attribution.template_names import TEMPLATE_NAMES
 from schemas import SpanKind
 
 
@@ -76,3 +78,10 @@ def span_kinds(text: str) -> tuple[SpanKind, ...]:
         return parse_span_kinds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def prompt_template(text: str) -> str:
+    """The name of a prompt template, or the path of a file that is there."""
+    if text not in TEMPLATE_NAMES and not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"should be {', '.join(TEMPLATE_NAMES)} or a file, there is no file {text!r}")
+    return text

@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from attribution.model_arguments import add_loading_arguments, loading_options
+from attribution.model_arguments import (
+    add_loading_arguments,
+    add_reading_arguments,
+    loading_options,
+    reading_options,
+)
 from attribution.model_options import ModelOptions
 from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer, whole_number
 from attribution.settings import Method as UnionMethod
@@ -47,11 +52,9 @@ def add_method_arguments(parser: argparse.ArgumentParser) -> None:
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the models that are loaded."""
     add_loading_arguments(parser)
+    add_reading_arguments(parser)
     parser.add_argument(
         "--parser", default="bundled", help="bundled, a spaCy pipeline or a directory (default: bundled)"
-    )
-    parser.add_argument(
-        "--layer", type=positive_integer, help="1-based layer (default: the model's, else floor(L/2) + 1)"
     )
     parser.add_argument(
         "--hidden-layer", type=whole_number, help="layer of the hidden states, 0 the embeddings (default: floor(L/2))"
@@ -84,7 +87,7 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
     """The models to load."""
     return ModelChoice(
         parser=args.parser,
-        model=ModelOptions(**loading_options(args), layer=args.layer, head_weights=args.head_weights),
+        model=ModelOptions(**loading_options(args), **reading_options(args), head_weights=args.head_weights),
         method=method_settings(args).union_options(UnionMethod.ATTN_UNION_DEP),
         hidden_layer=args.hidden_layer,
         language=_language_options(args),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
-from attribution.model_arguments import add_loading_arguments, loading_options
+from attribution.model_arguments import (
+    add_loading_arguments,
+    add_reading_arguments,
+    loading_options,
+    reading_options,
+)
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.option_types import (
     evidence_window,
@@ -17,8 +21,7 @@ from attribution.option_types import (
     positive_integer,
     span_kinds,
 )
-from attribution.settings import Method, QueryPosition, UnionSettings
-from attribution.template_names import TEMPLATE_NAMES
+from attribution.settings import Method, UnionSettings
 from pipeline.failures import UsageError
 from pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from schemas import SpanKind
@@ -88,7 +91,7 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         extra_columns=arguments.extra_columns,
         span_kinds=arguments.spans,
         parser=arguments.parser,
-        model=_model_options(arguments),
+        model=ModelOptions(**loading_options(arguments), **reading_options(arguments)),
         method=method,
         max_text_chars=arguments.max_text_chars,
         dead_letter_text=arguments.dead_letter_text,
@@ -150,22 +153,6 @@ def _method_options(arguments: argparse.Namespace) -> MethodOptions:
     return MethodOptions(method=Method(arguments.method), **given)
 
 
-def _model_options(arguments: argparse.Namespace) -> ModelOptions:
-    template = arguments.prompt_template
-    if template is not None and template not in TEMPLATE_NAMES and not Path(template).is_file():
-        names = ", ".join(TEMPLATE_NAMES)
-        raise UsageError(f"--prompt-template should be {names} or a file, there is no file {template!r}")
-    position = arguments.query_position
-    return ModelOptions(
-        **loading_options(arguments),
-        layer=arguments.layer,
-        query_position=None if position is None else QueryPosition(position),
-        prompt_template=template,
-        token_budget=arguments.token_budget,
-        max_tokens=arguments.max_tokens,
-    )
-
-
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("input and output").add_argument
     add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="Parquet files, local or s3://, ...")
@@ -219,23 +206,8 @@ def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
-    add = group.add_argument
     add_loading_arguments(group)
-    add("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's, else floor(L/2) + 1)")
-    add("--query-position", choices=[position.value for position in QueryPosition], help="(default: the model's)")
-    add(
-        "--prompt-template", metavar="NAME|FILE",
-        help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/prompts.md (default: the model's own, "
-        "else chat where its tokenizer has a chat template, else plain)",
-    )  # fmt: skip
-    add(
-        "--token-budget", type=positive_integer, metavar="N",
-        help="tokens of one batch, padding included (default: 2048 on a CPU, 16384 on a GPU)",
-    )  # fmt: skip
-    add(
-        "--max-tokens", type=positive_integer, metavar="N",
-        help="tokens that the model reads at once; longer rows are read in windows (default: the model's context)",
-    )  # fmt: skip
+    add_reading_arguments(group)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

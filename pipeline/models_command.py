@@ -6,7 +6,12 @@ import argparse
 import sys
 import time
 
-from attribution.model_arguments import add_loading_arguments, loading_options
+from attribution.model_arguments import (
+    add_loading_arguments,
+    add_reading_arguments,
+    loading_options,
+    reading_options,
+)
 from attribution.model_options import ModelOptions
 from attribution.option_types import positive_integer
 from pipeline.failures import AuditError
@@ -16,8 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam models``."""
     parser.add_argument("action", choices=["check"], help="load the model and try it")
     add_loading_arguments(parser)
-    parser.add_argument("--layer", type=positive_integer, metavar="L", help="1-based layer (default: the model's)")
-    parser.add_argument("--prompt-template", metavar="NAME", help="as for attribeam audit (default: the model's)")
+    add_reading_arguments(parser)
     parser.add_argument("--threads", type=positive_integer, metavar="N", help="CPU threads of torch (default: its own)")
 
 
@@ -30,9 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from attribution.model_errors import ModelLoadError
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    options = ModelOptions(
-        **loading_options(arguments), layer=arguments.layer, prompt_template=arguments.prompt_template
-    )
+    options = ModelOptions(**loading_options(arguments), **reading_options(arguments))
     try:
         _check(options, threads=arguments.threads)
     except ModelLoadError as error:

@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from attribution.attributor import Attributor
-from attribution.model_arguments import add_loading_arguments, loading_options
+from attribution.model_arguments import (
+    add_loading_arguments,
+    add_reading_arguments,
+    loading_options,
+    reading_options,
+)
 from attribution.model_options import ModelOptions, Quantization
+from attribution.settings import QueryPosition
 from evaluation.command import add_arguments
 from evaluation.model_arguments import model_choice
+from pipeline import models_command
 from pipeline.audit_options import add_audit_arguments, read_settings
 from pipeline.command_line import main
 from pipeline.configuration import configuration_hash, plain_settings
@@ -32,24 +39,56 @@ LOADED = ModelOptions(
     device="cuda:1",
     trust_remote_code=True,
 )
+READING = (
+    *("--layer", "3", "--query-position", "self", "--prompt-template", "paper"),
+    *("--token-budget", "4096", "--max-tokens", "512"),
+)
+LOADED_AND_READING = replace(
+    LOADED,
+    layer=3,
+    query_position=QueryPosition.SELF,
+    prompt_template="paper",
+    token_budget=4096,
+    max_tokens=512,
+)
 
 
-def test_audit_takes_the_options_of_loading() -> None:
+def test_audit_takes_the_options_of_loading_and_reading() -> None:
     parser = argparse.ArgumentParser()
     add_audit_arguments(parser)
-    assert read_settings(parser.parse_args(["--input", "x", *LOADING])).model == LOADED
+    assert read_settings(parser.parse_args(["--input", "x", *LOADING, *READING])).model == LOADED_AND_READING
 
 
-def test_evaluate_takes_the_options_of_loading() -> None:
+def test_evaluate_takes_the_options_of_loading_and_reading() -> None:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    assert model_choice(parser.parse_args(["--dataset", "quotesum", "--data", "x", *LOADING])).model == LOADED
+    given = parser.parse_args(["--dataset", "quotesum", "--data", "x", *LOADING, *READING])
+    assert model_choice(given).model == LOADED_AND_READING
+
+
+def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[ModelOptions] = []
+    monkeypatch.setattr(models_command, "_check", lambda options, threads: checked.append(options))  # noqa: ARG005
+    assert main(["models", "check", *LOADING, *READING]) == 0
+    assert checked == [LOADED_AND_READING]
 
 
 def test_their_defaults_are_those_of_the_dataclass() -> None:
     parser = argparse.ArgumentParser()
     add_loading_arguments(parser)
-    assert ModelOptions(**loading_options(parser.parse_args([]))) == ModelOptions()
+    add_reading_arguments(parser)
+    given = parser.parse_args([])
+    assert ModelOptions(**loading_options(given), **reading_options(given)) == ModelOptions()
+
+
+@pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
+def test_template_that_is_neither_a_name_nor_a_file_is_a_usage_error(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--prompt-template", "no/such.jinja"])
+    assert ended.value.code == 2
+    assert "chat, plain, paper or a file, there is no file 'no/such.jinja'" in capsys.readouterr().err
 
 
 def test_unknown_quantization_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +105,17 @@ def test_attributor_takes_a_quantization_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"quantization": Quantization.NF4}, {"dtype": "bfloat16"}, {"revision": "v1"}, {"trust_remote_code": True}],
+    [
+        {"quantization": Quantization.NF4},
+        {"dtype": "bfloat16"},
+        {"revision": "v1"},
+        {"trust_remote_code": True},
+        {"layer": 3},
+        {"query_position": QueryPosition.SELF},
+        {"prompt_template": "paper"},
+        {"max_tokens": 512},
+        {"token_budget": 4096},
+    ],
 )
 def test_each_of_them_makes_another_configuration(change: dict[str, object]) -> None:
     plain = AuditSettings()
