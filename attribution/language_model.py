@@ -27,6 +27,18 @@ from schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
+_NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
+_GREEDY = {
+    "do_sample": False,
+    "num_beams": 1,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 50,
+}
+"""Each is transformers' default; a model's generation_config.json may say otherwise."""
+
 _Outcome = npt.NDArray[np.float64] | RowFault
 
 
@@ -97,11 +109,13 @@ class LanguageModel:
         """The whole distribution in front of every response token: float32 [responses, vocabulary], on the device.
 
         Raises:
-            RowFault: OUT_OF_MEMORY.
+            RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         """
         (found,) = run_halving([row], lambda rows: [self.response_logits(rows)[0].log_softmax(-1)])
         if isinstance(found, RowFault):
             raise found
+        if bool(found.isnan().any()):
+            raise RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
         return found
 
     def response_logits(
@@ -135,19 +149,22 @@ class LanguageModel:
         embedded: torch.Tensor = self._model.get_input_embeddings()(self.token_ids([row]))
         return embedded
 
-    @torch.inference_mode()
     def generate(self, record: QARecord, *, max_new_tokens: int = 256) -> str:
         """The answer by greedy decoding, white space around it removed; the record's own answer does not matter.
 
+        It ends with the model's context, if not before. What the model's own generation settings say of sampling, beams
+        and repetition is left out.
+
         Raises:
-            RowFault: faults of ``encode``.
+            RowFault: OUT_OF_MEMORY; faults of ``encode``.
         """
         prompt = self.encode(replace(record, answer="?"))
-        ids = self.token_ids([prompt])[:, : prompt.prompt_length]
-        generated = self._model.generate(  # type: ignore[operator]
-            input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_new_tokens
-        )
-        return self._tokenizer.decode(generated[0, prompt.prompt_length :].tolist()).strip()
+        if self.max_tokens is not None:
+            max_new_tokens = min(max_new_tokens, self.max_tokens - prompt.prompt_length)
+        (found,) = run_halving([prompt], lambda rows: [self._greedy(rows[0], max_new_tokens)])
+        if isinstance(found, RowFault):
+            raise found
+        return self._tokenizer.decode(found).strip()
 
     def provenance(self) -> dict[str, str]:
         """What the probabilities depend on, for the report."""
@@ -161,6 +178,15 @@ class LanguageModel:
             "torch_version": torch.__version__,
             "transformers_version": transformers.__version__,
         }
+
+    @torch.inference_mode()
+    def _greedy(self, prompt: EncodedRow, max_new_tokens: int) -> list[int]:
+        ids = self.token_ids([prompt])[:, : prompt.prompt_length]
+        generated = self._model.generate(  # type: ignore[operator]
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, **_GREEDY
+        )
+        new: list[int] = generated[0, prompt.prompt_length :].tolist()
+        return new
 
     @torch.inference_mode()
     def _batch_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
@@ -188,5 +214,5 @@ def _chosen(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
     targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
     found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
     if not bool(found.isfinite().all()):
-        return RowFault(Reason.NON_FINITE_ATTENTION, "log-probabilities should be finite, are not; see --dtype")
+        return RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
     return found.cpu().numpy()

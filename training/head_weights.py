@@ -140,6 +140,8 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ModelLoadError, ValueError, OSError: if a model or the data cannot be used; the message says why.
     """
+    if options.output.is_dir() or not options.output.parent.is_dir():
+        raise ValueError(f"--output should be a file in an existing directory, was: {options.output}")
     records = list(read_qa_log(options.data))[: options.limit]
     models = load_models(options)
     work = options.work or options.output.with_name(options.output.name + ".work")
@@ -174,7 +176,9 @@ def _claim(work: Path, identity: dict[str, str]) -> None:
     work.mkdir(parents=True, exist_ok=True)
     path = work / "run.json"
     if not path.exists():
-        path.write_text(json.dumps(identity, indent=2), encoding="utf-8")
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(json.dumps(identity, indent=2), encoding="utf-8")
+        partial.replace(path)
     known = json.loads(path.read_text(encoding="utf-8"))
     if known != identity:
         differing = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))

@@ -119,6 +119,30 @@ def test_generated_answer_is_greedy_and_of_the_passages_alone(model, directory):
     assert answer == model._tokenizer.decode(ids[prompt.prompt_length :]).strip()
 
 
+def test_generation_settings_of_the_model_do_not_change_the_answer(tmp_path, model):
+    directory = save_tiny_model(tmp_path)
+    own = {"do_sample": True, "temperature": 0.7, "top_k": 3, "repetition_penalty": 5.0, "no_repeat_ngram_size": 1}
+    path = directory / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | own), encoding="utf-8")
+    assert load(directory).generate(RECORD, max_new_tokens=12) == model.generate(RECORD, max_new_tokens=12)
+
+
+def test_generated_answer_ends_with_the_context(tmp_path):
+    model = load(save_tiny_model(tmp_path, "gpt2"), max_tokens=100)
+    prompt = model.encode(replace(RECORD, answer="?"))
+    room = 100 - prompt.prompt_length
+    assert model.generate(RECORD) == model.generate(RECORD, max_new_tokens=room)
+    assert model.generate(RECORD) != model.generate(RECORD, max_new_tokens=room - 5)
+
+
+def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
+    row = model.encode(RECORD)
+    monkeypatch.setattr(model, "response_logits", lambda _: [torch.full((len(row.response_chars), 3), torch.nan)])
+    with pytest.raises(RowFault) as fault:
+        model.next_token_log_probabilities(row)
+    assert fault.value.reason is Reason.NON_FINITE_ATTENTION
+
+
 def test_row_that_is_too_long_is_refused(directory):
     with pytest.raises(RowFault) as fault:
         load(directory, max_tokens=20).encode(RECORD)

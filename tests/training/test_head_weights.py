@@ -234,6 +234,11 @@ def test_recipe_refuses_the_rows_of_another_run(log, directory, tmp_path):
         recipe(log, directory, tmp_path / "two.json", *work, "--seed", 1)
 
 
+def test_output_without_a_directory_is_refused_before_any_model_is_loaded(log, tmp_path):
+    with pytest.raises(SystemExit, match="--output should be a file in an existing directory"):
+        recipe(log, tmp_path / "no model", tmp_path / "nowhere" / "w.json")
+
+
 def test_row_that_a_model_refuses_is_said_and_left_out(log, tmp_path, capsys):
     directory = save_tiny_model(tmp_path / "short")
     config = json.loads((directory / "config.json").read_text())
