@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from attribution.model_context import model_context
 from evaluation.entailment import Claim
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _BATCH_CLAIMS = 16
+_NO_LIMIT = 2**20
+"""Tokenizers without a limit say a number that they cannot read themselves."""
+
 _NAMES = ("entailment", "entailed", "entails", "supported")
 
 
@@ -106,7 +110,5 @@ def entailment_label(labels: Mapping[Any, str], name: str) -> int:
 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Most tokens that the model reads, by its tokenizer and its position table."""
-    places = getattr(model.config, "max_position_embeddings", None)
-    limits = [tokenizer.model_max_length, *([places] if isinstance(places, int) and places > 0 else [])]
-    return int(min(limits))
+    """Most tokens that the model reads, by its tokenizer and its positions."""
+    return int(min(tokenizer.model_max_length, model_context(model.config) or _NO_LIMIT, _NO_LIMIT))

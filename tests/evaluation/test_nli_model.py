@@ -1,6 +1,6 @@
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 
 from evaluation.nli_model import NliModel, NliModelError, entailment_label
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model
@@ -39,6 +39,12 @@ def test_order_of_the_claims_does_not_matter(directory):
 def test_claim_beyond_the_models_length_is_cut_and_counted(tmp_path):
     model = NliModel.from_pretrained(str(save_tiny_nli(tmp_path, places=16)))
     assert len(model.entails([(" ".join(SENTENCES), "Ada built it."), ("A", "B")])) == 2
+    assert model.cut_claims == 1
+
+
+def test_positions_that_a_roberta_does_not_use_are_not_counted(tmp_path):
+    model = NliModel.from_pretrained(str(save_tiny_nli(tmp_path, places=19, kind=RobertaConfig)))
+    assert len(model.entails([(" ".join(SENTENCES), "Ada built it.")])) == 1
     assert model.cut_claims == 1
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+from transformers import AutoModelForSequenceClassification, BertConfig, PreTrainedTokenizerFast
 
 from tests.attribution.tiny_models import VOCABULARY_SIZE, tiny_tokenizer
 
 LABELS = ("contradiction", "ENTAILMENT", "neutral")
 
 
-def save_tiny_nli(directory: Path, *, labels: tuple[str, ...] = LABELS, places: int = 128) -> Path:
-    """A classifier with these labels that reads ``places`` tokens."""
+def save_tiny_nli(
+    directory: Path, *, labels: tuple[str, ...] = LABELS, places: int = 128, kind: type[BertConfig] = BertConfig
+) -> Path:
+    """A classifier with these labels that has ``places`` positions; a BERT, or a RoBERTa by its config's ``kind``."""
     torch.manual_seed(5)
-    config = BertConfig(
+    config = kind(
         vocab_size=VOCABULARY_SIZE,
         hidden_size=16,
         intermediate_size=16,
@@ -27,7 +29,7 @@ def save_tiny_nli(directory: Path, *, labels: tuple[str, ...] = LABELS, places: 
         pad_token_id=2,
         initializer_range=1.0,
     )
-    BertForSequenceClassification(config).save_pretrained(directory)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(directory)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
