@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from attribution.answer_parser import AnswerParser
 from evaluation.entailment import EntailmentModel
 from evaluation.evaluation_error import EvaluationError
 from evaluation.json_file import write_json
 from evaluation.labelled_answer import LabelledDataset
 from evaluation.suite.cell_store import CellStore
 from evaluation.suite.data_files import DataFile, FoundData, Section, find_data
-from evaluation.suite.dependencies import Dependencies, parser_identity
+from evaluation.suite.dependencies import Dependencies
 from evaluation.suite.figures import check_drawing, draw_figures
 from evaluation.suite.plan import plan_suite
 from evaluation.suite.run_suite import load_datasets, run_cells
@@ -53,10 +54,11 @@ def run_suite(
     except ValueError as error:
         raise EvaluationError(str(error)) from error
     store = CellStore(output / "cells")
-    dependencies = Dependencies(options, parser_identity=_parsers(options))
+    parsers = _parsers(options)
+    dependencies = Dependencies(options, parsers=parsers)
     plan = plan_suite(found, options, dependencies, nli_model=None if entailment is None else entailment.identity)
     layers = dependencies.layers_with_attention()
-    cells = run_cells(plan, store, options, datasets, layers=layers, entailment=entailment)
+    cells = run_cells(plan, store, options, datasets, parsers=parsers, layers=layers, entailment=entailment)
     digests = {file: dependencies.digests(file) for file in found.files}
     results = suite_results(cells, found, plan.left_out, options, datasets, digests)
     write_suite(results, output)
@@ -79,11 +81,19 @@ def write_suite(results: SuiteResults, output: Path) -> None:
     print(f"written to {output}: {names}")
 
 
-def _parsers(options: SuiteOptions) -> dict[str, str]:
-    identities = {options.choice.parser: parser_identity(options.choice.parser, option="--parser")}
+def _parsers(options: SuiteOptions) -> dict[str, AnswerParser]:
+    """The parsers by their names; loaded once, for all cells."""
+    named = {options.choice.parser: "--parser"}
     if options.chinese_parser is not None:
-        identities[options.chinese_parser] = parser_identity(options.chinese_parser, option="--chinese-parser")
-    return identities
+        named.setdefault(options.chinese_parser, "--chinese-parser")
+    return {name: _parser(name, option) for name, option in named.items()}
+
+
+def _parser(name: str, option: str) -> AnswerParser:
+    try:
+        return AnswerParser.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise EvaluationError(f"{option} {name!r} could not be loaded: {error}") from error
 
 
 def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:

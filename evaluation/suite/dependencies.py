@@ -33,18 +33,18 @@ _WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
 class Dependencies:
     """The digests of one suite; no weights are loaded, local ones are read once."""
 
-    def __init__(self, options: SuiteOptions, *, parser_identity: Mapping[str, str]) -> None:
+    def __init__(self, options: SuiteOptions, *, parsers: Mapping[str, AnswerParser]) -> None:
         """Read the description of the model.
 
         Args:
             options: the suite's.
-            parser_identity: name and digest of every parser that was loaded.
+            parsers: all parsers by their names, loaded.
 
         Raises:
             EvaluationError: if there is no such model.
         """
         self._options = options
-        self._parser_identity = parser_identity
+        self._parsers = parsers
         self._directory = _read(options.choice.model)
         self._loading: dict[ModelOptions, dict[str, str]] = {}
         self._digests: dict[DataFile, dict[str, str]] = {}
@@ -53,7 +53,7 @@ class Dependencies:
         """What every cell on ``data`` with these needs depends on."""
         found: dict[str, object] = {"data": data.kind, "data_sha256": self.digests(data), "limit": self._options.limit}
         if Need.PARSER in needs:
-            found["parser"] = self._parser_identity[parser]
+            found["parser"] = self._parsers[parser].identity
         if needs & _OF_THE_MODEL:
             found |= self._of_model()
         if Need.LANGUAGE_MODEL in needs:
@@ -143,15 +143,3 @@ def _has_attention(config: PreTrainedConfig, layer: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def parser_identity(name: str, *, option: str) -> str:
-    """Name and digest of a parser.
-
-    Raises:
-        EvaluationError: if it cannot be loaded.
-    """
-    try:
-        return AnswerParser.from_pretrained(name).identity
-    except (OSError, ValueError) as error:
-        raise EvaluationError(f"{option} {name!r} could not be loaded: {error}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from attribution.answer_parser import AnswerParser
 from evaluation.dataset_file import DatasetError
 from evaluation.datasets import CITED_LOADERS, LOADERS
 from evaluation.entailment import EntailmentModel, RememberedEntailment
@@ -56,6 +57,7 @@ def run_cells(
     options: SuiteOptions,
     datasets: Mapping[DataFile, LabelledDataset],
     *,
+    parsers: Mapping[str, AnswerParser],
     layers: tuple[int, ...],
     entailment: EntailmentModel | None = None,
 ) -> tuple[FinishedCell, ...]:
@@ -67,7 +69,7 @@ def run_cells(
     finished = {cell.key: result for cell in plan.cells if (result := store.read(cell)) is not None}
     outstanding = [cell for cell in plan.cells if cell.key not in finished]
     print(f"{len(plan.cells)} cells, {len(plan.cells) - len(outstanding)} of them finished before")
-    runner = _Runner(plan, store, options, datasets, layers, entailment)
+    runner = _Runner(plan, store, options, datasets, parsers, layers, entailment)
     fresh = runner.run(outstanding) if outstanding else {}
     return tuple(FinishedCell(cell, (finished | fresh)[cell.key], cell.key in fresh) for cell in plan.cells)
 
@@ -78,11 +80,12 @@ class _Runner:
     store: CellStore
     options: SuiteOptions
     datasets: Mapping[DataFile, LabelledDataset]
+    parsers: Mapping[str, AnswerParser]
     layers: tuple[int, ...]
     entailment: EntailmentModel | None
 
     def run(self, outstanding: Sequence[Cell]) -> dict[str, Mapping[str, Any]]:
-        models = SuiteModels(self.options, outstanding, layer_count=max(self.layers))
+        models = SuiteModels(self.options, outstanding, parsers=self.parsers, layer_count=max(self.layers))
         results: dict[str, Mapping[str, Any]] = {}
         answers = sum(self._answers(cell) for cell in outstanding)
         with tqdm(total=answers, desc="suite", unit="answer", disable=None) as bar:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from attribution.answer_parser import AnswerParser
 from evaluation.answer_context import LoadedModels
 from evaluation.model_loading import load_models
 from evaluation.need import Need
@@ -23,15 +24,23 @@ class _Load:
 class SuiteModels:
     """Loads what cells need."""
 
-    def __init__(self, options: SuiteOptions, cells: Sequence[Cell], *, layer_count: int) -> None:
+    def __init__(
+        self,
+        options: SuiteOptions,
+        cells: Sequence[Cell],
+        *,
+        parsers: Mapping[str, AnswerParser],
+        layer_count: int,
+    ) -> None:
         """Look at all cells that are to come, so that cells in a row share their models.
 
         Args:
             options: the suite's.
             cells: those that will ask.
+            parsers: all parsers by their names, loaded.
             layer_count: what is loaded for a cell that needs all layers.
         """
-        self._options, self._layer_count = options, layer_count
+        self._options, self._parsers, self._layer_count = options, parsers, layer_count
         self._together = _needed_together(cells, options)
         self._loaded: tuple[_Load, LoadedModels] | None = None
 
@@ -48,10 +57,11 @@ class SuiteModels:
         return self._loaded[1]
 
     def _load(self, load: _Load) -> LoadedModels:
-        choice = replace(self._options.choice, parser=load.parser)
+        choice = self._options.choice
         if load.all_layers:
             choice = replace(choice, model=replace(choice.model, loaded_layers=self._layer_count))
-        return load_models(choice, load.needs)
+        models = load_models(choice, load.needs - {Need.PARSER})
+        return replace(models, parser=self._parsers[load.parser]) if Need.PARSER in load.needs else models
 
 
 _Group = tuple[str, bool, bool, bool]
