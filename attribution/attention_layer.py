@@ -91,12 +91,6 @@ def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
     return (_FULL if getattr(text_config, "sliding_window", None) is None else _SLIDING,) * layer_count
 
 
-def only_local_below(config: PreTrainedConfig, layer: int) -> bool:
-    """Whether there are layers below the 1-based ``layer``, all of which see a window only, and it sees everything."""
-    types = layer_types(config)
-    return layer > 1 and all(kind == _SLIDING for kind in types[: layer - 1]) and types[layer - 1] == _FULL
-
-
 def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
     """A copy of ``config`` with ``layer`` layers, so that the weights above are neither read nor kept.
 
