@@ -10,6 +10,7 @@ import numpy as np
 from attribution.evidence import span_evidence
 from attribution.settings import Method as UnionMethod
 from attribution.settings import UnionSettings
+from attribution.token_attribution import TokenAttribution
 from evaluation.answer_context import AnswerContext
 from evaluation.answer_tokens import Counts
 from evaluation.labelled_answer import PassageRange
@@ -55,25 +56,26 @@ class AttentionUnion:
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Passage scores and evidence of ``attribution.evidence``, as the audit computes them."""
         settings = context.model.union_settings(self.settings.union_options(self.union))
-        if self.settings.passage_score is not PassageScore.SUM:
-            return _results(context, self._counts(context, settings), settings, self.settings)
-        encoded, tokens = context.attended
-        labelled = context.labelled
-        found = span_evidence(
-            record=labelled.record,
-            parsed=context.parsed,
-            spans=[TargetSpan(SpanKind.GIVEN, span) for span in labelled.spans],
-            encoded=encoded,
-            tokens=tokens,
-            settings=settings,
-        )
-        return [SpanResult(one.passage_scores, _evidence_ranges(one)) for one in found]
+        return union_results(context, context.attended[1], settings, passage_score=self.settings.passage_score)
 
-    def _counts(self, context: AnswerContext, settings: UnionSettings) -> Counts:
-        spans = context.labelled.spans
-        if self.union is UnionMethod.ATTN_UNION:
-            return context.answer_tokens.of_spans(spans)
-        return context.answer_tokens.of_facts(spans, own_token_weight=settings.own_token_weight)
+
+def union_results(
+    context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, *, passage_score: PassageScore
+) -> list[SpanResult]:
+    """One result a span by ``settings.method``, from the attributions of the answer's tokens."""
+    if passage_score is not PassageScore.SUM:
+        counts, tau = _union_counts(context, settings), settings.isolation_tau
+        return united_results(context, tokens, counts, isolation_tau=tau, passage_score=passage_score)
+    labelled = context.labelled
+    found = span_evidence(
+        record=labelled.record,
+        parsed=context.parsed,
+        spans=[TargetSpan(SpanKind.GIVEN, span) for span in labelled.spans],
+        encoded=context.encoded,
+        tokens=tokens,
+        settings=settings,
+    )
+    return [SpanResult(one.passage_scores, _evidence_ranges(one)) for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +94,21 @@ class WidenedUnion:
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the counted tokens' evidence."""
-        settings = context.model.union_settings(self.settings.union_options(UnionMethod.ATTN_UNION))
-        return _results(context, self.counts(context), settings, self.settings)
+        union = context.model.union_settings(self.settings.union_options(UnionMethod.ATTN_UNION))
+        return united_results(
+            context,
+            context.attended[1],
+            self.counts(context),
+            isolation_tau=union.isolation_tau,
+            passage_score=self.settings.passage_score,
+        )
 
 
-def _results(
-    context: AnswerContext, counts: Counts, union: UnionSettings, settings: MethodSettings
-) -> list[SpanResult]:
-    return united_results(
-        context,
-        context.attended[1],
-        counts,
-        isolation_tau=union.isolation_tau,
-        passage_score=settings.passage_score,
-    )
+def _union_counts(context: AnswerContext, settings: UnionSettings) -> Counts:
+    spans = context.labelled.spans
+    if settings.method is UnionMethod.ATTN_UNION:
+        return context.answer_tokens.of_spans(spans)
+    return context.answer_tokens.of_facts(spans, own_token_weight=settings.own_token_weight)
 
 
 def _sentence_counts(context: AnswerContext) -> Counts:

@@ -6,17 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from attribution.attention_model import AttentionModel
-from attribution.evidence import span_evidence
 from attribution.layer_attributions import attribute_layers
 from attribution.settings import Method as UnionMethod
 from attribution.settings import UnionSettings
 from attribution.token_attribution import TokenAttribution
 from evaluation.answer_context import AnswerContext, LoadedModels
+from evaluation.attention_methods import union_results
 from evaluation.bootstrap import Interval, RowBootstrap
 from evaluation.labelled_answer import LabelledAnswer
 from evaluation.method_settings import MethodSettings
 from evaluation.passage_accuracy import span_credit
-from schemas import RowFault, SpanKind, TargetSpan
+from evaluation.passage_score import PassageScore
+from schemas import RowFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,14 @@ def sweep(
     union = model.union_settings(settings.union_options(method))
     tally = _Tally({point: [] for point in points})
     for labelled in answers:
-        _count(labelled, models, union, tally)
+        _count(labelled, models, union, tally, settings.passage_score)
     bootstrap = RowBootstrap(tally.spans, draws=draws, seed=seed)
     return tuple(_figure(point, tally, bootstrap) for point in points)
 
 
-def _count(labelled: LabelledAnswer, models: LoadedModels, union: UnionSettings, tally: _Tally) -> None:
+def _count(
+    labelled: LabelledAnswer, models: LoadedModels, union: UnionSettings, tally: _Tally, passage_score: PassageScore
+) -> None:
     """Add one answer at every point."""
     context = AnswerContext(labelled, models)
     tally.spans.append(len(labelled.spans))
@@ -113,25 +116,21 @@ def _count(labelled: LabelledAnswer, models: LoadedModels, union: UnionSettings,
         return
     for point, credits in tally.credits.items():
         tokens = _first_columns(of_layers[point.layer], point.top_k)
-        credits.append(_credit(context, tokens, replace(union, top_k=point.top_k, isolation_tau=point.isolation_tau)))
+        at_point = replace(union, top_k=point.top_k, isolation_tau=point.isolation_tau)
+        credits.append(_credit(context, tokens, at_point, passage_score))
 
 
 def _first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
 
 
-def _credit(context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings) -> float:
+def _credit(
+    context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, passage_score: PassageScore
+) -> float:
     """The sum of the spans' credits."""
-    labelled = context.labelled
-    found = span_evidence(
-        record=labelled.record,
-        parsed=context.parsed,
-        spans=[TargetSpan(SpanKind.GIVEN, span) for span in labelled.spans],
-        encoded=context.encoded,
-        tokens=tokens,
-        settings=settings,
-    )
-    return sum(span_credit(one.passage_scores, gold) for one, gold in zip(found, labelled.gold_passages, strict=True))
+    found = union_results(context, tokens, settings, passage_score=passage_score)
+    pairs = zip(found, context.labelled.gold_passages, strict=True)
+    return sum(span_credit(one.passage_scores, gold) for one, gold in pairs)
 
 
 def _figure(point: SensitivityPoint, tally: _Tally, bootstrap: RowBootstrap) -> SensitivityFigure:

@@ -10,6 +10,7 @@ from evaluation.attention_methods import AttentionUnion
 from evaluation.comparison import run_methods, score_methods
 from evaluation.labelled_answer import LabelledAnswer
 from evaluation.method_settings import MethodSettings
+from evaluation.passage_score import PassageScore
 from evaluation.sensitivity import SensitivityPoint, default_point, one_at_a_time, sweep
 from schemas import CharRange, Passage, QARecord, RowSource
 from tests.attribution.tiny_models import save_tiny_model
@@ -43,12 +44,13 @@ POINTS = [
 
 
 @pytest.mark.parametrize("method", list(UnionMethod))
-def test_each_point_is_what_a_run_of_its_own_gives(directory, method):
+@pytest.mark.parametrize("rule", list(PassageScore))
+def test_each_point_is_what_a_run_of_its_own_gives(directory, method, rule):
     models = LoadedModels(PARSER, load(directory, loaded_layers=4))
-    figures = sweep(ANSWERS, models, POINTS, settings=MethodSettings(), method=method, draws=50)
+    figures = sweep(ANSWERS, models, POINTS, settings=MethodSettings(passage_score=rule), method=method, draws=50)
     found = []
     for point in POINTS:
-        settings = MethodSettings(top_k=point.top_k, isolation_tau=point.isolation_tau)
+        settings = MethodSettings(top_k=point.top_k, isolation_tau=point.isolation_tau, passage_score=rule)
         model = load(directory, layer=point.layer).with_method(settings.union_options(method))
         tallies = run_methods(ANSWERS, [AttentionUnion(method, settings)], LoadedModels(PARSER, model))
         (score,) = score_methods(tallies, draws=50, seed=0)
