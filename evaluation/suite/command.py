@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attribution.answer_parser import AnswerParser
 from evaluation.entailment import EntailmentModel
-from evaluation.evaluation_error import EvaluationError
+from evaluation.evaluation_error import EvaluationError, OptionError
 from evaluation.json_file import write_json
 from evaluation.labelled_answer import LabelledDataset
 from evaluation.suite.cell_store import CellStore
@@ -52,7 +52,7 @@ def run_suite(
     try:
         check_targets(spans=options.spans, source=options.source)
     except ValueError as error:
-        raise EvaluationError(str(error)) from error
+        raise OptionError(str(error)) from error
     store = CellStore(output / "cells")
     parsers = _parsers(options)
     dependencies = Dependencies(options, parsers=parsers)

