@@ -41,7 +41,8 @@ def hidden_state_methods(settings: MethodSettings) -> tuple[Method, ...]:
 class HiddenUnion:
     """``hss-union`` and ``hss-union-dep``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
 
-    Top-k and tau are the options', else the paper's: what a model brings of its own was chosen for its attention.
+    Top-k, tau and the weight of a span's own tokens are the options', else the paper's: what a model brings of its own
+    was chosen for its attention.
     """
 
     name: str
@@ -51,11 +52,13 @@ class HiddenUnion:
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
-        top_k, tau = self.settings.top_k, self.settings.isolation_tau
+        top_k, tau, own = self.settings.top_k, self.settings.isolation_tau, self.settings.own_token_weight
         return united_results(
             context,
             context.hidden_similarity.top_columns(_PAPER.top_k if top_k is None else top_k),
-            _counts(context, augmented=self.augmented),
+            _counts(
+                context, augmented=self.augmented, own_token_weight=_PAPER.own_token_weight if own is None else own
+            ),
             isolation_tau=_PAPER.isolation_tau if tau is None else tau,
             passage_score=self.settings.passage_score,
         )
@@ -86,9 +89,11 @@ class HiddenAverage:
         ]
 
 
-def _counts(context: AnswerContext, *, augmented: bool) -> Counts:
+def _counts(context: AnswerContext, *, augmented: bool, own_token_weight: int = 1) -> Counts:
     spans = context.labelled.spans
-    return context.answer_tokens.of_facts(spans) if augmented else context.answer_tokens.of_spans(spans)
+    if not augmented:
+        return context.answer_tokens.of_spans(spans)
+    return context.answer_tokens.of_facts(spans, own_token_weight=own_token_weight)
 
 
 def _window_range(

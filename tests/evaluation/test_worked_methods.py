@@ -128,6 +128,11 @@ def test_hss_union_dep_adds_the_two_tokens_of_sings_and_drops_the_isolated_one()
     assert scores("hss-union-dep", top_k=2) == (0, 2)
 
 
+def test_hss_union_dep_counts_the_spans_own_token_as_often_as_asked():
+    # columns 1: 3 of Ada, isolated; 4 and 5: 1 each of sings; without the filter both passages keep theirs
+    assert scores("hss-union-dep", top_k=2, own_token_weight=3, isolation_tau=math.inf) == (3, 2)
+
+
 def test_hss_avg_compares_the_mean_of_the_passages_three_tokens():
     # (1, 0, 2) / 3 and (0, 2, 1) / 3
     assert scores("hss-avg") == (1 / math.sqrt(5), 0)
