@@ -46,6 +46,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
     if folder is None:
         folder = fetch_description(options.model, options.revision)
         commit = folder.name
+    _check_whole(options.model, folder)
     with errors_named(options.model):
         check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
@@ -120,6 +121,15 @@ def _folder(model: str) -> Path | None:
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
     return None
+
+
+def _check_whole(model: str, folder: Path) -> None:
+    """Refuse an adapter, which is without effect, or changes a model that nobody named, where transformers reads it."""
+    if (folder / "adapter_config.json").is_file():
+        raise ModelLoadError(
+            f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "
+            "model with merge_and_unload of peft and save_pretrained, and name that directory with --model"
+        )
 
 
 def _check_kind(model: str, config: PreTrainedConfig) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from logging import ERROR
 
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers.utils import logging
 
@@ -23,17 +25,25 @@ def errors_named(model: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        if error.args != (IMPLEMENTATION,):
-            raise
-        raise ModelLoadError(
-            f"model {model!r} should go through transformers' attention interface, its code does not; choose another"
-        ) from error
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
+        if error.args == (IMPLEMENTATION,):
+            fault = "should go through transformers' attention interface, its code does not; choose another"
+        else:
+            fault = (
+                f"should have a config.json and a tokenizer.json that transformers {version('transformers')} knows, "
+                f"{error} is missing or unknown; fetch them again"
+            )
+        raise ModelLoadError(f"model {model!r} {fault}") from error
+    except (OSError, ValueError, ImportError, SafetensorError, StrictDataclassError) as error:
         raise ModelLoadError(
             f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "
             "config.json, tokenizer.json and safetensors weights)"
         ) from error
     except (MemoryError, RuntimeError) as error:
+        if "ignore_mismatched_sizes" in str(error):
+            raise ModelLoadError(
+                f"model {model!r} should have weights of the shapes that its config.json says, has others; are both of "
+                "one model? fetch them again"
+            ) from error
         if not is_out_of_memory(error):
             raise
         raise ModelLoadError(

@@ -23,6 +23,10 @@ def choose_device(name: str) -> torch.device:
         raise ModelLoadError(f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', was: {name!r}") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ModelLoadError(f"device {name!r} should be there, but torch finds no CUDA; use --device cpu")
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelLoadError(f"device {name!r} should be there, but is not: {error}; use --device cpu") from error
     return device
 
 

@@ -18,6 +18,7 @@ from attribution.model_directory import (
     read_model_directory,
 )
 from attribution.model_options import ModelOptions
+from attribution.placement import choose_device
 from attribution.weight_loading import load_weights
 from tests.attribution.tiny_models import save_tiny_model
 
@@ -79,6 +80,46 @@ def test_missing_directory_is_named_without_asking_the_hub(name: str) -> None:
 def test_directory_without_a_config_is_a_load_error(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match="could not be loaded"):
         read_model_directory(options(tmp_path))
+
+
+def test_adapter_is_refused_as_its_base_model_would_be_fetched_or_the_adapter_left_out(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    adapter = {"base_model_name_or_path": "someone/base", "peft_type": "LORA"}
+    (directory / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=r"is an adapter \(adapter_config.json\); merge it into its base model"):
+        read_model_directory(options(directory))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"num_attention_heads": "four"}, "num_attention_heads"),
+        ({"rope_parameters": {"rope_type": "none of these"}}, "'none of these' is missing or unknown"),
+        ({"hidden_size": 64}, "weights of the shapes that its config.json says, has others"),
+        ({"vocab_size": 100}, "weights of the shapes that its config.json says, has others"),
+    ],
+)
+def test_config_that_is_not_that_of_the_weights_is_a_load_error(
+    tmp_path: Path, change: dict[str, object], complaint: str
+) -> None:
+    directory = save_tiny_model(tmp_path)
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    (directory / "config.json").write_text(json.dumps(config | change), encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=complaint):
+        load(directory)
+
+
+def test_damaged_tokenizer_file_is_a_load_error(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    (directory / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=r"'added_tokens' is missing or unknown"):
+        load_tokenizer(read_model_directory(options(directory)))
+
+
+@pytest.mark.parametrize("name", ["mps", "xpu:3", "cuda:99", "gpu"])
+def test_device_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(ModelLoadError, match=f"device .*{name}"):
+        choose_device(name)
 
 
 def test_encoder_decoder_is_refused(tmp_path: Path) -> None:
