@@ -32,6 +32,7 @@ from evaluation.model_loading import load_models
 from evaluation.need import Need
 from evaluation.option_checks import check_options
 from evaluation.report import RunDescription, file_digest, table, write_report
+from evaluation.report_parts import skip_remarks
 from evaluation.suite.suite_options import add_suite_arguments
 from evaluation.support_label_command import evaluate_support
 
@@ -161,7 +162,8 @@ def _load_dataset(
 ) -> LabelledDataset:
     dataset = loaders[args.dataset](args.data)
     if not dataset.answers:
-        raise EvaluationError(f"data file {args.data} should have labelled answers, has none")
+        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        raise EvaluationError(f"data file {args.data} should have labelled answers, has none: {reasons}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
 

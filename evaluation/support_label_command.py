@@ -121,7 +121,8 @@ def _methods(names: Sequence[str] | None) -> list[Method]:
 def _load(args: argparse.Namespace) -> JudgedDataset:
     dataset = JUDGED_LOADERS[args.dataset](args.data).of_split(SPLIT)
     if not dataset.answers:
-        raise EvaluationError(f"data {args.data} should have answers with labels of support, has none")
+        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        raise EvaluationError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
 

@@ -125,7 +125,8 @@ def test_data_of_another_set_names_line_and_field(data, capsys):
 
 def test_file_without_labelled_answers_is_an_error(tmp_path, capsys):
     path = write_rows(tmp_path / "q.jsonl", [quotesum_row("No mark.")])
-    assert "should have labelled answers, has none" in error_of(capsys, "--dataset", "quotesum", "--data", path)
+    expected = "should have labelled answers, has none: 1 rows skipped: no_span"
+    assert expected in error_of(capsys, "--dataset", "quotesum", "--data", path)
 
 
 def test_parser_that_does_not_exist_is_named(tmp_path, data, capsys):
