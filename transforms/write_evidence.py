@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,11 @@ class WriteOneFile(beam.DoFn):
 
 @dataclass
 class WriteDeadLetters(beam.PTransform):
-    """``DeadLetter`` elements to Parquet, as ``WriteTables`` does."""
+    """``DeadLetter`` elements to Parquet, as ``WriteTables`` does.
+
+    They come from several stages, in an order that changes from process to process. So a local chunk's are gathered
+    until it ends, and written in the order of its rows.
+    """
 
     prefix: str
     schema: pa.Schema
@@ -81,12 +86,13 @@ class WriteDeadLetters(beam.PTransform):
     def expand(self, letters: beam.PCollection) -> beam.PCollection:
         return (
             letters
-            | "GatherLetters" >> beam.ParDo(PackRows(_LETTERS_AT_ONCE))
+            | "GatherLetters" >> beam.ParDo(PackRows(_LETTERS_AT_ONCE if self.distributed else sys.maxsize))
             | "MakeTables" >> beam.Map(dead_letter_table, self.schema)
             | "WriteTables" >> WriteTables(self.prefix, self.schema, self.distributed)
         )
 
 
 def dead_letter_table(letters: Iterable[DeadLetter], schema: pa.Schema) -> pa.Table:
-    """Some dead letters as a table of ``schema``."""
-    return pa.Table.from_pylist([dead_letter_row(letter) for letter in letters], schema=schema)
+    """Some dead letters as a table of ``schema``, in the order of their rows in the input."""
+    ordered = sorted(letters, key=lambda letter: (letter.source.source_file, letter.source.source_row))
+    return pa.Table.from_pylist([dead_letter_row(letter) for letter in ordered], schema=schema)
