@@ -5,7 +5,7 @@ python -m benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype 
 
 Every method runs in a process of its own, one after the other, on the same rows and the same random weights; a row's
 time is from its texts to what is said about its spans: processor time on a CPU, else wall time. Loading and one row of
-each shape to warm up do not count.
+each shape to warm up do not count; CCI, which is slow, is not warmed up.
 """
 
 from __future__ import annotations
