@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from evaluation.evaluation_error import EvaluationError
 from evaluation.suite.data_files import Section
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LIBRARY = "matplotlib"
+_ACCURACY = "passage accuracy in %"
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteFigure:
-    """One picture: whether there is something to draw, and how."""
+    """One picture: whether there is something to draw, how, and how high it is in inches."""
 
     caption: str
     has_data: Callable[[SuiteResults], bool]
     draw: Callable[[Any, SuiteResults], None]
+    height: float = 3.4
 
 
 def check_drawing() -> None:
@@ -47,7 +49,7 @@ def draw_figures(results: SuiteResults, directory: Path) -> tuple[Path, ...]:
     written = []
     for name, one in FIGURES.items():
         if one.has_data(results):
-            figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+            figure = Figure(figsize=(6.4, one.height), layout="constrained")
             FigureCanvasAgg(figure)
             one.draw(figure.subplots(), results)
             figure.savefig(directory / name, dpi=100, format="png", metadata={"Software": None})
@@ -68,7 +70,8 @@ def _sensitivity(varied: str, label: str) -> SuiteFigure:
             axes.fill_between(places, lows, highs, color=drawn.get_color(), alpha=0.12, linewidth=0)
             axes.set_xticks(places, [_tick(point) for point in line.points])
         axes.set_xlabel(f"{label} (default in brackets)")
-        _finish(axes)
+        axes.set_ylabel(_ACCURACY)
+        _finish(axes, grid="y")
 
     return SuiteFigure(f"Accuracy of attn-union-dep against {label}", has_data, draw)
 
@@ -78,10 +81,9 @@ def _tick(point: Mapping[str, Any]) -> str:
     return f"[{text}]" if point["is_default"] else text
 
 
-def _finish(axes: Axes) -> None:
-    axes.set_ylabel("passage accuracy in %")
-    axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize="small")
+def _finish(axes: Axes, *, grid: Literal["x", "y"]) -> None:
+    axes.grid(axis=grid, alpha=0.3)
+    axes.figure.legend(loc="outside upper center", ncols=4, fontsize="small", frameon=False)
 
 
 def _english(results: SuiteResults) -> list[DatasetAccuracy]:
@@ -94,7 +96,7 @@ def _shown(results: SuiteResults) -> list[str]:
 
 
 def _draw_alternatives(axes: Axes, results: SuiteResults) -> None:
-    """Bars of each method, one a data set, with their intervals."""
+    """Bars of each method, the first one on top, one a data set, with their intervals."""
     names, datasets = _shown(results), _english(results)
     width = 0.8 / len(datasets)
     for number, dataset in enumerate(datasets):
@@ -103,9 +105,11 @@ def _draw_alternatives(axes: Axes, results: SuiteResults) -> None:
         below = [value - score.interval.low for value, (_, score) in zip(values, scores, strict=True)]
         above = [score.interval.high - value for value, (_, score) in zip(values, scores, strict=True)]
         places = [place + (number - (len(datasets) - 1) / 2) * width for place, _ in scores]
-        axes.bar(places, values, width, yerr=[below, above], label=dataset.dataset, error_kw={"linewidth": 0.8})
-    axes.set_xticks([*range(len(names))], names, rotation=35, ha="right", fontsize="small")
-    _finish(axes)
+        axes.barh(places, values, width, xerr=[below, above], label=dataset.dataset, error_kw={"linewidth": 0.8})
+    axes.set_yticks([*range(len(names))], names, fontsize="small")
+    axes.invert_yaxis()
+    axes.set_xlabel(_ACCURACY)
+    _finish(axes, grid="x")
 
 
 FIGURES: Mapping[str, SuiteFigure] = {
@@ -116,6 +120,7 @@ FIGURES: Mapping[str, SuiteFigure] = {
         "Accuracy with dependency augmentation and its alternatives",
         lambda results: bool(_shown(results)),
         _draw_alternatives,
+        height=4.6,
     ),
 }
 """All pictures by their file's name."""
