@@ -52,8 +52,7 @@ def _first_line(row: DataRow) -> str:
         raise row.error(
             "output", "should be one string, is a list; write each sample of the answer as a row of its own"
         )
-    lines = row.text("output").replace(_END_OF_TURN, "").strip().splitlines()
-    return lines[0] if lines else ""
+    return row.text("output").strip().split("\n")[0].replace(_END_OF_TURN, "").strip()
 
 
 def _passage(document: DataRow) -> Passage:

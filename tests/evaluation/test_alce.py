@@ -32,6 +32,12 @@ def test_answer_is_the_first_line_without_the_end_of_turn(tmp_path):
     assert answer.record.answer == "Ada lit it."
 
 
+def test_only_a_line_feed_ends_the_first_line(tmp_path):
+    rows = [alce_row("Ada lit it.\u2028A buoy lies there [2].\nQuestion: x")]
+    (answer,) = load_alce(write_alce(tmp_path / "a.json", rows)).answers
+    assert answer.record.answer.endswith("A buoy lies there.")
+
+
 def test_citation_of_a_document_that_is_not_there_is_kept(tmp_path):
     (answer,) = load_alce(write_alce(tmp_path / "a.json", [alce_row("Ada lit it [9].")])).answers
     assert answer.citations == ((8,),)
