@@ -82,8 +82,9 @@ def _fitting(firsts: _Ints, lasts: _Ints, room: int) -> int:
 def _too_long(row: EncodedRow, found: str, max_tokens: int) -> RowFault:
     return RowFault(
         Reason.TOO_MANY_TOKENS,
-        f"a passage with template, question and answer should have at most {max_tokens} tokens; {found}, all together "
-        f"{len(row.token_ids)}. Log shorter passages, or choose a model with a longer context",
+        f"a passage with template, question and answer should have at most {max_tokens} tokens; {found}, the answer "
+        f"{len(row.token_ids) - row.prompt_length}, all together {len(row.token_ids)}. Log shorter texts, or choose a "
+        "model with a longer context, or a higher --max-tokens if it was given",
     )
 
 
