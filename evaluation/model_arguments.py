@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from attribution.method_arguments import add_union_arguments
 from attribution.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
@@ -12,7 +13,7 @@ from attribution.model_arguments import (
     reading_options,
 )
 from attribution.model_options import ModelOptions
-from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer, whole_number
+from attribution.option_types import positive_integer, whole_number
 from attribution.settings import Method as UnionMethod
 from evaluation.method_settings import MethodSettings
 from evaluation.model_loading import ModelChoice
@@ -21,25 +22,7 @@ from evaluation.passage_score import PassageScore
 
 def add_method_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the union."""
-    parser.add_argument("--top-k", type=positive_integer, help="columns kept a token (default: the model's, else 2)")
-    parser.add_argument(
-        "--own-token-weight",
-        type=positive_integer,
-        help="how often a span's own tokens count beside those of its atomic fact (default: the model's, else 1)",
-    )
-    parser.add_argument(
-        "--sentence-weight",
-        type=non_negative,
-        help="what the rest of a span's sentence counts in the choice of its passage (default: the model's, else 0)",
-    )
-    parser.add_argument(
-        "--evidence-window",
-        type=evidence_window,
-        help="best successive tokens of each passage that count, or inf (default: the model's, else inf)",
-    )
-    parser.add_argument(
-        "--isolation-tau", type=isolation_tau, help="whole number or inf (default: the model's, else 2)"
-    )
+    add_union_arguments(parser)
     parser.add_argument(
         "--passage-score",
         type=PassageScore,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from attribution.method_arguments import add_union_arguments
 from attribution.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
@@ -13,11 +14,8 @@ from attribution.model_arguments import (
 )
 from attribution.model_options import MethodOptions, ModelOptions
 from attribution.option_types import (
-    evidence_window,
     fraction,
-    isolation_tau,
     name_list,
-    non_negative,
     positive_integer,
     span_kinds,
 )
@@ -167,33 +165,15 @@ def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("target spans and method").add_argument
+    group = parser.add_argument_group("target spans and method")
+    add = group.add_argument
     add(
         "--spans", type=span_kinds, default=_SETTINGS.span_kinds, metavar="KIND,...",
         help=f"target spans: {_KINDS} (default: {','.join(_SETTINGS.span_kinds)})",
     )  # fmt: skip
     add("--parser", default=_SETTINGS.parser, help="bundled, a spaCy pipeline or a directory (default: %(default)s)")
     add("--method", choices=[method.value for method in Method], default=_SETTINGS.method.method.value)
-    add("--top-k", type=positive_integer, metavar="K", help="prompt tokens kept an answer token (default: the model's)")
-    add(
-        "--own-token-weight",
-        type=positive_integer,
-        metavar="N",
-        help="how often a span's own tokens count beside those of its atomic fact (default: the model's)",
-    )
-    add(
-        "--sentence-weight",
-        type=non_negative,
-        metavar="W",
-        help="what the rest of a span's sentence counts in the choice of its passage (default: the model's)",
-    )
-    add(
-        "--evidence-window",
-        type=evidence_window,
-        metavar="N",
-        help="tokens of each passage that count, the best successive ones, or inf for all (default: the model's)",
-    )
-    add("--isolation-tau", type=isolation_tau, metavar="TAU", help="isolated-token threshold (default: the model's)")
+    add_union_arguments(group)
     add(
         "--supported-threshold", type=fraction, metavar="SHARE",
         help="evidence mass from which a span is supported (default: the model's)",
