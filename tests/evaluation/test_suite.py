@@ -59,7 +59,8 @@ def results_of(output):
 def table(output, title):
     """The rows of the first table under a heading, as lists of cells without back quotes."""
     part = (output / "tables.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*$", part, re.M)]
+    first = re.search(r"(^\|.*\n?)+", part, re.M).group()
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in first.splitlines()]
     return [rows[0], *rows[2:]]
 
 
@@ -122,7 +123,7 @@ def test_changed_data_repeats_the_cells_of_its_data_set(encoder, data, copied, m
 
 
 def test_a_damaged_cell_is_computed_again(encoder, data, copied, measured):
-    (cell,) = copied.glob("cells/passages-lfqa-dev-words-[0-9a-f]*.json")
+    (cell,) = (one for one in copied.glob("cells/*") if re.match(r"passages-lfqa-dev-words-[0-9a-f]{12}\.", one.name))
     cell.write_text(cell.read_text()[:-20])
     assert suite(data, copied, "--model", encoder) == 0
     assert measured == ["passages, lfqa dev, words"]
@@ -208,19 +209,19 @@ def test_what_was_found_and_what_not_is_printed(encoder, data, copied, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        (("--dataset", "quotesum"), "--suite runs all data sets and measures; leave --dataset out"),
-        (("--measure", "citations"), "leave --measure out"),
-        (("--cost",), "--suite measures costs always; leave --cost out"),
-        (("--model", "./nowhere"), "should be a directory with config.json"),
-        (("--parser", "./nowhere"), "--parser './nowhere' could not be loaded"),
-        (("--chinese-parser", "./nowhere"), "--chinese-parser './nowhere' could not be loaded"),
-        (("--answers", "generated"), "add --spans cti"),
+        (("--dataset", "quotesum"), 2, "--suite runs all data sets and measures; leave --dataset out"),
+        (("--measure", "citations"), 2, "leave --measure out"),
+        (("--cost",), 2, "--suite measures costs always; leave --cost out"),
+        (("--answers", "generated"), 2, "add --spans cti"),
+        (("--model", "./nowhere"), 1, "should be a directory with config.json"),
+        (("--parser", "./nowhere"), 1, "--parser './nowhere' could not be loaded"),
+        (("--chinese-parser", "./nowhere"), 1, "--chinese-parser './nowhere' could not be loaded"),
     ],
 )
-def test_options_without_meaning_are_an_error_before_anything_runs(data, tmp_path, capsys, options, message):
-    assert suite(data, tmp_path / "output", *options) in (1, 2)
+def test_options_without_meaning_are_an_error_before_anything_runs(data, tmp_path, capsys, options, code, message):
+    assert suite(data, tmp_path / "output", *options) == code
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("output/cells/*"))
 

@@ -7,7 +7,8 @@ import pytest
 from attribution.attribution_config import FILE_NAME
 from evaluation.suite.sweep_cell import swept_layers
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
-from tests.evaluation.suite_rows import suite, write_all
+from tests.evaluation.dataset_rows import write_rows
+from tests.evaluation.suite_rows import QUOTESUM, suite, write_all
 from tests.evaluation.test_suite import results_of, table
 from tests.evaluation.tiny_nli import save_tiny_nli
 
@@ -28,13 +29,13 @@ def finished(data, tmp_path_factory):
     return output
 
 
-METHODS = ("attn-union", "attn-union-dep", "cci", "words", "random", "oracle")
+METHODS = ("attn-union", "cci", "words", "random", "oracle")
 
 
 def test_a_decoder_serves_as_the_language_model(finished):
     assert "cci" in {row[0] for row in table(finished, "Passage accuracy")}
     header, *rows = table(finished, "Faithfulness")
-    assert [row[0] for row in rows] == ["attn-union", "attn-union-dep", "cci", "words", "random", "oracle"]
+    assert [row[0] for row in rows] == ["attn-union", "cci", "words", "random", "oracle"]
     (drops, _) = results_of(finished)["faithfulness"]
     assert header[0] == f"quotesum dev ({drops['scores'][0]['spans']} spans, 2 answers)"
     assert [row[1] for row in rows] == [
@@ -70,16 +71,15 @@ def test_latency_has_a_column_of_the_cited_data(finished):
 def test_chinese_has_a_table_of_its_own(finished):
     header, *rows = table(finished, "An additional language: Chinese")
     assert header == ["method", "chinese quotesum (1 spans, 1 answers)", "vs words"]
-    assert [row[0] for row in rows] == ["attn-union", "attn-union-dep", "words"]
+    assert [row[0] for row in rows] == ["attn-union", "words"]
     assert "chinese" not in " ".join(table(finished, "Passage accuracy")[0])
 
 
-def test_support_labels_are_those_of_both_unions(finished):
-    support = results_of(finished)["support"]
-    assert [one["method"] for one in support] == ["attn-union-dep", "attn-union"]
+def test_support_labels_are_those_of_the_union_that_was_asked_for(finished):
+    (support,) = results_of(finished)["support"]
     (header, first, *_) = table(finished, "Support labels")
-    assert header[0] == "attn-union-dep"
-    level = support[0]["groups"][0]["levels"][0]
+    assert header[0] == support["method"] == "attn-union"
+    level = support["groups"][0]["levels"][0]
     assert first[:2] == ["all", level["level"]]
     assert first[2].startswith(f"{level['characters']['f1']:.1f} (")
 
@@ -88,11 +88,15 @@ def test_nothing_but_other_models_is_left_out_where_everything_is_named(finished
     assert [row[0] for row in table(finished, "Left out")[1:]] == ["other models"]
 
 
-def test_own_weights_of_a_model_add_rows_with_the_papers(data, tmp_path):
+def test_own_weights_of_a_model_add_rows_with_the_papers(tmp_path):
+    (tmp_path / "data" / "quotesum").mkdir(parents=True)
+    write_rows(tmp_path / "data" / "quotesum" / "dev.jsonl", QUOTESUM)
     model = save_tiny_encoder(tmp_path / "model", layer_types=["full_attention"])
     path = model / FILE_NAME
     path.write_text(json.dumps(json.loads(path.read_text()) | {"own_token_weight": 5}))
-    assert suite(data, tmp_path / "output", "--model", model, "--limit", 1, "--method", "attn-union-dep") == 0
+    assert (
+        suite(tmp_path / "data", tmp_path / "output", "--model", model, "--limit", 1, "--method", "attn-union-dep") == 0
+    )
     methods = [row[0] for row in table(tmp_path / "output", "Passage accuracy")[1:]]
     assert methods == ["attn-union-dep", "attn-union-dep, paper's weights", "attn-union-dep, top5-mean"]
     (_, *rows) = table(tmp_path / "output", "Alternatives to dependency augmentation")
