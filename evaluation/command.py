@@ -30,7 +30,7 @@ from evaluation.methods import all_methods, chosen_methods
 from evaluation.model_arguments import add_method_arguments, add_model_arguments, method_settings, model_choice
 from evaluation.model_loading import load_models
 from evaluation.need import Need
-from evaluation.option_checks import check_options
+from evaluation.option_checks import check_needed, check_options
 from evaluation.report import RunDescription, file_digest, table, write_report
 from evaluation.report_parts import skip_remarks
 from evaluation.suite.suite_options import add_suite_arguments
@@ -113,6 +113,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 def _evaluate_passages(args: argparse.Namespace) -> None:
     available = all_methods(method_settings(args))
     methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
+    check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
@@ -130,6 +131,7 @@ def _evaluate_citations(args: argparse.Namespace) -> None:
     if args.method is None:
         available = {name: available[name] for name in CITING_METHODS}
     methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
+    check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, CITED_LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
     provenance = _describe(args, dataset, models).provenance
@@ -138,8 +140,10 @@ def _evaluate_citations(args: argparse.Namespace) -> None:
 
 def _evaluate_faithfulness(args: argparse.Namespace) -> None:
     methods = chosen_methods(all_methods(method_settings(args)), args.method, with_language_model=True)
+    needs = needs_of(methods) | {Need.LANGUAGE_MODEL}
+    check_needed(args, needs)
     dataset = _load_dataset(args, LOADERS)
-    models = load_models(model_choice(args), needs_of(methods) | {Need.LANGUAGE_MODEL})
+    models = load_models(model_choice(args), needs)
     provenance = _describe(args, dataset, models).provenance
     evaluate_faithfulness(args, dataset, methods, models, provenance=provenance)
 

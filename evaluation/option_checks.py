@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from evaluation.citation_scores import MOST_CITATIONS
 from evaluation.datasets import Measure
 from evaluation.evaluation_error import OptionError
+from evaluation.need import Need
 from evaluation.passage_score import PassageScore
 
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
@@ -24,6 +25,11 @@ _MEASURES: Mapping[str, frozenset[Measure]] = {
 _DEFAULTS: Mapping[str, object] = {"cost": False, "most_citations": MOST_CITATIONS, "passage_score": PassageScore.SUM}
 """Where it is not None."""
 
+_OF_NEEDS = (
+    ("language_model", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
+    ("hidden_layer", Need.HIDDEN_STATES, "the hss methods"),
+)
+
 
 def check_options(args: argparse.Namespace, measure: Measure) -> None:
     """Refuse options of other measures, and of the suite.
@@ -37,3 +43,15 @@ def check_options(args: argparse.Namespace, measure: Measure) -> None:
             raise OptionError(f"{option} is for --measure {owners}, what is measured is: {measure}; leave it out")
     if args.chinese_parser is not None:
         raise OptionError("--chinese-parser is for --suite; name the parser of a single run with --parser")
+
+
+def check_needed(args: argparse.Namespace, needs: frozenset[Need]) -> None:
+    """Refuse options of models that none of the chosen methods needs.
+
+    Raises:
+        OptionError: if there is one; the message says which methods it is for.
+    """
+    for name, need, methods in _OF_NEEDS:
+        if getattr(args, name) is not None and need not in needs:
+            option = "--" + name.replace("_", "-")
+            raise OptionError(f"{option} is for {methods}, none of which was named with --method; leave it out")

@@ -65,3 +65,11 @@ def test_passage_score_of_another_name_is_a_usage_error(files, capsys):
 def test_missing_head_weights_are_an_error_in_words(files, tmp_path, capsys):
     assert evaluate(files, "--method", "attn-union", "--head-weights", tmp_path / "none.json") == 1
     assert "none.json should be a readable JSON file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
+)
+def test_option_of_a_model_that_no_method_needs_is_refused(files, option, methods, capsys):
+    assert evaluate(files, "--method", "attn-union", option, 1) == 2
+    assert f"{option} is for {methods}" in capsys.readouterr().err
