@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
+from pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
 from pipeline.failures import GO_ON, AuditError, is_disk_full
 from pipeline.metrics_opentelemetry import exporters_wanted
+from pipeline.run_options import LOCAL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

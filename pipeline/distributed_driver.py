@@ -11,7 +11,6 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineState, create_runner
 
-from pipeline.audit_options import RunOptions
 from pipeline.beam_counters import counter_sum
 from pipeline.chunk_attempt import OutputSchemas
 from pipeline.chunk_check import RowsDoNotReconcileError, count_rows
@@ -25,6 +24,7 @@ from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json
 from pipeline.metrics_prometheus import prometheus_text
 from pipeline.pinned_models import with_pinned_model
 from pipeline.quality_gates import judge
+from pipeline.run_options import RunOptions
 from pipeline.run_record import RunClock, make_run_manifest
 from pipeline.run_workers import load_first
 from pipeline.summary import summary_text

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeline.audit_options import LOCAL, RunOptions
 from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
 from pipeline.configuration import output_schemas
 from pipeline.failures import AuditError
 from pipeline.input_plan import CheckedFile, InputCheck, check_input
 from pipeline.output_directory import OutputDirectory
 from pipeline.progress import readable_duration
+from pipeline.run_options import LOCAL, RunOptions
 from pipeline.run_workers import last_words, load_first, worker_count
 from pipeline.worker_messages import RowsFinished, RunRows
 from pipeline.worker_pool import Worker, WorkerPool

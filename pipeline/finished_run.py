@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.audit_options import RunOptions
 from pipeline.failures import AuditError
 from pipeline.metrics import RunMetrics
 from pipeline.metrics_evidence import sum_evidence
@@ -16,6 +15,7 @@ from pipeline.metrics_families import families
 from pipeline.metrics_files import write_metrics
 from pipeline.metrics_opentelemetry import send
 from pipeline.quality_gates import EXIT_CODE, GateVerdict, failure_text, judge
+from pipeline.run_options import RunOptions
 from report.audit_directory import AuditDirectory
 from report.failures import ReportError
 from schemas.run_manifest import RunManifest

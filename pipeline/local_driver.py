@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from pipeline.audit_options import RunOptions
 from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
 from pipeline.chunk_store import ChunkStore
 from pipeline.configuration import configuration_hash, output_schemas
@@ -19,6 +18,7 @@ from pipeline.finished_run import FinishedRun, finish_local_run
 from pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
 from pipeline.output_directory import OutputDirectory
 from pipeline.progress import Progress, choose_progress
+from pipeline.run_options import RunOptions
 from pipeline.run_record import RunClock, RunRecord
 from pipeline.run_workers import last_words, load_first, worker_count
 from pipeline.summary import summary_text

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from pipeline.audit_options import RunOptions
 from pipeline.configuration import plain_settings, versions
 from pipeline.input_plan import InputPlan
 from pipeline.metrics import RunMetrics
 from pipeline.metrics_files import write_metrics
 from pipeline.output_directory import OutputDirectory, write_atomically
+from pipeline.run_options import RunOptions
 from pipeline.version import ATTRIBEAM_VERSION
 from schemas.run_manifest import (
     AuditCounts,

@@ -6,8 +6,8 @@ import os
 import signal
 from collections.abc import Mapping
 
-from pipeline.audit_options import RunOptions
 from pipeline.failures import GO_ON, AuditError
+from pipeline.run_options import RunOptions
 from pipeline.worker_messages import ModelsLoaded, WorkerDied, WorkerFailed
 from pipeline.worker_pool import Worker, WorkerPool
 

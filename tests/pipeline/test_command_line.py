@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from attribution.settings import Method
-from pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
+from pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
 from pipeline.command_line import COMMANDS, main
 from pipeline.failures import UsageError
+from pipeline.run_options import RunOptions
 from pipeline.version import ATTRIBEAM_VERSION
 from schemas import SpanKind
 from tests.pipeline.small_log import log_rows, write_log
