@@ -167,7 +167,8 @@ def _load_dataset(
     dataset = loaders[args.dataset](args.data)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
-        raise EvaluationError(f"data file {args.data} should have labelled answers, has none: {reasons}")
+        hint = "; if its labels are of another kind, name it with --measure" if args.dataset == "log" else ""
+        raise EvaluationError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
 

@@ -133,3 +133,12 @@ def test_option_of_another_measure_is_refused_with_its_own(ragtruth, option, own
 def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--chinese-parser", "any") == 2
     assert "--chinese-parser is for --suite" in capsys.readouterr().err
+
+
+def test_log_without_labelled_passages_says_where_to_name_its_labels(tmp_path, capsys):
+    row = {"record_id": "r", "question": "", "passages": [{"text": "Ada lit it."}], "answer": "Ada."}
+    log = write_log_rows(tmp_path / "log.parquet", [row | {"unsupported_spans": []}])
+    assert evaluate("--dataset", "log", "--data", log) == 1
+    assert "1 rows skipped: no_gold_passage; if its labels are of another kind, name it with --measure" in (
+        capsys.readouterr().err
+    )
