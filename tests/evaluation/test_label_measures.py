@@ -13,6 +13,7 @@ from tests.evaluation.label_rows import (
     ragtruth_response,
     ragtruth_source,
     write_alce,
+    write_log_rows,
     write_ragtruth,
 )
 from tests.evaluation.tiny_nli import save_tiny_nli
