@@ -34,7 +34,7 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
     yield _line("code", "of its own repository" if runs_own_code(directory) else "of transformers")
     yield _line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     yield _line("attention", layer.provenance()["layer_choice"])
-    yield _line("context", "no limit" if model.max_tokens is None else f"{model.max_tokens:,} tokens a row")
+    yield _line("context", _context(model.max_tokens))
     free = "" if model.free is None else f", {size_text(model.free)} free"
     yield _line("device", f"{model.device}{free}")
     yield ""
@@ -90,6 +90,10 @@ def _table(groups: Sequence[WeightGroup]) -> Iterator[str]:
     totals = [total_size(groups, *precision) for precision in _PRECISIONS.values()]
     weights = sum(group.weights for group in groups)
     yield f"{'all':{width}}  {weights:>16,}" + "".join(f"{size_text(size):>11}" for size in totals)
+
+
+def _context(max_tokens: int | None) -> str:
+    return "no limit" if max_tokens is None else f"{max_tokens:,} tokens; longer rows are read in windows"
 
 
 def _precision(dtype: torch.dtype, quantization: Quantization) -> str:

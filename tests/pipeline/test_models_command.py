@@ -54,7 +54,7 @@ def test_model_that_can_serve_is_described_measured_and_tried(
     lines = dict(reversed([(line[:11].strip(), line) for line in printed.splitlines() if line]))
     assert lines["layers"].endswith("4: 2 sliding_attention, 2 full_attention")
     assert "layer 2 of 4: nearest full_attention layer to the default 3 (sliding_attention)" in lines["attention"]
-    assert lines["context"].endswith("512 tokens a row")
+    assert lines["context"].endswith("512 tokens; longer rows are read in windows")
     assert lines["revision"].split()[1].startswith("sha256:")
     assert lines["weights"].endswith("as float32")
     assert "tokens/s on" in lines["speed"]
