@@ -16,10 +16,11 @@ from evaluation.suite.cell_store import CellStore
 from evaluation.suite.data_files import DataFile, FoundData, Section, find_data
 from evaluation.suite.dependencies import Dependencies
 from evaluation.suite.figures import check_drawing, draw_figures
+from evaluation.suite.gather_results import gather_results
 from evaluation.suite.plan import plan_suite
 from evaluation.suite.run_suite import load_datasets, run_cells
 from evaluation.suite.suite_options import SuiteOptions, suite_options
-from evaluation.suite.suite_results import SuiteResults, suite_results
+from evaluation.suite.suite_results import SuiteResults
 from evaluation.suite.tables import suite_page
 from evaluation.target_choice import check_targets
 
@@ -60,7 +61,7 @@ def run_suite(
     layers = dependencies.layers_with_attention()
     cells = run_cells(plan, store, options, datasets, parsers=parsers, layers=layers, entailment=entailment)
     digests = {file: dependencies.digests(file) for file in found.files}
-    results = suite_results(cells, found, plan.left_out, options, datasets, digests)
+    results = gather_results(cells, found, plan.left_out, options, datasets, digests)
     write_suite(results, output)
     return results
 

@@ -11,6 +11,7 @@ from evaluation.need import Need
 from evaluation.suite.cell import Cell, Kind
 from evaluation.suite.data_files import DataFile, FoundData, Section
 from evaluation.suite.dependencies import Dependencies
+from evaluation.suite.left_out import LeftOut, left_out
 from evaluation.suite.suite_methods import (
     CHINESE,
     CITATIONS,
@@ -26,16 +27,6 @@ from evaluation.suite.suite_options import SuiteOptions
 _UNION = frozenset({Need.PARSER, Need.ATTENTION})
 _SWEPT = ("quotesum", "veri-gran", "log")
 _SWEPT_METHOD = "attn-union-dep"
-_NO_LANGUAGE_MODEL = "the model is no causal language model, and none is named"
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A part of the suite that does not run: why, and the options or data that fill it."""
-
-    what: str
-    reason: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,13 @@ def plan_suite(
     ``nli_model`` is name and revision of the model that judges citations, None where there is none.
     """
     planner = _Planner(found, options, dependencies, nli_model)
-    return Plan(tuple(sorted(planner.cells(), key=_models_rank)), tuple(planner.left_out()))
+    lacking = left_out(
+        found,
+        has_language_model=planner.has_language_model,
+        has_nli_model=nli_model is not None,
+        has_chinese_parser=options.chinese_parser is not None,
+    )
+    return Plan(tuple(sorted(planner.cells(), key=_models_rank)), tuple(lacking))
 
 
 def parser_of(data: DataFile, options: SuiteOptions) -> str:
@@ -79,7 +76,8 @@ class _Planner:
     nli_model: str | None
 
     @property
-    def _has_language_model(self) -> bool:
+    def has_language_model(self) -> bool:
+        """Whether one is named, or the model is one."""
         return self.options.choice.language is not None or self.dependencies.writes_text()
 
     def cells(self) -> Iterator[Cell]:
@@ -96,32 +94,6 @@ class _Planner:
             for data in self.found.of(Section.CHINESE):
                 yield from self._passages(data, CHINESE)
 
-    def left_out(self) -> Iterator[LeftOut]:
-        """In the order of the tables."""
-        if not self._has_language_model:
-            remedy = "--language-model NAME"
-            yield LeftOut("cci and log-probability drops", _NO_LANGUAGE_MODEL, remedy)
-        if not self.found.of(Section.CITATIONS):
-            yield LeftOut("sentence level", "no ALCE result file", "alce/*.json and --nli-model NAME")
-        elif self.nli_model is None:
-            yield LeftOut("sentence level", "no NLI model is named", "--nli-model NAME")
-        if not self.found.of(Section.SUPPORT):
-            yield LeftOut("support labels", "no RAGTruth", "ragtruth/response.jsonl and ragtruth/source_info.jsonl")
-        yield from self._chinese_left_out()
-        yield LeftOut("other models", "a run is of one model", "--model NAME and another --output")
-
-    def _chinese_left_out(self) -> Iterator[LeftOut]:
-        lacking = []
-        if not self.found.of(Section.CHINESE):
-            lacking.append(
-                ("no Chinese data", "chinese/quotesum*.jsonl, chinese/veri_gran*.jsonl or chinese/*.parquet")
-            )
-        if self.options.chinese_parser is None:
-            lacking.append(("no Chinese parser is named", "--chinese-parser NAME"))
-        if lacking:
-            reasons, remedies = zip(*lacking, strict=True)
-            yield LeftOut("Chinese", ", ".join(reasons), " and ".join(remedies))
-
     def _chosen(self, names: Sequence[str]) -> dict[str, Method]:
         """The named methods that were asked for and that the models allow."""
         available, asked = suite_methods(self.options.settings), self.options.methods
@@ -130,7 +102,7 @@ class _Planner:
             for name in names
             if (asked is None or base_name(name) in asked)
             and (self.dependencies.has_own_weights() or not has_paper_weights(name))
-            and (self._has_language_model or Need.LANGUAGE_MODEL not in available[name].needs)
+            and (self.has_language_model or Need.LANGUAGE_MODEL not in available[name].needs)
         }
 
     def _cell(
@@ -166,7 +138,7 @@ class _Planner:
 
     def _faithfulness(self, data: DataFile) -> Iterator[Cell]:
         chosen = self._chosen(FAITHFULNESS)
-        if not self._has_language_model or not chosen:
+        if not self.has_language_model or not chosen:
             return
         targets: dict[str, object] = {"spans": str(self.options.spans), "source": str(self.options.source)}
         language = frozenset({Need.LANGUAGE_MODEL})

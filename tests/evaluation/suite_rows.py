@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
+from attribution.answer_parser import AnswerParser
 from evaluation.command import add_arguments, run
 from tests.evaluation.dataset_rows import lfqa_row, quotesum_row, veri_gran_row, write_rows
 from tests.evaluation.label_rows import alce_row, ragtruth_response, ragtruth_source, write_alce, write_ragtruth
@@ -25,6 +28,8 @@ LFQA = [
 ]
 CHINESE = [quotesum_row("灯塔由 [ 1 Ada Thorne ] 看守。", row_id="z_0")]
 ALCE = [alce_row("Ada Thorne lit the lamp in 1874 [1]. A bell buoy lies off the rock [2].")]
+
+_LOADED_ONCE = staticmethod(cache(AnswerParser.from_pretrained))
 
 
 def write_english(root: Path) -> Path:
@@ -60,4 +65,5 @@ def suite(data: Path, output: Path, *options: object) -> int:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
-    return run(parser.parse_args([str(one) for one in [*given, *options]]))
+    with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
+        return run(parser.parse_args([str(one) for one in [*given, *options]]))
