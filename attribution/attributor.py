@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeAlias
 
-from attribution.answer_parser import AnswerParser
-from attribution.attention_model import AttentionModel, load_attention_model
-from attribution.evidence import span_evidence
-from attribution.model_options import MethodOptions, ModelOptions, Quantization
-from attribution.parsed_answer import ParsedAnswer
+from attribution.answers.answer_parser import AnswerParser
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
+from attribution.attention.attention_model import AttentionModel, load_attention_model
+from attribution.evidence.span_evidence import span_evidence
+from attribution.models.model_options import MethodOptions, ModelOptions, Quantization
 from attribution.settings import Method, QueryPosition
-from attribution.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 

@@ -6,8 +6,8 @@ import argparse
 import math
 from pathlib import Path
 
-from attribution.target_spans import parse_span_kinds
-from attribution.template_names import TEMPLATE_NAMES
+from attribution.answers.target_spans import parse_span_kinds
+from attribution.prompts.template_names import TEMPLATE_NAMES
 from schemas import SpanKind
 
 

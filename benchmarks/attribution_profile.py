@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from attribution.answer_parser import AnswerParser
-from attribution.attention_model import AttentionModel, load_attention_model
-from attribution.model_options import ModelOptions
-from attribution.packing import pack_by_token_budget
-from attribution.row_layout import RowLayout
-from attribution.target_spans import choose_target_spans
+from attribution.answers.answer_parser import AnswerParser
+from attribution.answers.target_spans import choose_target_spans
+from attribution.attention.attention_model import AttentionModel, load_attention_model
+from attribution.attention.packing import pack_by_token_budget
+from attribution.attention.row_layout import RowLayout
+from attribution.models.model_options import ModelOptions
 from attribution.token_attribution import TokenAttribution
 from benchmarks.benchmark_log import RowShape, benchmark_rows, write_log
 from benchmarks.benchmark_text import made_up_pages, read_pages

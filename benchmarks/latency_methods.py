@@ -11,12 +11,12 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import avg_pool1d, normalize
 
-from attribution.attribution_config import AttributionConfig, merge_settings
-from attribution.evidence import span_evidence
-from attribution.model_options import MethodOptions
-from attribution.parsed_answer import ParsedAnswer
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.answers.target_spans import choose_target_spans
+from attribution.evidence.span_evidence import span_evidence
+from attribution.models.attribution_config import AttributionConfig, merge_settings
+from attribution.models.model_options import MethodOptions
 from attribution.settings import Method, UnionSettings
-from attribution.target_spans import choose_target_spans
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from benchmarks.random_model import RandomModel
 from benchmarks.two_stage import TwoStage
@@ -53,7 +53,7 @@ class AttnUnionDep:
     """Ours with the augmentation: answers go through the bundled parser in the same process."""
 
     def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
-        from attribution.answer_parser import AnswerParser  # needs spaCy, which a GPU machine may lack
+        from attribution.answers.answer_parser import AnswerParser  # needs spaCy, which a GPU machine may lack
 
         self._model = random_model.attributor(method=Method.ATTN_UNION_DEP, token_budget=token_budget)
         self._parser = AnswerParser.from_pretrained("bundled")

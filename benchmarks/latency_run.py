@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import torch
 
-from attribution.packing import pack_by_token_budget
+from attribution.attention.packing import pack_by_token_budget
 from benchmarks.latency_methods import CCI, AttnUnion, AttnUnionDep, HSSAvg, LatencyMethod, TwoStageUnion
 from benchmarks.latency_rows import SHAPES, latency_records
 from benchmarks.matrix_peak import StopWatch, forward_operations

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
-from attribution.attention_capture import IMPLEMENTATION
-from attribution.attention_layer import choose_layer, without_layers_above
-from attribution.attention_model import AttentionModel
-from attribution.attribution_config import AttributionConfig
-from attribution.model_directory import BUNDLED, ModelDirectory
-from attribution.model_options import MethodOptions, ModelOptions
-from attribution.row_encoder import RowEncoder
+from attribution.attention.attention_capture import IMPLEMENTATION
+from attribution.attention.attention_layer import choose_layer, without_layers_above
+from attribution.attention.attention_model import AttentionModel
+from attribution.models.attribution_config import AttributionConfig
+from attribution.models.model_directory import BUNDLED, ModelDirectory
+from attribution.models.model_options import MethodOptions, ModelOptions
+from attribution.prompts.row_encoder import RowEncoder
 from attribution.settings import Method
 
 SHAPES = {

@@ -14,8 +14,8 @@ import torch
 from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 
+from attribution.attention.top_columns import passage_mass, top_columns
 from attribution.token_attribution import EncodedRow, TokenAttribution
-from attribution.top_columns import passage_mass, top_columns
 
 
 class TwoStage:

@@ -12,29 +12,29 @@ import numpy as np
 from tqdm import tqdm
 
 from attribution.option_types import positive_integer, whole_number
-from evaluation.answer_context import LoadedModels
-from evaluation.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
-from evaluation.citation_scores import MOST_CITATIONS
 from evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
-from evaluation.dataset_file import DatasetError
-from evaluation.datasets import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
+from evaluation.datasets.dataset_file import DatasetError
+from evaluation.datasets.labelled_answer import LabelledDataset
+from evaluation.datasets.loaders import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
 from evaluation.evaluation_error import EvaluationError, OptionError
-from evaluation.faithfulness_command import (
+from evaluation.measures.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
+from evaluation.measures.citation_scores import MOST_CITATIONS
+from evaluation.measures.faithfulness_command import (
     add_faithfulness_arguments,
     check_faithfulness_arguments,
     evaluate_faithfulness,
 )
-from evaluation.labelled_answer import LabelledDataset
-from evaluation.method import needs_of
-from evaluation.methods import all_methods, chosen_methods
+from evaluation.methods.answer_context import LoadedModels
+from evaluation.methods.method import needs_of
+from evaluation.methods.need import Need
+from evaluation.methods.registry import all_methods, chosen_methods
 from evaluation.model_arguments import add_method_arguments, add_model_arguments, method_settings, model_choice
 from evaluation.model_loading import load_models
-from evaluation.need import Need
 from evaluation.option_checks import check_needed, check_options
-from evaluation.report import RunDescription, file_digest, table, write_report
-from evaluation.report_parts import skip_remarks
+from evaluation.reports.report import RunDescription, file_digest, table, write_report
+from evaluation.reports.report_parts import skip_remarks
 from evaluation.suite.suite_options import add_suite_arguments
-from evaluation.support_label_command import evaluate_support
+from evaluation.support.support_label_command import evaluate_support
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

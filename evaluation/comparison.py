@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from evaluation.answer_context import AnswerContext, LoadedModels
-from evaluation.bootstrap import Interval, RowBootstrap
-from evaluation.cost import Cost, CostMeter
-from evaluation.highlight_overlap import HighlightOverlap, HighlightScore, HighlightTally, highlight_overlap
-from evaluation.labelled_answer import LabelledAnswer, PassageRange
-from evaluation.method import Method, SpanResult, needs_of
-from evaluation.passage_accuracy import span_credit
-from evaluation.passage_sentences import best_sentences
+from evaluation.datasets.labelled_answer import LabelledAnswer, PassageRange
+from evaluation.measures.bootstrap import Interval, RowBootstrap
+from evaluation.measures.cost import Cost, CostMeter
+from evaluation.measures.highlight_overlap import HighlightOverlap, HighlightScore, HighlightTally, highlight_overlap
+from evaluation.measures.passage_accuracy import span_credit
+from evaluation.measures.passage_sentences import best_sentences
+from evaluation.methods.answer_context import AnswerContext, LoadedModels
+from evaluation.methods.method import Method, SpanResult, needs_of
 from schemas import RowFault
 
 REFERENCE = "words"

@@ -6,18 +6,18 @@ import argparse
 from dataclasses import replace
 
 from attribution.method_arguments import add_union_arguments
-from attribution.model_arguments import (
+from attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.model_options import ModelOptions
+from attribution.models.model_options import ModelOptions
 from attribution.option_types import positive_integer, whole_number
 from attribution.settings import Method as UnionMethod
-from evaluation.method_settings import MethodSettings
+from evaluation.methods.method_settings import MethodSettings
+from evaluation.methods.passage_score import PassageScore
 from evaluation.model_loading import ModelChoice
-from evaluation.passage_score import PassageScore
 
 
 def add_method_arguments(parser: argparse.ArgumentParser) -> None:

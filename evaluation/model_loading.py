@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from attribution.model_options import MethodOptions, ModelOptions
-from evaluation.answer_context import LoadedModels
+from attribution.models.model_options import MethodOptions, ModelOptions
 from evaluation.evaluation_error import EvaluationError
-from evaluation.need import Need
+from evaluation.methods.answer_context import LoadedModels
+from evaluation.methods.need import Need
 
 if TYPE_CHECKING:
-    from attribution.answer_parser import AnswerParser
-    from attribution.attention_model import AttentionModel
-    from attribution.language_model import LanguageModel
+    from attribution.answers.answer_parser import AnswerParser
+    from attribution.attention.attention_model import AttentionModel
+    from attribution.models.language_model import LanguageModel
 
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
@@ -54,7 +54,7 @@ def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
 
 
 def _load_parser(name: str) -> AnswerParser:
-    from attribution.answer_parser import AnswerParser
+    from attribution.answers.answer_parser import AnswerParser
 
     try:
         return AnswerParser.from_pretrained(name)
@@ -64,9 +64,9 @@ def _load_parser(name: str) -> AnswerParser:
 
 def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionModel:
     """The model up to the captured layer, and up to that of the hidden states where these are needed."""
-    from attribution.attention_model import AttentionModel
-    from attribution.hidden_states import layer_modules
-    from attribution.model_directory import ModelLoadError
+    from attribution.attention.attention_model import AttentionModel
+    from attribution.attention.hidden_states import layer_modules
+    from attribution.models.model_directory import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
     try:
@@ -81,9 +81,9 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionMod
 
 def _load_language(choice: ModelChoice) -> LanguageModel:
     """The whole model with its language-model head; weights are not shared with the attention model."""
-    from attribution.language_model import LanguageModel
-    from attribution.language_model_weights import NotCausalError
-    from attribution.model_errors import ModelLoadError
+    from attribution.models.language_model import LanguageModel
+    from attribution.models.language_model_weights import NotCausalError
+    from attribution.models.model_errors import ModelLoadError
 
     options = choice.language or replace(choice.model, layer=None, head_weights=None, loaded_layers=None)
     try:
@@ -95,8 +95,8 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
-    from attribution.attention_layer import layer_types
-    from attribution.model_directory import read_model_directory
+    from attribution.attention.attention_layer import layer_types
+    from attribution.models.model_directory import read_model_directory
 
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     layer = layer_count // 2 if choice.hidden_layer is None else choice.hidden_layer

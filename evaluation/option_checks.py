@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from evaluation.citation_scores import MOST_CITATIONS
-from evaluation.datasets import Measure
+from evaluation.datasets.loaders import Measure
 from evaluation.evaluation_error import OptionError
-from evaluation.need import Need
-from evaluation.passage_score import PassageScore
+from evaluation.measures.citation_scores import MOST_CITATIONS
+from evaluation.methods.need import Need
+from evaluation.methods.passage_score import PassageScore
 
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
 _MEASURES: Mapping[str, frozenset[Measure]] = {

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from attribution.option_types import positive_integer, whole_number
 from attribution.settings import Method
-from evaluation.audited_answers import audited_records
-from evaluation.bootstrap import CONFIDENCE
 from evaluation.comparison import FailedRow
-from evaluation.dataset_file import DatasetError
-from evaluation.report import file_digest
-from evaluation.support_figures import FlaggedSpan, best_thresholds, kind_figures
-from evaluation.support_report import SupportReport, support_table, write_support_report
-from evaluation.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
+from evaluation.datasets.dataset_file import DatasetError
+from evaluation.measures.bootstrap import CONFIDENCE
+from evaluation.reports.report import file_digest
+from evaluation.support.audited_answers import audited_records
+from evaluation.support.support_figures import FlaggedSpan, best_thresholds, kind_figures
+from evaluation.support.support_report import SupportReport, support_table, write_support_report
+from evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
 from schemas import RowFault, SpanEvidence, Support
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _attributor(args: argparse.Namespace) -> Attributor:
     from attribution.attributor import Attributor
-    from attribution.model_directory import ModelLoadError
+    from attribution.models.model_directory import ModelLoadError
 
     try:
         return Attributor.from_pretrained(

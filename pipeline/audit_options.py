@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from attribution.method_arguments import add_union_arguments
-from attribution.model_arguments import (
+from attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.model_options import MethodOptions, ModelOptions
+from attribution.models.model_options import MethodOptions, ModelOptions
 from attribution.option_types import (
     fraction,
     name_list,

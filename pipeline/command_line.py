@@ -32,7 +32,7 @@ COMMANDS = (
     Command("report", "show what an audit found: a page, rows, or a digest", "report.command"),
     Command("show", "print one answer of an audit with its spans and their evidence", "report.show_command"),
     Command("evaluate", "measure the methods on a labelled data set", "evaluation.command"),
-    Command("import", "make a log with labels from a published data set", "evaluation.import_command"),
+    Command("import", "make a log with labels from a published data set", "evaluation.datasets.import_command"),
     Command("models", "check whether a model can serve, and how fast", "pipeline.models_command"),
     Command("train", "train a bundled model anew: parser or attributor", "training.command"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from attribution.model_directory import ModelLoadError
+from attribution.models.model_directory import ModelLoadError
 from pipeline.failures import GO_ON, is_disk_full
 from transforms.audit_settings import AuditSettings
 from transforms.row_range import RowRange

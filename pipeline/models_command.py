@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 
-from attribution.model_arguments import (
+from attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.model_options import ModelOptions
+from attribution.models.model_options import ModelOptions
 from attribution.option_types import positive_integer
 from pipeline.failures import AuditError
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         AuditError: if it cannot; the message says why, and the way out.
     """
-    from attribution.model_errors import ModelLoadError
+    from attribution.models.model_errors import ModelLoadError
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     options = ModelOptions(**loading_options(arguments), **reading_options(arguments))
@@ -43,11 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(options: ModelOptions, *, threads: int | None) -> None:
-    from attribution.answer_parser import AnswerParser
-    from attribution.attention_model import AttentionModel
+    from attribution.answers.answer_parser import AnswerParser
+    from attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+    from attribution.attention.attention_model import AttentionModel
     from attribution.attributor import Attributor
-    from attribution.model_check import EXAMPLE, describe_model, measure_speed
-    from attribution.target_spans import DEFAULT_SPAN_KINDS
+    from attribution.models.model_check import EXAMPLE, describe_model, measure_speed
     from pipeline.models_report import description_lines, example_lines, loaded_line, speed_line
 
     print("\n".join(description_lines(describe_model(options))), flush=True)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from attribution.attention_model import AttentionModel
-from attribution.model_check import ModelDescription, Speed
-from attribution.model_directory import runs_own_code
-from attribution.model_errors import ModelLoadError
-from attribution.model_options import Quantization
-from attribution.model_revision import revision_of
-from attribution.weight_loading import size_text
-from attribution.weight_memory import WeightGroup, held_size, total_size
+from attribution.attention.attention_model import AttentionModel
+from attribution.models.model_check import ModelDescription, Speed
+from attribution.models.model_directory import runs_own_code
+from attribution.models.model_errors import ModelLoadError
+from attribution.models.model_options import Quantization
+from attribution.models.model_revision import revision_of
+from attribution.models.weight_loading import size_text
+from attribution.models.weight_memory import WeightGroup, held_size, total_size
 from schemas import QARecord, RowFault, SpanEvidence
 
 _PRECISIONS = {

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from attribution.answer_parser import AnswerParser
-from attribution.attention_model import load_attention_model
+from attribution.answers.answer_parser import AnswerParser
+from attribution.attention.attention_model import load_attention_model
 from pipeline.chunk_attempt import ChunkAttempt
 from pipeline.chunk_runner import run_chunk
 from pipeline.failure_text import explain_chunk_failure, explain_load_failure

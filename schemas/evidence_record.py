@@ -24,7 +24,7 @@ class SpanKind(StrEnum):
 
 
 class Support(StrEnum):
-    """Whether the passages support a span; decided in ``attribution.support``."""
+    """Whether the passages support a span; decided in ``attribution.evidence.support``."""
 
     SUPPORTED = "supported"
     WEAK = "weak"

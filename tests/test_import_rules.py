@@ -52,6 +52,15 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
     assert {(file, name) for file, name in found if name.split(".")[0] not in ALLOWED[room]} == set()
 
 
+@pytest.mark.parametrize(("room", "allowed"), [("answers", {"answers"}), ("evidence", {"answers", "evidence"})])
+def test_answers_and_evidence_know_nothing_of_models(room: str, allowed: set[str]) -> None:
+    rooms = {path.name for path in (ROOT / "attribution").iterdir() if (path / "__init__.py").is_file()}
+    parts = [name.split(".") for path in _files(f"attribution/{room}") for name in _imports(path)]
+    found = {part[1] for part in parts if part[0] == "attribution" and len(part) > 1 and part[1] in rooms}
+    assert room in found
+    assert found <= allowed
+
+
 @pytest.mark.parametrize("room", FORBIDDEN)
 def test_a_room_does_without_the_libraries_that_are_not_its_business(room: str) -> None:
     found = {(path.name, name) for path in _files(room) for name in _imports(path)}
@@ -61,7 +70,7 @@ def test_a_room_does_without_the_libraries_that_are_not_its_business(room: str) 
 def test_spacy_is_imported_for_the_answer_parser_only() -> None:
     found = {path.name for path in _files("attribution") for name in _imports(path) if name.split(".")[0] == "spacy"}
     assert found == {"answer_parser.py", "parser_input.py"}
-    parser = ROOT / "attribution" / "answer_parser.py"
+    parser = ROOT / "attribution" / "answers" / "answer_parser.py"
     assert "spacy" not in {name.split(".")[0] for name in _imports(parser, top_level_only=True)}
 
 

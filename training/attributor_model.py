@@ -8,8 +8,8 @@ import torch
 from transformers import ModernBertConfig, ModernBertModel
 from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
-from attribution.attention_capture import IMPLEMENTATION
-from attribution.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribution.attention.attention_capture import IMPLEMENTATION
+from attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from training.attributor_rows import TrainingRow
 from training.attributor_tokenizer import BOS_ID, EOS_ID, PAD_ID
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from spacy.tokens import Doc
 
-from attribution.subtokens import INSIDE_WORD, word_runs
+from attribution.answers.subtokens import INSIDE_WORD, word_runs
 from training.treebank import Sentence
 
 

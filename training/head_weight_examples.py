@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attribution.attention_model import AttentionModel
-from attribution.head_masses import head_masses
-from attribution.language_model import LanguageModel
-from attribution.passage_ablation import ablated_row
+from attribution.attention.attention_model import AttentionModel
+from attribution.attention.head_masses import head_masses
+from attribution.models.language_model import LanguageModel
+from attribution.prompts.passage_ablation import ablated_row
 from attribution.token_attribution import EncodedRow
 from schemas import CharRange, QARecord, RowFault
 from training.head_weight_fit import HeadExample

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from attribution.head_weights import HeadWeights
-from attribution.model_arguments import add_loading_arguments, loading_options
-from attribution.model_options import ModelOptions
+from attribution.attention.head_weights import HeadWeights
+from attribution.models.model_arguments import add_loading_arguments, loading_options
+from attribution.models.model_options import ModelOptions
 from attribution.option_types import positive_integer, whole_number
 from schemas import QARecord, RowFault
 from training.qa_log import read_qa_log
 
 if TYPE_CHECKING:
-    from attribution.attention_model import AttentionModel
-    from attribution.language_model import LanguageModel
+    from attribution.attention.attention_model import AttentionModel
+    from attribution.models.language_model import LanguageModel
     from training.head_weight_fit import HeadExample
 
 _HELD_OUT = 10
@@ -74,8 +74,8 @@ def load_models(options: argparse.Namespace) -> Models:
     Raises:
         ModelLoadError: if one cannot be loaded, or the second is no causal language model.
     """
-    from attribution.attention_model import AttentionModel
-    from attribution.language_model import LanguageModel
+    from attribution.attention.attention_model import AttentionModel
+    from attribution.models.language_model import LanguageModel
 
     own = ModelOptions(**loading_options(options))
     named = options.language_model
@@ -159,7 +159,7 @@ def run(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """``run`` on a command line; one line on stderr and exit code 1 where a model or the data cannot be used."""
     options = parse_arguments(arguments)
-    from attribution.model_errors import ModelLoadError
+    from attribution.models.model_errors import ModelLoadError
 
     try:
         run(options)

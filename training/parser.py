@@ -62,7 +62,7 @@ def new_pipeline(
     """An untrained pipeline that knows every label of ``sentences``, and its optimizer.
 
     Without vectors it sees the words' forms only. A Chinese one has a token for each character, as ``sentences``
-    should have; ``attribution.subtokens`` joins them to words.
+    should have; ``attribution.answers.subtokens`` joins them to words.
     """
     fix_random_seed(seed)
     overrides: dict[str, bool | str] = {"components.tok2vec.model.embed.include_static_vectors": vectors is not None}

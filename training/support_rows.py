@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from attribution.model_directory import BUNDLED
+from attribution.models.model_directory import BUNDLED
 from training.attributor_corpus import Corpus, read_pages, split_held_out
 from training.attributor_rows import PROMPT_TEMPLATE, TrainingRow, draw_row
 from training.attributor_tokenizer import load_tokenizer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from attribution.attention_model import AttentionModel, load_attention_model
+from attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribution.token_attribution import TokenAttribution
 from schemas import RowFault
 from transforms.audit_row import AttributedBlock, AuditRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribution.parsed_answer import ParsedAnswer
+from attribution.answers.parsed_answer import ParsedAnswer
 from attribution.settings import UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import QARecord, RowFault, TargetSpan

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from attribution.row_encoder import load_row_encoder
+from attribution.prompts.row_encoder import load_row_encoder
 from schemas import QARecord, RowFault, Stage
 from transforms.audit_row import TokenisedRow
 from transforms.audit_settings import AuditSettings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 import pyarrow as pa
 
-from attribution.evidence import span_evidence
+from attribution.evidence.span_evidence import span_evidence
 from attribution.settings import UnionSettings
 from attribution.token_attribution import TokenAttribution
 from schemas import QARecord, RowFault, SpanEvidence, Stage

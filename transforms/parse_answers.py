@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from attribution.answer_parser import AnswerParser
-from attribution.parsed_answer import ParsedAnswer
-from attribution.target_spans import choose_target_spans
+from attribution.answers.answer_parser import AnswerParser
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.answers.target_spans import choose_target_spans
 from schemas import QARecord, Reason, RowFault, Stage, TargetSpan
 from transforms.audit_row import AuditRow, TokenisedRow
 from transforms.audit_settings import AuditSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from threading import Lock
 
-from attribution.answer_parser import AnswerParser
+from attribution.answers.answer_parser import AnswerParser
 
 _idle: dict[str, list[AnswerParser]] = defaultdict(list)
 _lock = Lock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evaluation.highlight_overlap import HighlightScore
+from evaluation.measures.highlight_overlap import HighlightScore
 from evaluation.suite.data_files import Section
 from evaluation.suite.markdown import NOTHING, markdown_table, section, with_interval
 from evaluation.suite.suite_methods import UNION_OR_AVERAGE

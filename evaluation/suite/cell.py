@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evaluation.need import Need
+from evaluation.methods.need import Need
 from evaluation.suite.data_files import DataFile
 
 CELL_FORMAT = 1

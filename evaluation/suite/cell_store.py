@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.evaluation_error import EvaluationError
-from evaluation.json_file import write_json
+from evaluation.reports.json_file import write_json
 from evaluation.suite.cell import Cell
 
 

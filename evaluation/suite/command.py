@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from attribution.answer_parser import AnswerParser
-from evaluation.entailment import EntailmentModel
+from attribution.answers.answer_parser import AnswerParser
+from evaluation.datasets.labelled_answer import LabelledDataset
 from evaluation.evaluation_error import EvaluationError, OptionError
-from evaluation.json_file import write_json
-from evaluation.labelled_answer import LabelledDataset
+from evaluation.measures.entailment import EntailmentModel
+from evaluation.measures.target_choice import check_targets
+from evaluation.reports.json_file import write_json
 from evaluation.suite.cell_store import CellStore
 from evaluation.suite.data_files import DataFile, FoundData, Section, find_data
 from evaluation.suite.dependencies import Dependencies
@@ -22,7 +23,6 @@ from evaluation.suite.run_suite import load_datasets, run_cells
 from evaluation.suite.suite_options import SuiteOptions, suite_options
 from evaluation.suite.suite_results import SuiteResults
 from evaluation.suite.tables import suite_page
-from evaluation.target_choice import check_targets
 
 
 def evaluate_suite(args: argparse.Namespace) -> None:
@@ -109,9 +109,9 @@ def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | No
     """The model of ``--nli-model``, where there is something to judge."""
     if options.nli_model is None or not found.of(Section.CITATIONS):
         return None
-    from attribution.model_errors import ModelLoadError
-    from attribution.placement import choose_device
-    from evaluation.nli_model import NliModel, NliModelError
+    from attribution.models.model_errors import ModelLoadError
+    from attribution.models.placement import choose_device
+    from evaluation.measures.nli_model import NliModel, NliModelError
 
     try:
         return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))

@@ -21,7 +21,7 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One data set: ``kind`` is its name in ``evaluation.datasets``, ``name`` the one that the tables use."""
+    """One data set: ``kind`` is its name in ``evaluation.datasets.loaders``, ``name`` the one that the tables use."""
 
     section: Section
     kind: str

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from transformers import PreTrainedConfig
 
-from attribution.answer_parser import AnswerParser
-from attribution.attention_layer import choose_layer, layer_types
-from attribution.attribution_config import merge_settings
-from attribution.model_directory import ModelDirectory, ModelLoadError, read_model_directory
-from attribution.model_options import ModelOptions
-from attribution.model_revision import revision_of
-from attribution.placement import choose_device
+from attribution.answers.answer_parser import AnswerParser
+from attribution.attention.attention_layer import choose_layer, layer_types
+from attribution.models.attribution_config import merge_settings
+from attribution.models.model_directory import ModelDirectory, ModelLoadError, read_model_directory
+from attribution.models.model_options import ModelOptions
+from attribution.models.model_revision import revision_of
+from attribution.models.placement import choose_device
 from attribution.settings import Method as UnionMethod
 from attribution.settings import UnionSettings
 from evaluation.evaluation_error import EvaluationError
-from evaluation.need import Need
-from evaluation.report import file_digest
+from evaluation.methods.need import Need
+from evaluation.reports.report import file_digest
 from evaluation.suite.data_files import DataFile
 from evaluation.suite.suite_options import SuiteOptions
 

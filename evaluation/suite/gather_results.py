@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.bootstrap import CONFIDENCE, RowBootstrap
-from evaluation.citation_run import score_citations
 from evaluation.comparison import MethodTally, score_methods
-from evaluation.faithfulness import RANDOM_DRAWS, score_drops
-from evaluation.labelled_answer import LabelledDataset
+from evaluation.datasets.labelled_answer import LabelledDataset
+from evaluation.measures.bootstrap import CONFIDENCE, RowBootstrap
+from evaluation.measures.citation_run import score_citations
+from evaluation.measures.faithfulness import RANDOM_DRAWS, score_drops
 from evaluation.suite.cell import Kind
 from evaluation.suite.data_files import DataFile, FoundData, Section
 from evaluation.suite.left_out import LeftOut

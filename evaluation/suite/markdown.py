@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.bootstrap import Interval
-from evaluation.text_table import interval_cell
+from evaluation.measures.bootstrap import Interval
+from evaluation.reports.text_table import interval_cell
 
 NOTHING = "–"
 """In the place of a figure that there is none of."""

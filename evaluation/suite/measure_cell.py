@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.answer_context import AnswerContext, LoadedModels
-from evaluation.citation_run import SELF_CITATION, run_citations
 from evaluation.comparison import FailedRow, run_with_costs
-from evaluation.cost import Cost, CostMeter
-from evaluation.entailment import EntailmentModel
-from evaluation.faithfulness import run_drops
-from evaluation.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
-from evaluation.method import Method
+from evaluation.datasets.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
+from evaluation.measures.citation_run import SELF_CITATION, run_citations
+from evaluation.measures.cost import Cost, CostMeter
+from evaluation.measures.entailment import EntailmentModel
+from evaluation.measures.faithfulness import run_drops
+from evaluation.methods.answer_context import AnswerContext, LoadedModels
+from evaluation.methods.method import Method
 from evaluation.suite.cell import Cell, Kind
 from evaluation.suite.data_files import DataFile
 from evaluation.suite.machine import machine_words

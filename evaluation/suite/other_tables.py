@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evaluation.bootstrap import Interval
+from evaluation.measures.bootstrap import Interval
 from evaluation.suite.markdown import NOTHING, markdown_table, section, with_interval
 from evaluation.suite.suite_results import Citations, Drops, Latency, SuiteResults, SupportGroups
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.citation_run import SELF_CITATION
-from evaluation.method import Method
-from evaluation.need import Need
+from evaluation.measures.citation_run import SELF_CITATION
+from evaluation.methods.method import Method
+from evaluation.methods.need import Need
 from evaluation.suite.cell import Cell, Kind
 from evaluation.suite.data_files import DataFile, FoundData, Section
 from evaluation.suite.dependencies import Dependencies

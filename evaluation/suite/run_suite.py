@@ -9,12 +9,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from attribution.answer_parser import AnswerParser
-from evaluation.dataset_file import DatasetError
-from evaluation.datasets import CITED_LOADERS, LOADERS
-from evaluation.entailment import EntailmentModel, RememberedEntailment
+from attribution.answers.answer_parser import AnswerParser
+from evaluation.datasets.dataset_file import DatasetError
+from evaluation.datasets.labelled_answer import LabelledAnswer, LabelledDataset
+from evaluation.datasets.loaders import CITED_LOADERS, LOADERS
 from evaluation.evaluation_error import EvaluationError
-from evaluation.labelled_answer import LabelledAnswer, LabelledDataset
+from evaluation.measures.entailment import EntailmentModel, RememberedEntailment
 from evaluation.suite.cell import Cell, Kind
 from evaluation.suite.cell_store import CellStore
 from evaluation.suite.data_files import DataFile, FoundData, Section

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.citation_run import CitationTally
-from evaluation.citation_scores import CitationCounts
 from evaluation.comparison import FailedRow, MethodTally
-from evaluation.cost import Cost
-from evaluation.faithfulness import DropTally
-from evaluation.highlight_overlap import HighlightOverlap, HighlightTally
+from evaluation.measures.citation_run import CitationTally
+from evaluation.measures.citation_scores import CitationCounts
+from evaluation.measures.cost import Cost
+from evaluation.measures.faithfulness import DropTally
+from evaluation.measures.highlight_overlap import HighlightOverlap, HighlightTally
 
 Stored = Mapping[str, Any]
 """What a cell's file holds; written by ``asdict`` of the tally and read by the functions here alone."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from evaluation.method import Method
-from evaluation.method_settings import MethodSettings
-from evaluation.methods import all_methods
-from evaluation.passage_score import PassageScore
+from evaluation.methods.method import Method
+from evaluation.methods.method_settings import MethodSettings
+from evaluation.methods.passage_score import PassageScore
+from evaluation.methods.registry import all_methods
 
 FAITHFULNESS = (
     "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",

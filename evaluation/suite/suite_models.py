@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attribution.answer_parser import AnswerParser
-from evaluation.answer_context import LoadedModels
+from attribution.answers.answer_parser import AnswerParser
+from evaluation.methods.answer_context import LoadedModels
+from evaluation.methods.need import Need
 from evaluation.model_loading import load_models
-from evaluation.need import Need
 from evaluation.suite.cell import Cell
 from evaluation.suite.plan import parser_of
 from evaluation.suite.suite_options import SuiteOptions

@@ -6,10 +6,10 @@ import argparse
 from dataclasses import dataclass
 
 from evaluation.evaluation_error import OptionError
-from evaluation.method_settings import MethodSettings
+from evaluation.measures.target_choice import Answers, Spans
+from evaluation.methods.method_settings import MethodSettings
 from evaluation.model_arguments import method_settings, model_choice
 from evaluation.model_loading import ModelChoice
-from evaluation.target_choice import Answers, Spans
 
 SUITES = ("paper",)
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation.bootstrap import Interval
-from evaluation.citation_run import CitationRow
 from evaluation.comparison import MethodScore
-from evaluation.faithfulness import DropScore
+from evaluation.measures.bootstrap import Interval
+from evaluation.measures.citation_run import CitationRow
+from evaluation.measures.faithfulness import DropScore
 from evaluation.suite.left_out import LeftOut
 from evaluation.suite.suite_methods import ALTERNATIVES, with_paper_weights
 
@@ -99,7 +99,7 @@ class SensitivityLine:
 
 @dataclass(frozen=True, slots=True)
 class SupportGroups:
-    """Support labels of one data set; ``groups`` as in ``evaluation.support_label_figures.GroupFigures``."""
+    """Support labels of one data set; ``groups`` as in ``evaluation.support.support_label_figures.GroupFigures``."""
 
     dataset: str
     method: str

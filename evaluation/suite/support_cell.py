@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribution.attributor import Attributor
 from attribution.settings import Method as UnionMethod
-from attribution.target_spans import DEFAULT_SPAN_KINDS
-from evaluation.answer_context import LoadedModels
+from evaluation.datasets.ragtruth import load_ragtruth
 from evaluation.evaluation_error import EvaluationError
-from evaluation.ragtruth import load_ragtruth
+from evaluation.methods.answer_context import LoadedModels
 from evaluation.suite.suite_options import SuiteOptions
-from evaluation.support_label_command import SPLIT, audited_answers
-from evaluation.support_label_figures import group_figures
+from evaluation.support.support_label_command import SPLIT, audited_answers
+from evaluation.support.support_label_figures import group_figures
 
 
 def support_figures(directory: Path, method: str, models: LoadedModels, options: SuiteOptions) -> dict[str, object]:
-    """The figures of ``evaluation.support_label_figures``, for all answers and for each task.
+    """The figures of ``evaluation.support.support_label_figures``, for all answers and for each task.
 
     Raises:
         EvaluationError: if no answer could be audited.

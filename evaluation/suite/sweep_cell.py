@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from evaluation.answer_context import LoadedModels
-from evaluation.labelled_answer import LabelledAnswer
-from evaluation.sensitivity import SensitivityFigure, default_point, one_at_a_time, sweep
+from evaluation.datasets.labelled_answer import LabelledAnswer
+from evaluation.measures.sensitivity import SensitivityFigure, default_point, one_at_a_time, sweep
+from evaluation.methods.answer_context import LoadedModels
 from evaluation.suite.suite_options import SuiteOptions
 
 TOP_KS = (1, 2, 3, 4, 5, 6, 8, 10)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from evaluation.answer_context import LoadedModels
-from evaluation.faithfulness_spans import TargetAnswers
-from evaluation.labelled_answer import LabelledAnswer
-from evaluation.target_choice import Answers, Spans
+from evaluation.datasets.labelled_answer import LabelledAnswer
+from evaluation.measures.faithfulness_spans import TargetAnswers
+from evaluation.measures.target_choice import Answers, Spans
+from evaluation.methods.answer_context import LoadedModels
 from schemas import CharRange
 
 

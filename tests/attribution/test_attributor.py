@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from attribution.attention_model import AttentionModel
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.attention.attention_model import AttentionModel
 from attribution.attributor import Attributor
-from attribution.model_options import ModelOptions
-from attribution.parsed_answer import ParsedAnswer
+from attribution.models.model_options import ModelOptions
 from schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 from tests.attribution.tiny_models import save_tiny_model
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from attribution import end_to_end_attention as backends
-from attribution.attention_model import AttentionModel
-from attribution.attention_rule import AttentionRule
-from attribution.end_to_end_rows import EndToEndRows
-from attribution.model_options import MethodOptions, ModelOptions
-from attribution.row_by_row_attention import row_by_row_attention
-from attribution.row_layout import RowLayout
+from attribution.attention import end_to_end_attention as backends
+from attribution.attention.attention_model import AttentionModel
+from attribution.attention.attention_rule import AttentionRule
+from attribution.attention.end_to_end_rows import EndToEndRows
+from attribution.attention.row_by_row_attention import row_by_row_attention
+from attribution.attention.row_layout import RowLayout
+from attribution.attention.varlen_attention import kernel_of, runs_varlen, varlen_attention
+from attribution.models.model_options import MethodOptions, ModelOptions
 from attribution.token_attribution import EncodedRow, TokenAttribution
-from attribution.varlen_attention import kernel_of, runs_varlen, varlen_attention
 from schemas import Passage, QARecord, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_model
 

@@ -7,7 +7,7 @@ whose heads count from 1 again.
 
 from __future__ import annotations
 
-from attribution.parsed_answer import ParsedAnswer
+from attribution.answers.parsed_answer import ParsedAnswer
 from schemas import CharRange
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from transformers import AutoModel, AutoModelForCausalLM
 
-from attribution.attention_model import AttentionModel
-from attribution.model_options import MethodOptions, ModelOptions
+from attribution.attention.attention_model import AttentionModel
+from attribution.models.model_options import MethodOptions, ModelOptions
 from attribution.token_attribution import TokenAttribution
 from benchmarks.two_stage import TwoStage
 from schemas import Passage, QARecord, RowSource

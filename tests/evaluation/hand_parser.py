@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attribution.parsed_answer import ParsedAnswer
+from attribution.answers.parsed_answer import ParsedAnswer
 from schemas import CharRange
 
 

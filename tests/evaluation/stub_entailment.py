@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evaluation.entailment import Claim
+from evaluation.measures.entailment import Claim
 
 
 @dataclass

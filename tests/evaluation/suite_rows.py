@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from attribution.answer_parser import AnswerParser
+from attribution.answers.answer_parser import AnswerParser
 from evaluation.command import add_arguments, run
 from tests.evaluation.dataset_rows import lfqa_row, quotesum_row, veri_gran_row, write_rows
 from tests.evaluation.label_rows import alce_row, ragtruth_response, ragtruth_source, write_alce, write_ragtruth

@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineResult
 
-from attribution.model_options import ModelOptions
+from attribution.models.model_options import ModelOptions
 from pipeline.graph import GraphOutput, build_graph
 from schemas import dead_letter_schema, evidence_schema
 from tests.attribution.tiny_models import save_tiny_model

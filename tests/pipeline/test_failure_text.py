@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from attribution.model_directory import ModelLoadError
+from attribution.models.model_directory import ModelLoadError
 from pipeline.failure_text import explain_chunk_failure, explain_load_failure
 from pipeline.failures import is_disk_full
 from pipeline.run_workers import last_words

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attribution.answer_parser import AnswerParser
-from attribution.attention_model import AttentionModel
+from attribution.answers.answer_parser import AnswerParser
+from attribution.attention.attention_model import AttentionModel
 from schemas import Reason, RowFault
 from tests.pipeline.audit_fixtures import (
     counters,

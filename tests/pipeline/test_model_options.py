@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from attribution.attributor import Attributor
-from attribution.model_arguments import (
+from attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.model_options import ModelOptions, Quantization
+from attribution.models.model_options import ModelOptions, Quantization
 from attribution.settings import QueryPosition
 from evaluation.command import add_arguments
 from evaluation.model_arguments import model_choice

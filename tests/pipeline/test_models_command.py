@@ -24,13 +24,13 @@ from transformers import (
     T5Config,
 )
 
-from attribution import hub_files, model_check, model_directory, weight_loading
-from attribution.model_check import EXAMPLE
-from attribution.model_errors import ModelLoadError
+from attribution.models import hub_files, model_check, model_directory, weight_loading
+from attribution.models.model_check import EXAMPLE
+from attribution.models.model_errors import ModelLoadError
 from pipeline.command_line import main
 from pipeline.models_report import example_lines
 from schemas import Reason, RowFault
-from tests.attribution.test_hub_files import COMMIT, NAME, cache_folder
+from tests.attribution.models.test_hub_files import COMMIT, NAME, cache_folder
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import spacy
 
-from attribution.answer_parser import AnswerParser
+from attribution.answers.answer_parser import AnswerParser
 from training.chinese_words import in_characters, is_chinese
 from training.parser import main
 from training.treebank import Sentence, build_doc, read_sentences

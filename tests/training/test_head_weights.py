@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from attribution.attention_model import AttentionModel
-from attribution.head_masses import head_masses
-from attribution.head_weights import HeadWeights
-from attribution.language_model import LanguageModel
-from attribution.model_options import ModelOptions
+from attribution.attention.attention_model import AttentionModel
+from attribution.attention.head_masses import head_masses
+from attribution.attention.head_weights import HeadWeights
+from attribution.models.language_model import LanguageModel
+from attribution.models.model_options import ModelOptions
 from schemas import CharRange, Passage, QARecord, RowSource
 from tests.attribution.tiny_models import SENTENCES, save_tiny_model
 from training.head_weight_examples import random_ablations, row_examples

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from evaluation.support_rows import SpanTruth, load_support_rows
+from evaluation.support.support_rows import SpanTruth, load_support_rows
 from training.attributor_corpus import Corpus, make_corpus, split_held_out
 from training.attributor_passages import Passage
 from training.attributor_rows import TrainingRow

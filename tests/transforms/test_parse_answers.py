@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribution.parsed_answer import ParsedAnswer
+from attribution.answers.parsed_answer import ParsedAnswer
 from schemas import Reason, RowFault
 from transforms.parse_answers import parse_each
 

@@ -1,0 +1,88 @@
+"""What a parser should not see of an answer: markdown, HTML and citation marks, and line breaks between blocks."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from attribution.answers.code_spans import fenced_code, inline_code, shielded, unshielded
+from schemas import CharRange
+
+_HTML_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.DOTALL)
+_HTML_ENTITY = re.compile(
+    r"&(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|[lr][sd]quo|middot|bull|deg|times|euro|#\d{1,6}|#x[0-9a-fA-F]{1,6});"
+)
+_CITATION = re.compile(
+    r"\[\^?(?:(?:docs?|documents?|sources?|passages?|citations?|refs?)[ :#_-]*)?"
+    r"\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\^?\](?!\()"
+    r"|【\d{1,3}[^【】\n]{0,40}】",
+    re.IGNORECASE,
+)
+_LINK_END = re.compile(r"\]\([^()\s]*\)")
+_LINK_START = re.compile(r"!?\[(?=[^\[\]\n]*\]\([^()\s]*\))")
+_TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?$", re.MULTILINE)
+_MARKS = re.compile(
+    r"^[ \t]*(?:[-*+•‣▪][ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+|>+[ \t]*|(?:[-*_][ \t]*){3,}$|={3,}[ \t]*$"
+    r"|(?:```|~~~)\w*[ \t]*$)+|[*`]+|~~|__+|\|",
+    re.MULTILINE,
+)
+_LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+(?=\S)", re.MULTILINE)
+_INLINE_NUMBER = re.compile(r"(?<=[.!?:;])[ \t]+(\d{1,2})[.)][ \t]+(?=[^\W\d_])")
+_BLOCK_BREAK = re.compile(
+    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}[.)][ \t]))"  # before a block's mark
+    r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
+    r"|\n(?=[ \t]*[^\W\d_][^\n:.!?]{0,40}:[ \t]+\S)"  # before "Monday: closed"
+    r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
+    r"|(?<=\n)\n"
+    r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
+    r"|</?(?:p|div|br|hr|li|ul|ol|h[1-6]|table|tr|pre|blockquote|script|style)(?:\s[^<>]*)?/?>"
+    r"|(?:(?<=^No[.!])|(?<=^Yes[.!]))[ \t]+(?=[^\W\d_])",
+    re.MULTILINE,
+)
+
+
+def without_marks(answer: str) -> str:
+    """The answer with markdown, HTML and citation marks turned to blanks; all other code points keep their places.
+
+    What stands in inline code is no mark. Numbers at the start of a line are marks where at least two lines start
+    with one; a lone one is where it is 1, beside another mark as in "2. **Mix**", or after a line that is at its end.
+    Where there are such marks, so are numbers between two sentences of a line.
+    """
+    code = inline_code(answer)
+    text = shielded(answer, code)
+    for marks in (_TABLE_RULE, _HTML_TAG, _HTML_ENTITY, _CITATION, _LINK_START, _LINK_END, _MARKS):
+        text = marks.sub(_blank, text)
+    numbers = list(_LIST_NUMBER.finditer(text))
+    if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
+        text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
+    return unshielded(text, answer, code)
+
+
+def blocks(answer: str) -> tuple[CharRange, ...]:
+    """Paragraphs, list items, headings, table rows and lines of fenced code, ascending, without empty ones.
+
+    A sentence never runs over a block's end; a line break inside a sentence ends no block.
+    """
+    text = shielded(answer, inline_code(answer))
+    ends = {match.end() for match in _BLOCK_BREAK.finditer(text)}
+    for fence in fenced_code(answer):
+        ends.update(place + 1 for place in range(fence.char_start, fence.char_end) if answer[place] == "\n")
+    breaks = sorted({0, len(answer), *ends})
+    return tuple(
+        CharRange(start, end) for start, end in pairwise(breaks) if start < end and not answer[start:end].isspace()
+    )
+
+
+def is_table_row(block: str) -> bool:
+    """True for the line of a table that begins with a bar."""
+    return block.lstrip().startswith("|")
+
+
+def _begins_an_item(number: re.Match[str], answer: str) -> bool:
+    marked = answer[number.start() : number.end()] != number.group()
+    before = answer[: number.start()].rstrip()
+    return number.group(1) == "1" or marked or before[-1:] in tuple(".!?:;")
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "".join(character if character.isspace() else " " for character in match.group())

@@ -1,0 +1,140 @@
+"""The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C).
+
+Sets of words of one sentence are held as bits of an int, which makes "v's successors without these subtrees" two
+operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attribution.answers.coordination import Coordination, find_coordinations, reform_tree
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.answers.sentence_tree import SentenceTree, sentence_of_word, sentence_tree
+
+
+def atomic_fact_words(parsed: ParsedAnswer, word: int) -> frozenset[int]:
+    """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3.
+
+    These are the closest predicate above the word (a verb, or a word with a copula; the word itself counts) and all
+    below that predicate but punctuation, without irrelevant conjuncts. A word without a predicate has only itself.
+    For many words of one answer use ``AtomicFacts``, which remembers what they share.
+    """
+    return AtomicFacts(parsed).words_of(word)
+
+
+class AtomicFacts:
+    """The atomic facts of one answer's words; each sentence is read when first asked for."""
+
+    def __init__(self, parsed: ParsedAnswer) -> None:
+        self._parsed = parsed
+        self._sentences: dict[int, _SentenceFacts] = {}
+        self._words: dict[int, frozenset[int]] = {}
+
+    def words_of(self, word: int) -> frozenset[int]:
+        """The words of the atomic fact of ``word``; equal facts are one object."""
+        if word not in self._words:
+            start, end = sentence_of_word(self._parsed, word)
+            if start not in self._sentences:
+                self._sentences[start] = _SentenceFacts(sentence_tree(self._parsed, start, end))
+            self._words[word] = self._sentences[start].words_of(word - start)
+        return self._words[word]
+
+
+class _SentenceFacts:
+    def __init__(self, tree: SentenceTree) -> None:
+        self._tree = tree
+        self._coordinations = find_coordinations(tree.heads, tree.labels)
+        self._punctuation = sum(1 << word for word, is_mark in enumerate(tree.punctuation) if is_mark)
+        self._clauses: dict[int, _Clause] = {}
+        self._sets: dict[int, frozenset[int]] = {}
+
+    def words_of(self, word: int) -> frozenset[int]:
+        predicate = self._tree.closest_predicate(word)
+        if predicate is None:
+            return self._as_set(1 << word)
+        if predicate not in self._clauses:
+            self._clauses[predicate] = _Clause(self._tree, self._coordinations, predicate)
+        kept = self._clauses[predicate].kept_successors(word)
+        return self._as_set(kept & ~self._punctuation | 1 << word)
+
+    def _as_set(self, bits: int) -> frozenset[int]:
+        if bits not in self._sets:
+            self._sets[bits] = frozenset(self._tree.first_word + word for word in _members(bits))
+        return self._sets[bits]
+
+
+class _Clause:
+    """A predicate's successors in the reformed tree (Appendix C, steps 2 to 6)."""
+
+    def __init__(self, tree: SentenceTree, coordinations: Sequence[Coordination], predicate: int) -> None:
+        self._predicate = predicate
+        self._heads = reform_tree(tree.heads, coordinations, predicate=predicate)
+        self._successors = _successors(self._heads, predicate)
+        inside = self._successors[predicate]
+        self._coordinations = tuple(one for one in coordinations if any(inside >> word & 1 for word in one))
+        self._kept: dict[tuple[int | None, ...], int] = {}
+
+    def kept_successors(self, word: int) -> int:
+        """Bits of the predicate and its successors, without the conjuncts that do not belong to ``word``."""
+        path = self._path_to(word)
+        retained = tuple(_component_on_path(one, path) for one in self._coordinations)
+        if retained not in self._kept:
+            self._kept[retained] = self._without_others(path, retained)
+        return self._kept[retained]
+
+    def _path_to(self, word: int) -> list[int]:
+        path = [word]
+        while path[-1] != self._predicate:
+            path.append(self._heads[path[-1]])
+        return path
+
+    def _without_others(self, path: list[int], retained: tuple[int | None, ...]) -> int:
+        kept = self._successors[self._predicate]
+        on_path = set(path)
+        for coordination, place in zip(self._coordinations, retained, strict=True):
+            if place is None:
+                place = self._parallel_place(coordination, path, retained)
+            if place is None:
+                continue
+            for component in coordination:
+                if component != coordination[place] and component not in on_path:
+                    kept &= ~self._successors[component]
+        return kept
+
+    def _parallel_place(
+        self, coordination: Coordination, path: list[int], retained: tuple[int | None, ...]
+    ) -> int | None:
+        """Which component the structure of as many components nearest to the word retains (step 5), or None."""
+        parallel = [
+            (path.index(other[place]), place)
+            for other, place in zip(self._coordinations, retained, strict=True)
+            if place is not None and len(other) == len(coordination)
+        ]
+        return min(parallel)[1] if parallel else None
+
+
+def _component_on_path(coordination: Coordination, path: list[int]) -> int | None:
+    """Place of the structure's component on the path, the one nearest to the word where there are two."""
+    return next((coordination.index(word) for word in path if word in coordination), None)
+
+
+def _successors(heads: Sequence[int], root: int) -> list[int]:
+    """For each word below ``root`` the bits of itself and its successors; 0 for all others."""
+    children: list[list[int]] = [[] for _ in heads]
+    for word, dependency_head in enumerate(heads):
+        if word != dependency_head:
+            children[dependency_head].append(word)
+    order = [root]
+    for word in order:
+        order.extend(children[word])
+    bits = [0] * len(heads)
+    for word in reversed(order):
+        bits[word] |= 1 << word
+        if word != root:
+            bits[heads[word]] |= bits[word]
+    return bits
+
+
+def _members(bits: int) -> list[int]:
+    return [word for word in range(bits.bit_length()) if bits >> word & 1]

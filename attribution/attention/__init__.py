@@ -1,0 +1,1 @@
+"""Attention and hidden states out of a model, reduced to token-wise attributions."""

@@ -1,0 +1,71 @@
+"""Contrastive gradients: which prompt tokens made the model write this token rather than another (CCI).
+
+After PECoRe (Sarti et al., 2024) and Yin and Neubig (2022): the gradient of a contrast of log-probabilities with
+respect to the prompt's input embeddings, and its L2 norm a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from attribution.attention.out_of_memory import run_halving
+from attribution.models.language_model import LanguageModel
+from attribution.token_attribution import EncodedRow
+from schemas import Reason, RowFault
+
+
+def contrastive_saliency(
+    model: LanguageModel, row: EncodedRow, *, responses: Sequence[int], contrast: Sequence[int]
+) -> torch.Tensor:
+    """Saliency of every prompt token for some response tokens: float32 [len(responses), prompt_length], on the CPU.
+
+    The contrast of response token y with the token y* is log p(y | prompt, prefix) - log p(y* | prompt, prefix). Where
+    both are one token it is log p(y | prompt, prefix) alone: what it is held against, the same token without passages,
+    does not depend on the prompt's embeddings. ``contrast`` has y* for every item of ``responses``.
+
+    Raises:
+        RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+    """
+    if not responses:
+        return torch.zeros((0, row.prompt_length))
+    pairs = list(zip(responses, contrast, strict=True))
+    (found,) = run_halving([row], lambda rows: [_norms(model, rows[0], pairs)])
+    if isinstance(found, RowFault):
+        raise found
+    if not bool(found.isfinite().all()):
+        raise RowFault(Reason.NON_FINITE_ATTENTION, "gradients should be finite, have NaN or infinity; see --dtype")
+    return found
+
+
+def _norms(model: LanguageModel, row: EncodedRow, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """One forward pass for all of a row's tokens, one backward pass a token."""
+    with torch.enable_grad():
+        embeddings = model.embeddings(row).detach().requires_grad_()
+        logits = model.response_logits([row], embeddings=embeddings)[0]
+        return torch.stack([_norm(_contrast(logits, row, *pair), embeddings, row) for pair in pairs])
+
+
+def _contrast(logits: torch.Tensor, row: EncodedRow, response: int, contrast: int) -> torch.Tensor:
+    target = int(row.token_ids[row.prompt_length + response])
+    log_probabilities = logits[response].log_softmax(-1)
+    if target == contrast:
+        return log_probabilities[target]
+    return log_probabilities[target] - log_probabilities[contrast]
+
+
+def _norm(contrast: torch.Tensor, embeddings: torch.Tensor, row: EncodedRow) -> torch.Tensor:
+    (gradient,) = torch.autograd.grad(contrast, embeddings, retain_graph=True)
+    norms: torch.Tensor = torch.linalg.vector_norm(gradient[0, : row.prompt_length].float(), dim=-1)
+    return norms.cpu()
+
+
+def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
+    """y* of every response token: the likeliest token, ties to the lower id, of [responses, vocabulary].
+
+    The distributions are those without passages (PECoRe's contextless prediction).
+    """
+    values = log_probabilities.cpu().numpy()
+    return [int(np.argmax(one)) for one in values]

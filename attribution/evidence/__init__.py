@@ -1,0 +1,1 @@
+"""From token-wise attributions to the evidence, the passage and the support of a span."""

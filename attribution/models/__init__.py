@@ -1,0 +1,1 @@
+"""Finding, choosing and loading a model; what of it is read, and what it needs."""

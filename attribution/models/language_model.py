@@ -1,0 +1,218 @@
+"""A causal language model that says how probable an answer is, token by token."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from tokenizers import Tokenizer
+from transformers import PreTrainedModel
+
+from attribution.attention.out_of_memory import run_halving
+from attribution.attention.packing import pack_by_token_budget
+from attribution.models.language_model_weights import NotCausalError, load_causal_weights
+from attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
+from attribution.models.model_errors import ModelLoadError
+from attribution.models.model_options import ModelOptions
+from attribution.models.model_revision import revision_of
+from attribution.models.placement import choose_device, choose_dtype
+from attribution.prompts.row_encoder import RowEncoder
+from attribution.token_attribution import EncodedRow
+from schemas import Passage, QARecord, Reason, RowFault, RowSource
+
+_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
+_PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
+_NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
+_GREEDY = {
+    "do_sample": False,
+    "num_beams": 1,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 50,
+}
+"""Each is transformers' default; a model's generation_config.json may say otherwise."""
+
+_Outcome = npt.NDArray[np.float64] | RowFault
+
+
+class LanguageModel:
+    """A causal language model with its tokenizer and prompt; holds no state between calls.
+
+    Attributes:
+        max_tokens: longest row that is accepted, None where there is no limit.
+        device, dtype: where and in which precision it runs; probabilities are always made in float32.
+        token_budget: tokens of one batch, padding included.
+    """
+
+    def __init__(self, *, directory: ModelDirectory, model: PreTrainedModel, encoder: RowEncoder) -> None:
+        options = directory.options
+        self.max_tokens = encoder.max_tokens
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        self.token_budget = options.token_budget or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
+        self._directory = directory
+        self._model = model
+        self._encoder = encoder
+        self._tokenizer: Tokenizer = load_tokenizer(directory)
+        self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._probe()
+
+    @classmethod
+    def from_pretrained(cls, options: ModelOptions, *, threads: int | None = None) -> LanguageModel:
+        """Load a model and try it on one small row; ``options`` as for the attention model, its layer apart.
+
+        ``threads`` is the number of CPU threads of torch, for the whole process.
+
+        Raises:
+            NotCausalError: if it predicts no next token.
+            ModelLoadError: if it cannot be loaded otherwise.
+        """
+        if threads is not None:
+            torch.set_num_threads(threads)
+        directory = read_model_directory(options)
+        device = choose_device(options.device)
+        model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
+        return cls(directory=directory, model=model, encoder=RowEncoder(directory))
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        """The record's tokens and their characters.
+
+        Raises:
+            RowFault: as ``RowEncoder.encode_whole``; INVALID_VALUE if no token stands before the answer.
+        """
+        row = self._encoder.encode_whole(record)
+        if row.prompt_length == 0:
+            raise RowFault(Reason.INVALID_VALUE, "a token should stand before the answer; use another prompt template")
+        return row
+
+    def token_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
+        """log p(r_i | prompt, r_1 ... r_{i-1}) of every response token: float64 [responses] a row, in their order.
+
+        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails alone
+        gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        """
+        outcomes: dict[int, _Outcome] = {}
+        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self.token_budget):
+            found = run_halving([rows[index] for index in batch], self._batch_log_probabilities)
+            outcomes.update(zip(batch, found, strict=True))
+        return [outcomes[index] for index in range(len(rows))]
+
+    @torch.inference_mode()
+    def next_token_log_probabilities(self, row: EncodedRow) -> torch.Tensor:
+        """The whole distribution in front of every response token: float32 [responses, vocabulary], on the device.
+
+        Raises:
+            RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        """
+        (found,) = run_halving([row], lambda rows: [self.response_logits(rows)[0].log_softmax(-1)])
+        if isinstance(found, RowFault):
+            raise found
+        if bool(found.isnan().any()):
+            raise RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
+        return found
+
+    def response_logits(
+        self, rows: Sequence[EncodedRow], *, embeddings: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
+        """The logits in front of every response token of one batch: float32 [responses, vocabulary] a row.
+
+        ``embeddings`` [rows, longest, size] stand for the token ids where they are given. Rows are padded on the right,
+        where causality hides it. Gradients flow where the caller lets them.
+        """
+        token_ids = self.token_ids(rows)
+        inputs = {"input_ids": token_ids} if embeddings is None else {"inputs_embeds": embeddings}
+        width = token_ids.shape[1]
+        first = min(row.prompt_length for row in rows) - 1
+        keep = {"logits_to_keep": width - first} if self._keeps_logits else {}
+        logits = self._model(**inputs, use_cache=False, **keep).logits
+        first = first if self._keeps_logits else 0
+        return [
+            logits[place, row.prompt_length - 1 - first : len(row.token_ids) - 1 - first].float()
+            for place, row in enumerate(rows)
+        ]
+
+    def token_ids(self, rows: Sequence[EncodedRow]) -> torch.Tensor:
+        """int64 [rows, longest], each row continued with its own last token."""
+        width = max(len(row.token_ids) for row in rows)
+        padded = np.stack([np.pad(row.token_ids, (0, width - len(row.token_ids)), mode="edge") for row in rows])
+        return torch.from_numpy(padded.astype(np.int64)).to(self.device)
+
+    def embeddings(self, row: EncodedRow) -> torch.Tensor:
+        """The input embeddings of one row's tokens: [1, tokens, size]."""
+        embedded: torch.Tensor = self._model.get_input_embeddings()(self.token_ids([row]))
+        return embedded
+
+    def generate(self, record: QARecord, *, max_new_tokens: int = 256) -> str:
+        """The answer by greedy decoding, white space around it removed; the record's own answer does not matter.
+
+        It ends with the model's context, if not before. What the model's own generation settings say of sampling, beams
+        and repetition is left out.
+
+        Raises:
+            RowFault: OUT_OF_MEMORY; faults of ``encode``.
+        """
+        prompt = self.encode(replace(record, answer="?"))
+        if self.max_tokens is not None:
+            max_new_tokens = min(max_new_tokens, self.max_tokens - prompt.prompt_length)
+        (found,) = run_halving([prompt], lambda rows: [self._greedy(rows[0], max_new_tokens)])
+        if isinstance(found, RowFault):
+            raise found
+        return self._tokenizer.decode(found).strip()
+
+    def provenance(self) -> dict[str, str]:
+        """What the probabilities depend on, for the report."""
+        return {
+            "language_model": self._directory.options.model,
+            "language_model_revision": revision_of(self._directory),
+            "language_model_prompt_template": self._encoder.template.digest,
+            "language_model_dtype": str(self.dtype).removeprefix("torch."),
+            "language_model_device": self.device.type,
+            "language_model_quantization": str(self._directory.options.quantization),
+            "torch_version": torch.__version__,
+            "transformers_version": transformers.__version__,
+        }
+
+    @torch.inference_mode()
+    def _greedy(self, prompt: EncodedRow, max_new_tokens: int) -> list[int]:
+        ids = self.token_ids([prompt])[:, : prompt.prompt_length]
+        generated = self._model.generate(  # type: ignore[operator]
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, **_GREEDY
+        )
+        new: list[int] = generated[0, prompt.prompt_length :].tolist()
+        return new
+
+    @torch.inference_mode()
+    def _batch_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
+        return [_chosen(logits, row) for logits, row in zip(self.response_logits(rows), rows, strict=True)]
+
+    @torch.inference_mode()
+    def _probe(self) -> None:
+        """Try one small row, twice: what stands behind a token must not change what is predicted there.
+
+        Raises:
+            ModelLoadError: if it does, or if probabilities are not finite.
+        """
+        row = self._encoder.encode_any_length(_PROBE)
+        other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
+        first, second = self._batch_log_probabilities([row])[0], self._batch_log_probabilities([other])[0]
+        name = self._directory.options.model
+        if isinstance(first, RowFault) or isinstance(second, RowFault):
+            raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
+        if not np.allclose(first[:-1], second[:-1], atol=1e-2):
+            raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
+
+
+def _chosen(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
+    """The log-probabilities of the tokens that stand there, from float32 [responses, vocabulary]."""
+    targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
+    found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
+    if not bool(found.isfinite().all()):
+        return RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
+    return found.cpu().numpy()

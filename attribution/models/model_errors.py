@@ -1,0 +1,66 @@
+"""The one error of a model that cannot be used, and what libraries raise turned into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from logging import ERROR
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers.utils import logging
+
+from attribution.attention.attention_capture import IMPLEMENTATION
+from attribution.attention.out_of_memory import is_out_of_memory
+
+
+class ModelLoadError(RuntimeError):
+    """The model cannot be loaded or used; the message says which, why, and the way out."""
+
+
+@contextmanager
+def errors_named(model: str) -> Iterator[None]:
+    """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
+    try:
+        yield
+    except KeyError as error:
+        if error.args == (IMPLEMENTATION,):
+            fault = "should go through transformers' attention interface, its code does not; choose another"
+        else:
+            fault = (
+                f"should have a config.json and a tokenizer.json that transformers {version('transformers')} knows, "
+                f"{error} is missing or unknown; fetch them again"
+            )
+        raise ModelLoadError(f"model {model!r} {fault}") from error
+    except (OSError, ValueError, ImportError, SafetensorError, StrictDataclassError) as error:
+        raise ModelLoadError(
+            f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "
+            "config.json, tokenizer.json and safetensors weights)"
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        if "ignore_mismatched_sizes" in str(error):
+            raise ModelLoadError(
+                f"model {model!r} should have weights of the shapes that its config.json says, has others; are both of "
+                "one model? fetch them again"
+            ) from error
+        if not is_out_of_memory(error):
+            raise
+        raise ModelLoadError(
+            f"model {model!r} is too large for what its device has left; with --quantization nf4 it needs the least, "
+            "or choose another --model, --device or --dtype"
+        ) from error
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and no report on the layers that were left out; both are as before afterwards."""
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

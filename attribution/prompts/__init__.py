@@ -1,0 +1,1 @@
+"""From texts to tokens and back: prompt templates, rows, windows of long rows."""

@@ -1,0 +1,149 @@
+"""A prompt template in a Jinja file of the user's.
+
+The file is rendered with one mark for each text, and the texts take the places of their marks. So where they stand is
+known by construction, whatever they contain. Then the file is rendered with the texts themselves: only where both
+pages are equal has the template shown the texts as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import jinja2
+from jinja2.nodes import Getattr, Name
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from attribution.prompts.rendered_prompt import PromptPage, RenderedPrompt, TextRegion
+from schemas import Passage, Reason, RowFault
+
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+_MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+    extensions=["jinja2.ext.loopcontrols"],
+)
+_FAILURES = (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+_PROBE = Passage(text=f'  A "probe" & <b>É</b> {{{{ x }}}}\r\n{"word " * 4000}\n ', title=" The Title\t")
+_REQUEST = "show every passage's text and the question once each and as they are, and titles at most once"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPassage:
+    """What a template gets of one passage; ``title`` is empty where there is none, ``index`` counts from 1."""
+
+    title: str
+    text: str
+    index: int
+
+
+@dataclass(frozen=True)
+class JinjaTemplate:
+    """A template that gets ``passages``, each with ``title``, ``text`` and ``index``, and the ``question``.
+
+    It runs in Jinja's sandbox, without the newline that ends its file. The answer follows directly.
+
+    Raises:
+        ValueError: if it is no Jinja template, or does not show the texts of a sample row as they are.
+    """
+
+    source: str
+
+    def __post_init__(self) -> None:
+        counters = {"index", "index0", "revindex", "revindex0"}
+        for node in _parsed(self.source).find_all(Getattr):
+            if isinstance(node.node, Name) and node.node.name == "loop" and node.attr in counters:
+                raise ValueError(
+                    f"line {node.lineno}: loop.{node.attr} should be passage.index: a window shows some passages only"
+                )
+        for passages in ([_PROBE, Passage("Untitled.")], [Passage("Untitled.")], [_PROBE]):
+            self._checked_render(_PROBE.text[:40], passages, first_index=3)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> JinjaTemplate:
+        """The template in a file.
+
+        Raises:
+            ValueError: if the file cannot be read, or holds no valid template; the message names it.
+        """
+        try:
+            return cls(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"prompt template {path}: {error}") from error
+
+    @property
+    def digest(self) -> str:
+        """The first 16 hex digits of a SHA-256 over the template: equal digests render equal prompts."""
+        return hashlib.sha256(self.source.encode()).hexdigest()[:16]
+
+    def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
+        """As ``PromptTemplate.render``.
+
+        Raises:
+            RowFault: TEMPLATE_FAILED if the template does not show this row's texts as they are.
+        """
+        try:
+            return self._checked_render(question, passages, first_index)
+        except ValueError as error:
+            raise RowFault(Reason.TEMPLATE_FAILED, f"the prompt template: {error}") from error
+
+    def _checked_render(self, question: str, passages: Sequence[Passage], first_index: int) -> RenderedPrompt:
+        texts = [text for passage in passages for text in (passage.title or "", passage.text)] + [question]
+        marks = [f"{_OPEN}{number}{_CLOSE}" if text else "" for number, text in enumerate(texts)]
+        prompt = _put_texts(self._render(marks, first_index), texts, first_index)
+        if self._render(texts, first_index) != prompt.text:
+            raise ValueError(f"it should {_REQUEST}, but depends on a text or changes it; leave filters out")
+        return prompt
+
+    def _render(self, texts: Sequence[str], first_index: int) -> str:
+        """The page of (title, text) after (title, text), and the question last."""
+        pairs = zip(texts[:-1:2], texts[1::2], strict=True)
+        shown = [ShownPassage(title, text, index) for index, (title, text) in enumerate(pairs, first_index + 1)]
+        try:
+            return self._template.render(passages=shown, question=texts[-1])
+        except _FAILURES as error:
+            detail = f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
+            raise ValueError(f"it should render every row, fails with {type(error).__name__}{detail}") from error
+
+    @cached_property
+    def _template(self) -> jinja2.Template:
+        return _ENVIRONMENT.from_string(self.source)
+
+
+def _parsed(source: str) -> jinja2.nodes.Template:
+    if _OPEN in source or _CLOSE in source:
+        raise ValueError("it should hold no U+FDD0 and no U+FDD1, which stand for texts")
+    try:
+        return _ENVIRONMENT.parse(source)
+    except jinja2.TemplateSyntaxError as error:
+        raise ValueError(f"line {error.lineno}: {error.message}") from error
+
+
+def _put_texts(marked: str, texts: Sequence[str], first_index: int) -> RenderedPrompt:
+    """The page with each mark replaced by the text of its number."""
+    page = PromptPage()
+    pieces = _MARK.split(marked)
+    page.write(pieces[0])
+    ranges: dict[int, tuple[int, int]] = {}
+    for number, literal in zip(map(int, pieces[1::2]), pieces[2::2], strict=True):
+        if number in ranges:
+            raise ValueError(f"it should {_REQUEST}, but repeats one")
+        ranges[number] = page.write(texts[number])
+        page.write(literal)
+    _check_all_shown(ranges, texts, "".join(pieces[::2]))
+    question = ranges.pop(len(texts) - 1, (0, 0))
+    regions = [TextRegion(first_index + number // 2, number % 2 == 0, *ranges[number]) for number in ranges]
+    return RenderedPrompt(page.text, tuple(regions), *question)
+
+
+def _check_all_shown(ranges: Mapping[int, tuple[int, int]], texts: Sequence[str], literal: str) -> None:
+    titles = set(range(0, len(texts) - 1, 2))
+    missing = {number for number, text in enumerate(texts) if text} - titles - set(ranges)
+    if missing or _OPEN in literal or _CLOSE in literal:
+        raise ValueError(f"it should {_REQUEST}, but leaves one out or changes it")

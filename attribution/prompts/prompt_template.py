@@ -1,0 +1,149 @@
+"""The prompt: how passages, question and answer become one text, and where each of them stands in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from string import Formatter
+
+from attribution.prompts.rendered_prompt import PromptPage, RenderedPrompt, TextRegion
+from schemas import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """Preamble, passages and question, in this order; the answer follows the question's format directly.
+
+    Attributes:
+        preamble: plain text before the passages; braces in it mean nothing.
+        titled_passage: format of a passage with a title: {title} and {text} once each, {index} (from 1) at will.
+        passage: format of a passage without one: {text} once, {index} at will.
+        question: format of the question: {question} once. Literal braces in the formats are doubled.
+
+    Raises:
+        ValueError: if a format lacks a field, repeats one, or names another.
+    """
+
+    preamble: str = ""
+    titled_passage: str = "{title}\n{text}\n\n"
+    passage: str = "{text}\n\n"
+    question: str = "Question: {question}\nAnswer: "
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not isinstance(value, str):
+                raise ValueError(f"prompt template: {name!r} should be a string, was: {type(value).__name__}")
+        _check_format("titled_passage", self.titled_passage, needed=("title", "text"), allowed=("index",))
+        _check_format("passage", self.passage, needed=("text",), allowed=("index",))
+        _check_format("question", self.question, needed=("question",), allowed=())
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, str], *, where: str) -> PromptTemplate:
+        """The template of a JSON object; fields that are left out keep their default.
+
+        Raises:
+            ValueError: if it is no object, has other fields, or a bad format; the message begins with ``where``.
+        """
+        known = [field.name for field in fields(cls)]
+        if not isinstance(values, Mapping) or not set(values) <= set(known):
+            found = sorted(values) if isinstance(values, Mapping) else type(values).__name__
+            raise ValueError(f"{where}: a prompt template should have the fields {known}, has: {found}")
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> PromptTemplate:
+        """The template of a JSON file with the fields of this class.
+
+        Raises:
+            ValueError: if the file cannot be read or does not hold a valid template.
+        """
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"prompt template {path} should be a readable JSON file: {error}") from error
+        return cls.from_fields(values, where=f"prompt template {path}")
+
+    @property
+    def digest(self) -> str:
+        """The first 16 hex digits of a SHA-256 over the template: equal digests render equal prompts."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+    def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
+        """The prompt's text, up to where the answer begins. Texts are data: braces in them mean nothing.
+
+        ``first_index`` is the place of ``passages[0]`` in the row, where they are not all that the row has.
+        """
+        page = PromptPage()
+        page.write(self.preamble)
+        regions = [
+            region
+            for index, passage in enumerate(passages, first_index)
+            for region in self._write(page, index, passage)
+        ]
+        question_range = _write_format(page, self.question, {"question": question})["question"]
+        return RenderedPrompt(page.text, tuple(regions), *question_range)
+
+    def _write(self, page: PromptPage, index: int, passage: Passage) -> list[TextRegion]:
+        values = {"text": passage.text, "index": str(index + 1)}
+        if passage.title:
+            ranges = _write_format(page, self.titled_passage, {**values, "title": passage.title})
+        else:
+            ranges = _write_format(page, self.passage, values)
+        regions = [TextRegion(index, name == "title", *ranges[name]) for name in ranges if name != "index"]
+        return [region for region in regions if region.char_start < region.char_end]
+
+
+def _write_format(page: PromptPage, text: str, values: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Append a format with its fields filled in; the range of each field, in order of appearance."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for literal, name in _parse_format(text):
+        page.write(literal)
+        if name is not None:
+            ranges[name] = page.write(values[name])
+    return ranges
+
+
+@lru_cache(maxsize=64)
+def _parse_format(text: str) -> tuple[tuple[str, str | None], ...]:
+    """(literal text, name of the field behind it or None) pairs."""
+    pairs = []
+    for literal, name, specification, conversion in Formatter().parse(text):
+        if specification or conversion:
+            raise ValueError(f"fields should be bare, like {{text}}, but {name!r} has a format or a conversion")
+        pairs.append((literal, name))
+    return tuple(pairs)
+
+
+def _check_format(label: str, text: str, *, needed: Sequence[str], allowed: Sequence[str]) -> None:
+    try:
+        found = [name for _, name in _parse_format(text) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"prompt template: {label!r}: {error}; double literal braces") from error
+    rightly = all(found.count(name) == 1 for name in needed) and set(found) <= {*needed, *allowed}
+    if not rightly:
+        optional = f" and at will {_braced(allowed)}" if allowed else ""
+        raise ValueError(
+            f"prompt template: {label!r} should have the fields {_braced(needed)} once each{optional}, "
+            f"has: {_braced(found) or 'none'}"
+        )
+
+
+def _braced(names: Sequence[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names)
+
+
+PLAIN_TEMPLATE = PromptTemplate()
+"""Title and text of each passage, the question, and "Answer: "."""
+
+PAPER_TEMPLATE = PromptTemplate(question="{question}\n")
+"""The paper's d + q + r (Section 3.1): documents first, then the question, then the response, and no labels.
+
+The paper prints no prompt; it names these parts and their order, and refers to earlier work for the wording.
+"""

@@ -1,0 +1,106 @@
+"""The encoding half of an attention model: tokenizer, template and length limit, without any weights."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from attribution.models.model_context import model_context
+from attribution.models.model_directory import ModelDirectory, ModelLoadError, load_fast_tokenizer, read_model_directory
+from attribution.models.model_options import ModelOptions
+from attribution.prompts.page_tokenizer import PageTokenizer
+from attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
+from attribution.prompts.prompt_choice import choose_template
+from attribution.prompts.row_encoding import encode_page
+from attribution.token_attribution import EncodedRow
+from schemas import QARecord, Reason, RowFault
+
+
+class RowEncoder:
+    """Turns records into encoded rows; threads may share it.
+
+    Attributes:
+        template: the prompt.
+        template_name: how it was chosen, as in ``ChosenTemplate``.
+        max_tokens: longest row, or window of a row, in tokens; None where there is no limit.
+    """
+
+    def __init__(self, directory: ModelDirectory) -> None:
+        """Read tokenizer and template, no weights.
+
+        Raises:
+            ModelLoadError: if the model has no fast tokenizer, or the prompt template cannot be used.
+        """
+        tokenizer = load_fast_tokenizer(directory)
+        options = directory.options
+        try:
+            chosen = choose_template(
+                options.prompt_template, default=directory.defaults.prompt_template, tokenizer=tokenizer
+            )
+        except ValueError as error:
+            raise ModelLoadError(f"model {options.model!r}: {error}") from error
+        self.template = chosen.template
+        self.template_name = chosen.name
+        self.max_tokens = _max_tokens(directory)
+        self._tokenizer = PageTokenizer(tokenizer.backend_tokenizer, add_special_tokens=chosen.add_special_tokens)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        """The record's tokens and their characters, with windows where it is longer than the model takes.
+
+        Raises:
+            RowFault: TOO_MANY_TOKENS if one passage alone is too long; faults of ``encode_any_length``.
+        """
+        whole = self._encode(record, range(len(record.passages)))
+        if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
+            return whole.row
+        return cut_into_windows(
+            whole,
+            encode=lambda passages: self._encode(record, passages),
+            passage_count=len(record.passages),
+            max_tokens=self.max_tokens,
+        )
+
+    def encode_whole(self, record: QARecord) -> EncodedRow:
+        """As ``encode``, never with windows, for methods that need the whole row at once.
+
+        Raises:
+            RowFault: TOO_MANY_TOKENS if the row is longer than the model takes; faults of ``encode_any_length``.
+        """
+        row = self.encode_any_length(record)
+        if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
+            raise RowFault(
+                Reason.TOO_MANY_TOKENS,
+                f"a row should have at most {self.max_tokens} tokens here, has {len(row.token_ids)}; "
+                "log fewer passages, or choose a model with a longer context",
+            )
+        return row
+
+    def encode_any_length(self, record: QARecord) -> EncodedRow:
+        """As ``encode``, in one piece whatever its length.
+
+        Raises:
+            RowFault: TEMPLATE_FAILED by a template of the user's; faults of ``encode_row``.
+        """
+        return self._encode(record, range(len(record.passages))).row
+
+    def _encode(self, record: QARecord, passages: range) -> EncodedPrompt:
+        prompt = self.template.render(
+            question=record.question,
+            passages=record.passages[passages.start : passages.stop],
+            first_index=passages.start,
+        )
+        return EncodedPrompt(prompt, *encode_page(prompt, record.answer, self._tokenizer))
+
+
+@lru_cache(maxsize=1)
+def load_row_encoder(options: ModelOptions) -> RowEncoder:
+    """The encoder of a model; the last one stays loaded for the next call with the same options.
+
+    Raises:
+        ModelLoadError: as ``RowEncoder``.
+    """
+    return RowEncoder(read_model_directory(options))
+
+
+def _max_tokens(directory: ModelDirectory) -> int | None:
+    context = model_context(directory.config)
+    return min((limit for limit in (directory.options.max_tokens, context) if limit is not None), default=None)

@@ -1,0 +1,1 @@
+"""What is measured of a method, and the commands that measure it."""

@@ -1,0 +1,137 @@
+"""``attribeam evaluate --measure faithfulness``: what a span loses without the passage that a method names."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from evaluation.datasets.labelled_answer import LabelledDataset, SkippedRow
+from evaluation.evaluation_error import EvaluationError, OptionError
+from evaluation.measures.bootstrap import CONFIDENCE
+from evaluation.measures.target_choice import Answers, Spans, check_targets
+from evaluation.reports.report import file_digest
+from evaluation.reports.report_parts import failure_remarks, skip_remarks, write_figures
+from evaluation.reports.text_table import interval_cell, text_table
+
+if TYPE_CHECKING:
+    from evaluation.measures.faithfulness import DropScore
+    from evaluation.methods.answer_context import LoadedModels
+    from evaluation.methods.method import Method
+
+_HEADER = ("method", "log-probability drop", "95% interval", "no passage")
+
+
+@dataclass(frozen=True, slots=True)
+class FaithfulnessReport:
+    """The figures of one run and what they depend on; ``random_draws`` are averaged in the figures of ``random``."""
+
+    dataset: str
+    data_file: str
+    data_sha256: str
+    answers: str
+    spans: str
+    skipped_rows: tuple[SkippedRow, ...]
+    rows: tuple[DropScore, ...]
+    random_draws: int
+    confidence: float
+    bootstrap_draws: int
+    bootstrap_seed: int
+    limit: int | None
+    provenance: Mapping[str, str]
+
+
+def add_faithfulness_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of log-probability drops."""
+    parser.add_argument(
+        "--spans",
+        type=Spans,
+        choices=list(Spans),
+        default=Spans.LABELLED,
+        help="for faithfulness: the labelled spans, or the answer's context-sensitive tokens (default: labelled)",
+    )
+    parser.add_argument(
+        "--answers",
+        type=Answers,
+        choices=list(Answers),
+        default=Answers.DATA,
+        help="for faithfulness: the data's answers, or the language model's own, with --spans cti (default: data)",
+    )
+
+
+def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -> None:
+    """Refuse what has no meaning; ``asked_for`` says whether faithfulness is what is measured.
+
+    Raises:
+        OptionError: if generated answers should have labelled spans, or another measure spans without labels.
+    """
+    if not asked_for and (args.spans is not Spans.LABELLED or args.answers is not Answers.DATA):
+        raise OptionError("--spans cti and --answers generated have no labels; add --measure faithfulness")
+    try:
+        check_targets(spans=args.spans, source=args.answers)
+    except ValueError as error:
+        raise OptionError(str(error)) from error
+
+
+def evaluate_faithfulness(
+    args: argparse.Namespace,
+    dataset: LabelledDataset,
+    methods: Sequence[Method],
+    models: LoadedModels,
+    *,
+    provenance: Mapping[str, str],
+) -> None:
+    """Run, print the table, and write the JSON where ``--output`` asks for it.
+
+    Raises:
+        EvaluationError: if no answer is left.
+    """
+    from evaluation.measures.faithfulness import RANDOM_DRAWS, run_drops, score_drops
+    from evaluation.measures.faithfulness_spans import TargetAnswers
+
+    if models.language is None:
+        raise RuntimeError("log-probability drops should have a language model, have none")
+    bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
+    targets = TargetAnswers(bar, models.language, spans=args.spans, source=args.answers)
+    tallies, refused = run_drops(targets, methods, models)
+    if not tallies[0].spans:
+        raise EvaluationError(f"{args.data} should have answers that the language model takes, has none")
+    report = FaithfulnessReport(
+        dataset=args.dataset,
+        data_file=args.data.name,
+        data_sha256=file_digest(args.data),
+        answers=args.answers,
+        spans=args.spans,
+        skipped_rows=(*dataset.skipped, *targets.skipped, *refused),
+        rows=score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed),
+        random_draws=RANDOM_DRAWS,
+        confidence=CONFIDENCE,
+        bootstrap_draws=args.bootstrap_draws,
+        bootstrap_seed=args.seed,
+        limit=args.limit,
+        provenance=provenance,
+    )
+    print(faithfulness_table(report))
+    write_figures(args.output, report)
+
+
+def faithfulness_table(report: FaithfulnessReport) -> str:
+    """The figures in nats, one line a method, with what was skipped and what failed below."""
+    first = report.rows[0]
+    title = (
+        f"{report.dataset} ({report.data_file}): {first.spans} {report.spans} spans of {first.rows} answers "
+        f"({report.answers})"
+    )
+    remarks = skip_remarks(report.skipped_rows)
+    for row in report.rows:
+        failures = failure_remarks(row.failed_rows, consequence="count as a drop of 0")
+        remarks += [f"{row.method}: {remark}" for remark in failures]
+    return "\n".join([title, text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
+
+
+def _cells(row: DropScore) -> tuple[str, ...]:
+    interval = interval_cell(row.interval, digits=2)
+    return (row.method, f"{row.log_probability_drop:.2f}", interval, str(row.spans_without_passage))

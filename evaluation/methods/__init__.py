@@ -1,0 +1,1 @@
+"""The methods under comparison, each family in a file of its own."""

@@ -1,0 +1,1 @@
+"""Does the support flag mean something? Rows, figures and reports of that question."""

@@ -1,0 +1,184 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from attribution.answers.answer_parser import AnswerParser
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.answers.target_spans import choose_target_spans, parse_span_kinds
+
+
+@Language.component("chain_words")
+def chain_words(doc: Doc) -> Doc:
+    """Hang each token on the one before it, and end a sentence after each full stop."""
+    words = [token.text for token in doc]
+    starts = [place == 0 or words[place - 1] == "." for place in range(len(words))]
+    return Doc(
+        doc.vocab,
+        words=words,
+        spaces=[bool(token.whitespace_) for token in doc],
+        heads=[place if start else place - 1 for place, start in enumerate(starts)],
+        deps=["ROOT" if start else "DEP" for start in starts],
+        pos=["PUNCT" if token.is_punct else "SPACE" if token.is_space else "NOUN" for token in doc],
+    )
+
+
+def chaining_pipeline() -> Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("chain_words", name="parser")
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def parser() -> AnswerParser:
+    return AnswerParser(chaining_pipeline(), identity="chain")
+
+
+def forms(text: str, parsed: ParsedAnswer) -> list[str]:
+    return [chars.of(text) for chars in parsed.words]
+
+
+def test_white_space_is_no_word_and_heads_pass_it_by(parser: AnswerParser) -> None:
+    text = "Rain   fell \n here"
+    parsed = parser.parse(text)
+    assert forms(text, parsed) == ["Rain", "fell", "here"]
+    assert parsed.dependency_heads == (0, 0, 1)
+    assert parsed.dependency_labels == ("root", "dep", "dep")
+    assert parsed.universal_tags == ("NOUN", "NOUN", "NOUN")
+
+
+def test_leading_white_space_leaves_the_first_word_as_root(parser: AnswerParser) -> None:
+    parsed = parser.parse("  Rain fell")
+    assert (parsed.dependency_heads, parsed.sentence_starts) == ((0, 0), (0,))
+
+
+def test_heads_stay_within_their_sentence_and_block(parser: AnswerParser) -> None:
+    parsed = parser.parse("It rained. It stopped.\n\n- Sun\n- Moon")
+    assert parsed.sentence_starts == (0, 3, 6, 7)
+    assert parsed.dependency_heads == (0, 0, 1, 3, 3, 4, 6, 7)
+
+
+def test_markdown_and_citation_marks_are_no_words(parser: AnswerParser) -> None:
+    text = "**Bern** is `old` [1]."
+    assert forms(text, parser.parse(text)) == ["Bern", "is", "old", "."]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "[1]", "**"])
+def test_text_without_words_has_an_empty_parse(parser: AnswerParser, text: str) -> None:
+    assert parser.parse(text) == ParsedAnswer((), (), (), (), (), ())
+
+
+def test_answers_keep_their_order_in_batches(parser: AnswerParser) -> None:
+    texts = [f"Answer {number}.\n\nNo more." if number % 3 else "" for number in range(11)]
+    together = list(parser.parse_many(texts, batch_size=4))
+    assert together == [parser.parse(text) for text in texts]
+
+
+def test_parses_arrive_one_batch_at_a_time(parser: AnswerParser) -> None:
+    parses = parser.parse_many(["One.", "Two."], batch_size=1)
+    assert isinstance(parses, Iterator)
+    assert len(next(parses).words) == 2
+    assert parser.parse("Three words here").sentence_starts == (0,)  # while the other is not read to its end
+
+
+def test_answer_longer_than_spacys_limit_is_parsed(parser: AnswerParser) -> None:
+    text = ("a" * 200 + " ") * 5_100
+    assert len(parser.parse(text).words) == 5_100
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(text=st.text(alphabet="aé東京مصر🎉👩‍🚀 .,*[1]\n-#'’", max_size=60))
+def test_words_and_spans_are_ranges_of_the_answer(parser: AnswerParser, text: str) -> None:
+    parsed = parser.parse(text)
+    places = [chars.char_start for chars in parsed.words]
+    assert places == sorted(places)
+    assert all(form.strip() == form and form for form in forms(text, parsed))
+    assert all(0 <= head < len(parsed.words) for head in parsed.dependency_heads)
+    if text.strip():
+        for span in choose_target_spans(parsed, text, kinds=parse_span_kinds("facts,mentions"), given=None):
+            assert span.chars.of(text).strip() == span.chars.of(text) != ""
+
+
+def test_pipeline_without_a_parser_is_refused() -> None:
+    with pytest.raises(ValueError, match="component named 'parser'"):
+        AnswerParser(spacy.blank("en"), identity="blank")
+
+
+@pytest.mark.parametrize("name", ["no_such_pipeline", "/no/such/folder"])
+def test_missing_pipeline_is_named_with_what_is_allowed(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match=f"'bundled', an installed spaCy pipeline or a directory.*{name}"):
+        AnswerParser.from_pretrained(name)
+
+
+def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("parser").add_label("dobj")
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "one")
+    first = AnswerParser.from_pretrained(str(tmp_path / "one"))
+    assert first.parse("Rain fell").label_scheme == "spacy-english"
+    assert first.identity == AnswerParser.from_pretrained(str(tmp_path / "one")).identity
+    nlp.meta["version"] = "9.9"
+    nlp.to_disk(tmp_path / "one")
+    assert AnswerParser.from_pretrained(str(tmp_path / "one")).identity != first.identity
+    assert first.identity.startswith("en_pipeline@0.0.0+sha256:")
+
+
+def test_importing_the_parser_loads_no_spacy() -> None:
+    modules = "attribution.answers.answer_parser, attribution.evidence.span_evidence"
+    code = f"import sys, {modules}; sys.exit('spacy' in sys.modules)"
+    root = Path(__file__).resolve().parents[3]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+def bundled_spans(parser: AnswerParser, text: str, kind: str) -> list[str]:
+    spans = choose_target_spans(parser.parse(text), text, kinds=parse_span_kinds(kind), given=None)
+    return [span.chars.of(text) for span in spans]
+
+
+MARKDOWN_ANSWERS = [
+    "Before the glaze:\n\n1. **Sieve** the ash twice.\n2. **Mix** it with water [1].\n3. Let it rest.",
+    "1. Fill the tank [2].",
+    "Do this next:\n\n2. **Mix** the clay with sand.",
+    "- **Colour**: dark red\n- **Weight**: 40 kg [2]\n  - with the lid: 45 kg\n* Origin: Norvik",
+    "## Kiln rules\n\n> The kiln must cool [3].\n> Nobody opens it.\n\n---\n\n### Fees\nA firing costs **12 euros**.",
+    "| Kiln | Heat |\n|:---|---:|\n| Old oak | 1,200 °C |\n| Big Tom | **950 °C** |\n\nBoth burn wood.",
+    "Run this:\n\n```bash\npip install kilnlog==4.8.2\n```\n\nThen open `http://localhost:80/kilns` in a browser.",
+    "<p>Open the <b>kiln</b>.</p><ul><li>Wait &amp; see</li></ul>",
+]
+
+
+@pytest.fixture(scope="module")
+def bundled() -> AnswerParser:
+    return AnswerParser.from_pretrained("bundled")
+
+
+@pytest.mark.parametrize("answer", MARKDOWN_ANSWERS)
+@pytest.mark.parametrize("kind", ["facts", "mentions", "sentences", "words"])
+def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled: AnswerParser, answer: str, kind: str) -> None:
+    spans = bundled_spans(bundled, answer, kind)
+    assert spans
+    for span in spans:
+        assert span[0] not in "*_`#>|[<~-", span
+        assert not span.endswith(("*", "_", "`", "|", "[", "<", "~", "[1]", "[2]", "[3]")), span
+        assert span not in ("1.", "2.", "3.", "1", "3", "p", "b", "amp")
+
+
+def test_table_row_is_one_fact(bundled: AnswerParser) -> None:
+    facts = bundled_spans(bundled, "| Kiln | Heat |\n|---|---|\n| Old oak | 1,200 °C |", "facts")
+    assert facts == ["Kiln | Heat", "Old oak | 1,200 °C"]
+
+
+def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:
+    text = "The log is in `~/.local/share/kiln log/x`, set `KILN_LOG=*` to move it."
+    parsed = bundled.parse(text)
+    tags = dict(zip(forms(text, parsed), parsed.universal_tags, strict=True))
+    assert tags["~/.local/share/kiln log/x"] == tags["KILN_LOG=*"] == "PROPN"
+    assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(bundled, text, "facts"))

@@ -1,0 +1,277 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribution.answers.parsed_answer import ParsedAnswer
+from attribution.answers.span_edges import is_content_word
+from attribution.answers.target_spans import choose_target_spans, parse_span_kinds
+from schemas import CharRange, SpanKind, TargetSpan
+from tests.attribution.trees import COMPANY_SPACY_ENGLISH, COMPANY_UNIVERSAL, tree
+
+EMPTY = ParsedAnswer((), (), (), (), (), ())
+
+
+def texts(notation: str, kinds: str, *, label_scheme: str = "universal") -> list[str]:
+    text, parsed = tree(notation, label_scheme=label_scheme)
+    return [
+        span.chars.of(text) for span in choose_target_spans(parsed, text, kinds=parse_span_kinds(kinds), given=None)
+    ]
+
+
+def test_span_kinds_are_read_in_their_order() -> None:
+    assert parse_span_kinds(" Facts,given ,facts") == (SpanKind.FACTS, SpanKind.GIVEN)
+
+
+@pytest.mark.parametrize("text", ["", "facts,", "phrases"])
+def test_unknown_span_kind_is_refused_with_the_allowed_ones(text: str) -> None:
+    with pytest.raises(ValueError, match="given, sentences, facts, mentions, words"):
+        parse_span_kinds(text)
+
+
+def test_given_spans_are_used_exactly() -> None:
+    text, parsed = tree(COMPANY_UNIVERSAL)
+    given_spans = (CharRange(4, 11), CharRange(0, 3))
+    chosen = choose_target_spans(parsed, text, kinds=(SpanKind.FACTS, SpanKind.GIVEN), given=given_spans)
+    assert chosen == tuple(TargetSpan(SpanKind.GIVEN, chars) for chars in given_spans)
+
+
+@pytest.mark.parametrize("given_spans", [None, ()])
+def test_row_without_given_spans_falls_back_to_the_other_kinds(given_spans: tuple[CharRange, ...] | None) -> None:
+    text, parsed = tree(COMPANY_UNIVERSAL)
+    chosen = choose_target_spans(parsed, text, kinds=(SpanKind.GIVEN, SpanKind.FACTS), given=given_spans)
+    assert [span.kind for span in chosen] == [SpanKind.FACTS]
+
+
+def test_row_without_given_spans_falls_back_to_sentences_where_nothing_else_is_asked() -> None:
+    text, parsed = tree(COMPANY_UNIVERSAL)
+    chosen = choose_target_spans(parsed, text, kinds=(SpanKind.GIVEN,), given=None)
+    assert chosen == (TargetSpan(SpanKind.SENTENCES, CharRange(0, len(text))),)
+
+
+def test_spans_not_asked_for_are_ignored() -> None:
+    text, parsed = tree(COMPANY_UNIVERSAL)
+    chosen = choose_target_spans(parsed, text, kinds=(SpanKind.SENTENCES,), given=(CharRange(0, 3),))
+    assert [span.kind for span in chosen] == [SpanKind.SENTENCES]
+
+
+def test_equal_ranges_keep_the_first_kind() -> None:
+    text, parsed = tree("Blue/amod/2/ADJ whales/root/0/NOUN")
+    kinds = (SpanKind.MENTIONS, SpanKind.FACTS, SpanKind.SENTENCES)
+    assert choose_target_spans(parsed, text, kinds=kinds, given=None) == (
+        TargetSpan(SpanKind.MENTIONS, CharRange(0, len(text))),
+    )
+
+
+def test_spans_are_ordered_by_place() -> None:
+    text, parsed = tree(COMPANY_UNIVERSAL)
+    chosen = choose_target_spans(parsed, text, kinds=parse_span_kinds("words,facts,mentions"), given=None)
+    assert [span.chars for span in chosen] == sorted({span.chars for span in chosen})
+
+
+def test_answer_without_words_is_one_trimmed_span() -> None:
+    assert choose_target_spans(EMPTY, " 🎉🎉\n", kinds=(SpanKind.FACTS,), given=None) == (
+        TargetSpan(SpanKind.SENTENCES, CharRange(1, 3)),
+    )
+
+
+def test_answer_of_white_space_is_refused() -> None:
+    with pytest.raises(ValueError, match="white space"):
+        choose_target_spans(EMPTY, " \n", kinds=(SpanKind.FACTS,), given=None)
+
+
+def test_sentence_of_marks_only_is_no_span() -> None:
+    assert texts("Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || 🎉/root/0/SYM", "sentences") == ["Rain fell."]
+
+
+def test_words_are_the_content_words() -> None:
+    notation = "The/det/2/DET cat/nsubj/3/NOUN sat/root/0/VERB on/case/5/ADP it/obl/3/PRON ~./punct/3/PUNCT"
+    assert texts(notation, "words") == ["cat", "sat"]
+
+
+def test_conjoined_clauses_are_two_facts() -> None:
+    notation = (
+        "She/nsubj/2/PRON wrote/root/0/VERB novels/obj/2/NOUN and/cc/5/CCONJ painted/conj/2/VERB ships/obj/5/NOUN "
+        "~./punct/2/PUNCT"
+    )
+    assert texts(notation, "facts") == ["She wrote novels", "painted ships"]
+
+
+def test_relative_clause_is_a_fact_within_another() -> None:
+    notation = (
+        "The/det/2/DET probe/nsubj/7/NOUN ~,/punct/5/PUNCT which/nsubj/5/PRON flew/acl:relcl/2/VERB ~,/punct/5/PUNCT "
+        "landed/root/0/VERB ~./punct/7/PUNCT"
+    )
+    assert texts(notation, "facts") == ["The probe, which flew, landed", "which flew"]
+
+
+def test_clause_at_the_edge_is_left_to_its_own_fact() -> None:
+    notation = (
+        "Lee/nsubj/2/PROPN said/root/0/VERB that/mark/5/SCONJ ice/nsubj/5/NOUN melts/ccomp/2/VERB ~./punct/2/PUNCT"
+    )
+    assert texts(notation, "facts") == ["Lee said", "ice melts"]
+
+
+def test_clause_without_subject_stays_in_its_fact() -> None:
+    notation = (
+        "They/nsubj/2/PRON plan/root/0/VERB to/mark/4/PART build/xcomp/2/VERB and/cc/6/CCONJ sell/conj/4/VERB "
+        "boats/obj/4/NOUN"
+    )
+    assert texts(notation, "facts") == ["They plan to build and sell boats"]
+
+
+def test_copular_clause_is_a_fact_in_both_schemes() -> None:
+    universal = "Bern/nsubj/4/PROPN is/cop/4/AUX a/det/4/DET city/root/0/NOUN ~./punct/4/PUNCT"
+    spacy_english = "Bern/nsubj/2/PROPN is/ROOT/0/AUX a/det/4/DET city/attr/2/NOUN ~./punct/2/PUNCT"
+    assert texts(universal, "facts") == ["Bern is a city"]
+    assert texts(spacy_english, "facts", label_scheme="spacy-english") == ["Bern is a city"]
+
+
+def test_fragment_is_one_fact() -> None:
+    assert texts("Mount/compound/2/PROPN Fuji/root/0/PROPN ~,/punct/4/PUNCT Japan/appos/2/PROPN", "facts") == [
+        "Mount Fuji, Japan"
+    ]
+
+
+def test_closing_bracket_stays_with_its_opening_one() -> None:
+    notation = "Bern/root/0/PROPN (/punct/3/PUNCT ~Berne/appos/1/PROPN ~)/punct/3/PUNCT ~./punct/1/PUNCT"
+    assert texts(notation, "facts") == ["Bern (Berne)"]
+
+
+def test_mentions_of_the_worked_example() -> None:
+    expected = ["The company", "one million dollars", "two million dollars", "2012", "2013"]
+    assert texts(COMPANY_UNIVERSAL, "mentions") == expected
+    assert texts(COMPANY_SPACY_ENGLISH, "mentions", label_scheme="spacy-english") == expected
+
+
+def test_dates_and_units_stay_whole() -> None:
+    notation = (
+        "Sales/nsubj/2/NOUN rose/root/0/VERB 3.5/nummod/4/NUM ~%/obl/2/SYM on/case/6/ADP 12/obl/2/NUM "
+        "May/nmod/6/PROPN 2013/nmod/6/NUM to/case/10/ADP $/obl/2/SYM ~4/nummod/10/NUM million/nummod/10/NUM "
+        "~./punct/2/PUNCT"
+    )
+    assert texts(notation, "mentions") == ["Sales", "3.5%", "12 May 2013", "$4 million"]
+
+
+def test_pronouns_and_determiners_are_no_mentions() -> None:
+    assert texts("It/nsubj/3/PRON may/aux/3/AUX rain/root/0/VERB this/det/5/DET week/obl/3/NOUN", "mentions") == [
+        "this week"
+    ]
+
+
+def test_possessor_belongs_to_the_noun_chunk() -> None:
+    notation = "Ada/nmod:poss/4/PROPN ~'s/case/1/PART first/amod/4/ADJ program/nsubj/5/NOUN ran/root/0/VERB"
+    assert texts(notation, "mentions") == ["Ada's first program"]
+
+
+def test_entities_replace_runs_of_proper_nouns() -> None:
+    text, parsed = tree("Rio/root/0/PROPN de/flat/1/X Janeiro/flat/1/PROPN Carnival/appos/1/PROPN")
+    named = ParsedAnswer(
+        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "entities"}, entities=(CharRange(0, 23),)
+    )
+    spans = choose_target_spans(named, text, kinds=(SpanKind.MENTIONS,), given=None)
+    assert [span.chars.of(text) for span in spans] == [text]
+
+
+TAGS = ["NOUN", "VERB", "AUX", "PROPN", "ADJ", "NUM", "DET", "ADP", "PRON", "PUNCT", "CCONJ", "SCONJ", "SYM", "X"]
+LABELS = [
+    "nsubj", "obj", "obl", "conj", "cc", "cop", "aux", "amod", "det", "case", "mark", "acl:relcl", "ccomp", "advcl",
+    "parataxis", "punct", "xcomp", "nummod",
+]  # fmt: skip
+FORMS = ["alpha", "Beta", "7", ",", "(", ")", "**", "🎉", "東京", "القاهرة", "é", "%", "'s"]
+
+
+@st.composite
+def random_parses(draw: st.DrawFn) -> tuple[str, ParsedAnswer]:
+    """Random sentences of random trees over words of several scripts, marks and emoji."""
+    sentences = []
+    for _ in range(draw(st.integers(1, 3))):
+        size = draw(st.integers(1, 9))
+        order = draw(st.permutations(range(size)))
+        items = [""] * size
+        for rank, word in enumerate(order):
+            above = order[draw(st.integers(0, rank - 1))] + 1 if rank else 0
+            glue = draw(st.sampled_from(["", "~"])) if word else ""
+            label = draw(st.sampled_from(LABELS)) if rank else "root"
+            form, tag = draw(st.sampled_from(FORMS)), draw(st.sampled_from(TAGS))
+            items[word] = f"{glue}{form}/{label}/{above}/{tag}"
+        sentences.append(" ".join(items))
+    return tree(" || ".join(sentences), label_scheme=draw(st.sampled_from(["universal", "spacy-english"])))
+
+
+@given(parse=random_parses())
+def test_every_content_word_lies_in_a_fact(parse: tuple[str, ParsedAnswer]) -> None:
+    text, parsed = parse
+    facts = [span.chars for span in choose_target_spans(parsed, text, kinds=(SpanKind.FACTS,), given=None)]
+    for word, chars in enumerate(parsed.words):
+        if is_content_word(parsed, word, text):
+            assert any(fact.char_start <= chars.char_start and chars.char_end <= fact.char_end for fact in facts), chars
+
+
+@given(parse=random_parses(), kinds=st.lists(st.sampled_from(SpanKind), max_size=5, unique=True))
+def test_every_answer_has_spans_that_are_neither_empty_nor_edged_by_white_space(
+    parse: tuple[str, ParsedAnswer], kinds: list[SpanKind]
+) -> None:
+    text, parsed = parse
+    spans = choose_target_spans(parsed, text, kinds=kinds, given=None)
+    assert spans
+    for span in spans:
+        covered = text[span.chars.char_start : span.chars.char_end]
+        assert covered
+        assert covered == covered.strip()
+
+
+@given(parse=random_parses())
+def test_no_mention_lies_within_another(parse: tuple[str, ParsedAnswer]) -> None:
+    text, parsed = parse
+    spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
+    chars = [span.chars for span in spans if span.kind is SpanKind.MENTIONS]
+    for one, following in pairwise(chars):
+        assert one.char_start < following.char_start
+        assert one.char_end < following.char_end
+
+
+def test_fragment_of_function_words_joins_the_fact_before_it() -> None:
+    notation = "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN"
+    text, parsed = tree(notation)
+    roots = ParsedAnswer(
+        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
+        dependency_heads=(1, 1, 2, 3, 4),
+    )
+    facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
+    assert [span.chars.of(text) for span in facts] == ["The cache is in", "tmp"]
+
+
+def test_lone_adverb_joins_the_fact_after_it() -> None:
+    text, parsed = tree("There/root/0/ADV ships/nsubj/3/NOUN sank/root/0/VERB")
+    roots = ParsedAnswer(
+        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
+        dependency_heads=(0, 2, 2),
+    )
+    facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
+    assert [span.chars.of(text) for span in facts] == ["There ships sank"]
+
+
+def test_sentence_of_one_function_word_is_no_fact() -> None:
+    assert texts("Rain/nsubj/2/NOUN fell/root/0/VERB ~./punct/2/PUNCT || is/root/0/AUX", "facts") == ["Rain fell"]
+
+
+def test_mention_takes_its_hyphenated_words_along() -> None:
+    notation = (
+        "The/det/5/DET two/nummod/4/NUM ~-/punct/4/PUNCT ~room/compound/5/NOUN flat/nsubj/6/NOUN burnt/root/0/VERB"
+    )
+    assert texts(notation, "mentions") == ["The two-room flat"]
+
+
+def test_mention_ends_at_a_bar() -> None:
+    text = "Oak | Elm"
+    parsed = ParsedAnswer(
+        (CharRange(0, 3), CharRange(6, 9)), (1, 1), ("compound", "root"), ("PROPN",) * 2, ("",) * 2, (0,)
+    )
+    spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
+    assert [span.chars.of(text) for span in spans] == ["Oak", "Elm"]
+
+
+def test_emoji_at_an_edge_is_left_out() -> None:
+    assert texts("🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM", "facts") == ["Rain fell"]

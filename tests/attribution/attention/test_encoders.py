@@ -1,0 +1,142 @@
+"""BERT and RoBERTa as attributors: their tokenizers, their limits, their way to evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import BertModel, RobertaModel
+
+from attribution.attention.attention_model import AttentionModel
+from attribution.attributor import Attributor
+from attribution.models.model_options import MethodOptions, ModelOptions
+from attribution.prompts.page_tokenizer import PageTokenizer
+from attribution.prompts.prompt_template import PromptTemplate
+from attribution.prompts.row_encoding import encode_row
+from attribution.settings import QueryPosition
+from attribution.token_attribution import TokenAttribution
+from schemas import Passage, QARecord, Reason, RowFault, RowSource
+from tests.attribution.attention.test_attention_capture import EVERYTHING, TOLERANCE, eager_similarity, full_similarity
+from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_tokenizer, tiny_model, tiny_wordpiece
+
+WORDPIECE = tiny_wordpiece()
+PAGES = PageTokenizer(tiny_wordpiece().backend_tokenizer, add_special_tokens=True)
+QUESTION = "Who built the lighthouse?"
+PASSAGES = ["The LIGHTHOUSE was built in 1874 by Ada Thorne.", "The keeper lived in the tower."]
+ANSWER = "Ada Thorne built it in 1874."
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("bert"), "bert")
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("roberta"), "roberta")
+
+
+def load(directory: Path) -> AttentionModel:
+    options = ModelOptions(model=str(directory), device="cpu")
+    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+
+
+def record(passage: str) -> QARecord:
+    return QARecord("r", QUESTION, (Passage(passage),), ANSWER, RowSource("log.parquet", 0))
+
+
+def test_bert_gives_evidence_in_three_lines(bert: Path) -> None:
+    attributor = Attributor.from_pretrained(str(bert), device="cpu")
+    spans = attributor.attribute(question=QUESTION, passages=PASSAGES, answer=ANSWER, target_spans=[(0, 10)])
+    assert [span.text for span in spans] == ["Ada Thorne"]
+    pieces = spans[0].evidence
+    assert pieces
+    assert all(piece.chars.of(PASSAGES[piece.passage_index]) == piece.text for piece in pieces)
+    assert attributor.model.provenance()["query_position"] == "self"
+
+
+def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert: Path) -> None:
+    row = load(bert).encode(record(PASSAGES[0]))
+    assert row.token_ids[[0, -1]].tolist() == [WORDPIECE.cls_token_id, WORDPIECE.sep_token_id]
+    assert row.column_passage[0] == -1
+    assert row.response_chars[-1] is None
+    assert [chars.of(ANSWER) for chars in row.response_chars if chars] == [*ANSWER[:-1].split(), "."]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    answer=st.lists(
+        st.sampled_from(
+            ["Ada", " built", "THE", "tower", " ", "\n", "é", "e\u0301", "漢字", "🦊", "xyz", "'", "\u200b"]
+        ),
+        min_size=1,
+        max_size=7,
+    ).map("".join)
+)
+def test_pieces_of_words_cover_the_text_that_they_stand_for(answer: str) -> None:
+    if not answer.strip(" \n\u200b\u0301"):
+        return
+    tokenizer = WORDPIECE.backend_tokenizer
+    prompt = PromptTemplate().render(question="Who?", passages=[Passage(answer)])
+    row = encode_row(prompt, answer, PAGES)
+    ids = row.token_ids[row.prompt_length :].tolist()
+    assert ids[-1] == WORDPIECE.sep_token_id
+    for token, chars in zip(ids[:-1], row.response_chars[:-1], strict=True):
+        piece = tokenizer.id_to_token(token).removeprefix("##")
+        assert chars is not None
+        assert piece == "[UNK]" or tokenizer.normalizer.normalize_str(chars.of(answer)).strip() == piece
+
+
+def test_weights_without_a_pooler_are_enough(tmp_path: Path, bert: Path) -> None:
+    whole = BertModel.from_pretrained(bert)
+    whole.pooler = None
+    whole.save_pretrained(tmp_path)
+    WORDPIECE.save_pretrained(tmp_path)
+    found = [load(one).attribute([load(one).encode(record(PASSAGES[0]))], [1])[0] for one in (tmp_path, bert)]
+    assert isinstance(found[0], TokenAttribution)
+    assert isinstance(found[1], TokenAttribution)
+    np.testing.assert_array_equal(found[0].top_scores, found[1].top_scores)
+
+
+@pytest.mark.parametrize(("kind", "letter"), [("bert", " z"), ("roberta", "z")])
+def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(
+    kind: str, letter: str, request: pytest.FixtureRequest
+) -> None:
+    directory: Path = request.getfixturevalue(kind)
+    model = load(directory)
+    assert model.max_tokens == 512
+    short = len(model.encode(record(letter)).token_ids)
+    row = model.encode(record(letter * (513 - short)))
+    assert len(row.token_ids) == 512
+    (tokens,) = model.attribute([row], [1])
+    assert isinstance(tokens, TokenAttribution)
+    expected = eager_similarity(directory, model, row)
+    np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
+    with pytest.raises(RowFault, match="at most 512 tokens") as caught:
+        model.encode(record(letter * (514 - short)))
+    assert caught.value.reason is Reason.TOO_MANY_TOKENS
+
+
+def test_roberta_has_no_position_for_a_513th_token(roberta: Path) -> None:
+    model = load(roberta)
+    row = model.encode(record("z"))
+    too_long = np.pad(row.token_ids, (0, 513 - len(row.token_ids)), mode="edge")
+    network = RobertaModel.from_pretrained(roberta)
+    with pytest.raises((IndexError, RuntimeError)):
+        network(torch.from_numpy(too_long.astype(np.int64))[None])
+
+
+def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path: Path) -> None:
+    config = type(CONFIGS["bert"])(**{**CONFIGS["bert"].to_dict(), "is_decoder": True})
+    tiny_model(config).save_pretrained(tmp_path)
+    save_tiny_tokenizer(tmp_path)
+    model = load(tmp_path)
+    assert model.query_position is QueryPosition.PREDICTING
+    row = model.encode(record(PASSAGES[0]))
+    (tokens,) = model.attribute([row], [1])
+    assert isinstance(tokens, TokenAttribution)
+    np.testing.assert_allclose(full_similarity(tokens), eager_similarity(tmp_path, model, row), atol=TOLERANCE)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from attribution.attention.attention_model import AttentionModel
+from attribution.attention.layer_attributions import attribute_layers
+from attribution.models.model_options import MethodOptions, ModelOptions
+from schemas import Passage, QARecord, RowSource
+from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
+
+PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
+RECORD = QARecord("r", "Who?", PASSAGES, "Ada lived there.", RowSource("f", 0))
+
+
+@pytest.fixture(scope="module", params=["llama", "gemma2", "bert", "distilbert", "modernbert"])
+def directory(request, tmp_path_factory):
+    return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
+
+
+def load(directory, **options):
+    return AttentionModel.from_pretrained(
+        ModelOptions(model=str(directory), device="cpu", **options), method=MethodOptions(top_k=7)
+    )
+
+
+def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(directory):
+    model = load(directory, loaded_layers=4)
+    row = model.encode(RECORD)
+    passes = []
+    handle = model.network.register_forward_pre_hook(lambda *_: passes.append(1))
+    found = attribute_layers(model, row, 3, layers=[1, 2, 4], top_k=7)
+    handle.remove()
+    assert passes == [1]
+    for layer, tokens in found.items():
+        (expected,) = load(directory, layer=layer).attribute([row], [3])
+        np.testing.assert_allclose(tokens.top_scores, expected.top_scores, atol=2e-5)
+        np.testing.assert_allclose(tokens.passage_mass, expected.passage_mass, atol=2e-5)
+    assert sorted(found) == [1, 2, 4]
+
+
+def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"]
+    model = load(save_tiny_encoder(tmp_path, layer_types=kinds, softmax_over="prompt"))
+    far = QARecord("r", "Who?", PASSAGES, "Ada lived there. " * 12, RowSource("f", 0))
+    row = model.encode(far)
+    found = attribute_layers(model, row, 3, layers=[1, 3], top_k=row.prompt_length)
+    np.testing.assert_allclose(found[3].top_scores.sum(1), 1, atol=1e-4)
+    # the last tokens of the answer see nothing of the prompt through the first layer's window
+    assert found[1].top_scores[-1].sum() == 0
+    assert 0 < found[1].top_scores[0].sum() < 1
+
+
+def test_long_row_is_put_together_from_its_windows(tmp_path):
+    directory = save_tiny_model(tmp_path)
+    length = len(load(directory).encode(RECORD).token_ids)
+    model = load(directory, max_tokens=length - 8)
+    row = model.encode(RECORD)
+    assert len(row.windows) > 1
+    (expected,) = model.attribute([row], [3])
+    found = attribute_layers(model, row, 3, layers=[model.layer], top_k=7)[model.layer]
+    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=2e-5)
+
+
+@pytest.mark.parametrize("layers", [[], [0], [4]])
+def test_layer_that_is_not_loaded_is_refused(tmp_path, layers):
+    model = load(save_tiny_model(tmp_path))
+    with pytest.raises(ValueError, match="from 1 to the 3 loaded ones"):
+        attribute_layers(model, model.encode(RECORD), 3, layers=layers, top_k=2)
+
+
+def test_layer_without_attention_is_refused(tmp_path):
+    model = load(save_tiny_model(tmp_path, "qwen3_next"))
+    with pytest.raises(ValueError, match=r"these have none: \[1\]"):
+        attribute_layers(model, model.encode(RECORD), 3, layers=[1, 4], top_k=2)

@@ -1,0 +1,155 @@
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribution.evidence.union import PassageScores, UnionScores, keep_neighboured
+from attribution.token_attribution import EncodedRow, TokenAttribution
+
+
+def scores_of(
+    top: list[list[tuple[int, float]]],
+    column_passage: list[int],
+    *,
+    blank: int | None = None,
+    responses: list[int] | None = None,
+) -> PassageScores:
+    """The passage scores of response tokens with these (column, similarity) pairs; ``blank`` is white space alone."""
+    size, length = len(column_passage), len(top)
+    starts = np.arange(size, dtype=np.int32)
+    ends = starts + (starts != blank)
+    encoded = EncodedRow(
+        token_ids=np.zeros(size + length, dtype=np.int32),
+        prompt_length=size,
+        column_passage=np.array(column_passage, dtype=np.int32),
+        column_in_title=np.zeros(size, dtype=np.bool_),
+        column_char_start=starts,
+        column_char_end=ends.astype(np.int32),
+        response_char_start=np.arange(length, dtype=np.int32),
+        response_char_end=np.arange(1, length + 1, dtype=np.int32),
+    )
+    tokens = TokenAttribution(
+        top_columns=np.array([[column for column, _ in row] for row in top], dtype=np.int32).reshape(length, -1),
+        top_scores=np.array([[score for _, score in row] for row in top], dtype=np.float32).reshape(length, -1),
+        passage_mass=np.zeros((length, 1), dtype=np.float32),
+    )
+    if responses is None:
+        return PassageScores(encoded=encoded, tokens=tokens)
+    return PassageScores(encoded=encoded, tokens=tokens, responses=np.array(responses))
+
+
+def algorithm_1(
+    top: list[list[tuple[int, float]]], column_passage: list[int], multiplicity: list[int], tau: float
+) -> dict[int, float]:
+    """Algorithm 1 as the paper writes it."""
+    w: dict[int, float] = {}
+    for row, count in zip(top, multiplicity, strict=True):
+        for _ in range(count):
+            for j, similarity in row:
+                if column_passage[j] >= 0 and similarity > 0:
+                    w[j] = w.get(j, 0) + similarity
+    if math.isinf(tau):
+        return w
+    near = range(-int(tau), int(tau) + 1)
+    return {i: score for i, score in w.items() if any(i + step in w for step in near if step)}
+
+
+def split(found: UnionScores) -> list[tuple[list[int], list[float], bool]]:
+    """Columns, scores and evidence_isolated of each union."""
+    return [
+        (found.columns[found.unions == union].tolist(), found.scores[found.unions == union].tolist(), isolated)
+        for union, isolated in enumerate(found.evidence_isolated)
+    ]
+
+
+def united(scores: PassageScores) -> tuple[list[int], list[float], bool]:
+    """The union of a single response token."""
+    return split(scores.unite(np.ones((1, 1), dtype=np.int64), isolation_tau=2))[0]
+
+
+SIMILARITIES = st.sampled_from([0.0, 0.125, 0.25, 0.5])
+
+
+@st.composite
+def responses(draw: st.DrawFn) -> tuple[list[list[tuple[int, float]]], list[int], list[int]]:
+    column_passage = draw(st.lists(st.sampled_from([-1, 0, 0, 1]), min_size=3, max_size=16))
+    columns = st.lists(st.sampled_from(range(len(column_passage))), min_size=2, max_size=2, unique=True)
+    chosen = draw(st.lists(columns, min_size=1, max_size=6))
+    top = [[(column, draw(SIMILARITIES)) for column in row] for row in chosen]
+    return top, column_passage, [draw(st.integers(0, 3)) for _ in top]
+
+
+@given(response=responses(), tau=st.sampled_from([0, 1, 2, 3, math.inf]))
+def test_union_and_filter_are_algorithm_1(
+    response: tuple[list[list[tuple[int, float]]], list[int], list[int]], tau: float
+) -> None:
+    top, column_passage, multiplicity = response
+    expected = algorithm_1(top, column_passage, multiplicity, tau)
+    unfiltered = algorithm_1(top, column_passage, multiplicity, math.inf)
+    none, found, again = split(
+        scores_of(top, column_passage).unite(np.outer([0, 1, 1], multiplicity), isolation_tau=tau)
+    )
+    assert none == ([], [], False)
+    assert found == again
+    columns, scores, isolated = found
+    assert isolated == (bool(unfiltered) and not expected)
+    kept = expected or unfiltered
+    assert columns == sorted(kept)
+    assert scores == [kept[column] for column in sorted(kept)]
+
+
+def kept(columns: list[int], tau: float, unions: list[int] | None = None) -> list[int]:
+    found = keep_neighboured(np.array(columns), np.array(unions or [0] * len(columns)), isolation_tau=tau)
+    return [column for column, stays in zip(columns, found.tolist(), strict=True) if stays]
+
+
+def test_token_within_tau_of_another_is_kept_both_ends_included() -> None:
+    assert kept([5, 7, 20], 2) == [5, 7]
+
+
+def test_isolated_token_below_tau_is_dropped() -> None:
+    assert kept([5, 8], 2) == []
+
+
+def test_infinite_tau_switches_the_filter_off() -> None:
+    assert kept([5, 800], math.inf) == [5, 800]
+
+
+def test_tau_of_zero_drops_everything() -> None:
+    assert kept([5, 6], 0) == []
+
+
+def test_token_of_another_union_is_no_neighbour() -> None:
+    assert kept([5, 6, 7], 2, unions=[0, 0, 1]) == [5, 6]
+
+
+def test_tokens_outside_passages_neighbour_nothing() -> None:
+    assert united(scores_of([[(0, 0.5), (1, 0.25)]], [-1, 0, 0])) == ([1], [0.25], True)
+
+
+def test_filter_that_leaves_nothing_gives_the_unfiltered_evidence() -> None:
+    assert united(scores_of([[(0, 0.5), (9, 0.25)]], [0] * 10)) == ([0, 9], [0.5, 0.25], True)
+
+
+def test_no_evidence_is_not_isolated_evidence() -> None:
+    assert united(scores_of([[(0, 0.5)]], [-1])) == ([], [], False)
+
+
+def test_mass_is_the_mean_of_the_spans_own_tokens() -> None:
+    scores = scores_of([[(0, 0.5), (1, 0.25)], [(1, 0.5), (2, 0.25)], [(3, 1.0), (2, 0.0)]], [0, 0, -1, 0])
+    found = scores.unite(np.array([[1, 1, 0], [0, 0, 1]]), isolation_tau=2)
+    masses = scores.mean_masses(found, union_of_span=[0, 1, 0, 1], firsts=[0, 2, 1, 1], ends=[2, 3, 1, 3])
+    assert masses == [(0.75 + 0.5) / 2, 1.0, 0.0, 0.5]
+
+
+def test_white_space_of_a_passage_is_no_evidence_and_no_neighbour() -> None:
+    scores = scores_of([[(1, 0.5), (2, 0.25), (5, 0.125)]], [-1, 0, 0, 0, 0, 0], blank=2)
+    found = scores.unite(np.array([[1]]), isolation_tau=2)
+    assert split(found) == [([1, 5], [0.5, 0.125], True)]
+    assert scores.mean_masses(found, union_of_span=[0], firsts=[0], ends=[1]) == [0.625]
+
+
+def test_response_tokens_that_do_not_count_have_no_scores() -> None:
+    encoded_scores = scores_of([[(0, 0.5), (1, 0.25)], [(1, 0.5), (2, 0.25)]], [0, 0, 0], responses=[1])
+    assert united(encoded_scores) == ([1, 2], [0.5, 0.25], False)

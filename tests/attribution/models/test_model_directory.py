@@ -1,0 +1,184 @@
+"""Loading: only what is needed, nothing made up, and errors that say the way out."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, BertTokenizerLegacy, GPTJConfig, T5Config
+
+from attribution.models import model_directory
+from attribution.models.model_directory import (
+    ModelLoadError,
+    load_tokenizer,
+    read_model_directory,
+)
+from attribution.models.model_options import ModelOptions
+from attribution.models.placement import choose_device
+from attribution.models.weight_loading import load_weights
+from tests.attribution.tiny_models import save_tiny_model
+
+CPU = torch.device("cpu")
+
+
+def options(directory: Path | str) -> ModelOptions:
+    return ModelOptions(model=str(directory))
+
+
+def load(directory: Path, layer: int = 3) -> torch.nn.Module:
+    return load_weights(read_model_directory(options(directory)), layer=layer, dtype=torch.float32, device=CPU)
+
+
+def test_only_the_layers_up_to_the_captured_one_are_loaded(tmp_path: Path) -> None:
+    model = load(save_tiny_model(tmp_path), layer=2)
+    assert len(model.layers) == 2
+    assert not hasattr(model, "lm_head")
+    assert not model.training
+
+
+def test_loading_says_nothing_and_leaves_verbosity_as_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    directory = save_tiny_model(tmp_path)
+    capfd.readouterr()
+    verbosity = logging.getLogger("transformers").level
+    load(directory)
+    assert (caplog.text, capfd.readouterr()) == ("", ("", ""))
+    assert logging.getLogger("transformers").level == verbosity
+
+
+def test_attribution_config_beside_the_model_is_read(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    assert read_model_directory(options(directory)).defaults.layer is None
+    (directory / "attribution_config.json").write_text('{"layer": 2}', encoding="utf-8")
+    assert read_model_directory(options(directory)).defaults.layer == 2
+
+
+def test_bad_attribution_config_is_a_load_error(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    (directory / "attribution_config.json").write_text('{"layers": 2}', encoding="utf-8")
+    with pytest.raises(ModelLoadError, match="layers"):
+        read_model_directory(options(directory))
+
+
+def test_missing_bundle_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_directory, "BUNDLED", tmp_path)
+    with pytest.raises(ModelLoadError, match=r"python -m training\.attributor"):
+        read_model_directory(ModelOptions())
+
+
+@pytest.mark.parametrize("name", ["./absent", "/absent/model", "a/b/c"])
+def test_missing_directory_is_named_without_asking_the_hub(name: str) -> None:
+    with pytest.raises(ModelLoadError, match="there is none; check --model"):
+        read_model_directory(options(name))
+
+
+def test_directory_without_a_config_is_a_load_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="could not be loaded"):
+        read_model_directory(options(tmp_path))
+
+
+def test_adapter_is_refused_as_its_base_model_would_be_fetched_or_the_adapter_left_out(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    adapter = {"base_model_name_or_path": "someone/base", "peft_type": "LORA"}
+    (directory / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=r"is an adapter \(adapter_config.json\); merge it into its base model"):
+        read_model_directory(options(directory))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"num_attention_heads": "four"}, "num_attention_heads"),
+        ({"rope_parameters": {"rope_type": "none of these"}}, "'none of these' is missing or unknown"),
+        ({"hidden_size": 64}, "weights of the shapes that its config.json says, has others"),
+        ({"vocab_size": 100}, "weights of the shapes that its config.json says, has others"),
+    ],
+)
+def test_config_that_is_not_that_of_the_weights_is_a_load_error(
+    tmp_path: Path, change: dict[str, object], complaint: str
+) -> None:
+    directory = save_tiny_model(tmp_path)
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    (directory / "config.json").write_text(json.dumps(config | change), encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=complaint):
+        load(directory)
+
+
+def test_damaged_tokenizer_file_is_a_load_error(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    (directory / "tokenizer.json").write_text('{"version": "1.0"}', encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=r"'added_tokens' is missing or unknown"):
+        load_tokenizer(read_model_directory(options(directory)))
+
+
+@pytest.mark.parametrize("name", ["mps", "xpu:3", "cuda:99", "gpu"])
+def test_device_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(ModelLoadError, match=f"device .*{name}"):
+        choose_device(name)
+
+
+def test_encoder_decoder_is_refused(tmp_path: Path) -> None:
+    T5Config().save_pretrained(tmp_path)
+    with pytest.raises(ModelLoadError, match="is an encoder-decoder"):
+        read_model_directory(options(tmp_path))
+
+
+def test_model_without_the_attention_interface_is_refused(tmp_path: Path) -> None:
+    config = GPTJConfig(vocab_size=400, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(ModelLoadError, match="attention interface"):
+        load(tmp_path, layer=2)
+
+
+def test_missing_weights_file_is_a_load_error(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match="has no such file; convert it"):
+        load(directory)
+
+
+def test_cut_off_weights_file_is_a_load_error(tmp_path: Path) -> None:
+    weights = save_tiny_model(tmp_path) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-500])
+    with pytest.raises(ModelLoadError, match="could not be loaded"):
+        load(tmp_path)
+
+
+def test_weights_that_lack_a_tensor_are_refused_rather_than_made_up(tmp_path: Path) -> None:
+    weights = save_tiny_model(tmp_path) / "model.safetensors"
+    tensors = load_file(weights)
+    del tensors["model.layers.1.self_attn.k_proj.weight"]
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(ModelLoadError, match=r"lacks 1: layers\.1\.self_attn\.k_proj\.weight"):
+        load(tmp_path)
+
+
+def test_weights_that_lack_a_layer_above_are_enough(tmp_path: Path) -> None:
+    weights = save_tiny_model(tmp_path) / "model.safetensors"
+    tensors = {name: tensor for name, tensor in load_file(weights).items() if "layers.3." not in name}
+    save_file(tensors, weights, metadata={"format": "pt"})
+    assert len(load(tmp_path, layer=3).layers) == 3
+
+
+def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path: Path) -> None:
+    path = save_tiny_model(tmp_path) / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    tokenizer["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    loaded = load_tokenizer(read_model_directory(options(tmp_path)))
+    assert len(loaded.encode("The lighthouse at Brigg Point.").ids) > 4
+
+
+def test_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = save_tiny_model(tmp_path)
+    vocabulary = directory / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", encoding="utf-8")
+    slow = BertTokenizerLegacy(vocab_file=str(vocabulary))
+    monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
+    with pytest.raises(ModelLoadError, match=r"fast tokenizer \(tokenizer\.json\)"):
+        load_tokenizer(read_model_directory(options(directory)))

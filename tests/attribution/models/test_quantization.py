@@ -1,0 +1,142 @@
+"""Quantised on the CPU: really smaller, close to the unquantised attention, and clear about what is missing."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bitsandbytes.functional import dequantize_4bit
+from bitsandbytes.nn import Linear4bit, Linear8bitLt
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
+
+from attribution.attention.attention_model import AttentionModel
+from attribution.models import quantization
+from attribution.models.language_model_weights import load_causal_weights
+from attribution.models.model_directory import ModelLoadError, read_model_directory
+from attribution.models.model_options import ModelOptions, Quantization
+from attribution.models.quantization import quantization_config
+from attribution.models.weight_memory import held_size, total_size, weight_groups
+from attribution.token_attribution import TokenAttribution
+from tests.attribution.lighthouse_row import RECORD
+from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
+
+LAYER = 3
+CONFIG = LlamaConfig(
+    vocab_size=VOCABULARY_SIZE,
+    hidden_size=128,
+    intermediate_size=256,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=512,
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("llama")
+    torch.manual_seed(7)
+    model = AutoModelForCausalLM.from_config(CONFIG)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=1.0 if "embed" in name else 0.08)
+    model.save_pretrained(path)
+    save_tiny_tokenizer(path)
+    return path
+
+
+def load(directory: Path, kind: Quantization, dtype: str = "float32") -> AttentionModel:
+    options = ModelOptions(model=str(directory), device="cpu", layer=LAYER, dtype=dtype, quantization=kind)
+    return AttentionModel.from_pretrained(options)
+
+
+def masses(model: AttentionModel) -> np.typing.NDArray[np.float32]:
+    (tokens,) = model.attribute([model.encode(RECORD)], [2])
+    assert isinstance(tokens, TokenAttribution)
+    return tokens.passage_mass
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("kind", "difference"), [(Quantization.NF4, 0.05), (Quantization.INT8, 0.01)])
+def test_attention_is_close_to_that_of_the_unquantised_model(
+    directory: Path, kind: Quantization, difference: float, dtype: str
+) -> None:
+    expected, found = masses(load(directory, Quantization.NONE)), masses(load(directory, kind, dtype))
+    assert expected.std() > 0.03
+    assert 0 < np.abs(found - expected).max() < difference
+
+
+def test_nf4_attention_is_that_of_a_model_with_the_rounded_weights(directory: Path) -> None:
+    rounded, plain = load(directory, Quantization.NF4), load(directory, Quantization.NONE)
+    for name, module in rounded.network.named_modules():
+        if isinstance(module, Linear4bit) and module.weight is not None:
+            weight = dequantize_4bit(module.weight.data, module.weight.quant_state)
+            plain.network.get_submodule(name).weight.data = weight
+    np.testing.assert_allclose(masses(rounded), masses(plain), atol=1e-5)
+
+
+def test_nf4_layers_hold_two_weights_a_byte_and_the_embedding_table_the_dtype(directory: Path) -> None:
+    model = load(directory, Quantization.NF4, "bfloat16").network
+    projection = model.layers[0].mlp.up_proj
+    assert isinstance(projection, Linear4bit)
+    assert (projection.weight.dtype, projection.weight.numel()) == (torch.uint8, 128 * 256 // 2)
+    assert projection.weight.quant_state.quant_type == "nf4"
+    assert projection.weight.quant_state.nested
+    assert model.embed_tokens.weight.dtype == torch.bfloat16
+
+
+def test_int8_layers_hold_one_weight_a_byte(directory: Path) -> None:
+    model = load(directory, Quantization.INT8, "float16").network
+    projection = model.layers[1].self_attn.q_proj
+    assert isinstance(projection, Linear8bitLt)
+    assert (projection.weight.dtype, projection.weight.numel()) == (torch.int8, 128 * 128)
+    assert model.embed_tokens.weight.dtype == torch.float16
+
+
+def test_nf4_rows_do_not_depend_on_the_rows_beside_them(directory: Path) -> None:
+    model = load(directory, Quantization.NF4)
+    row = model.encode(RECORD)
+    alone, beside = model.attribute([row], [2]), model.attribute([row, row], [2, 2])
+    assert isinstance(alone[0], TokenAttribution)
+    assert isinstance(beside[1], TokenAttribution)
+    np.testing.assert_allclose(alone[0].passage_mass, beside[1].passage_mass, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", Quantization)
+def test_memory_of_the_loaded_layers_is_what_was_computed(directory: Path, kind: Quantization) -> None:
+    held = held_size(load(directory, kind, "bfloat16").network.layers[0])
+    below = [group for group in weight_groups(CONFIG, 2) if group.name == "layers 1 to 1"]
+    assert held == pytest.approx(total_size(below, torch.bfloat16, kind), rel=0.001)
+
+
+def test_provenance_names_the_quantisation_and_its_library(directory: Path) -> None:
+    provenance = load(directory, Quantization.NF4, "bfloat16").provenance()
+    assert provenance["quantization"] == "nf4"
+    assert provenance["bitsandbytes_version"] == version("bitsandbytes")
+    assert provenance["dtype"] == "bfloat16"
+    plain = load(directory, Quantization.NONE).provenance()
+    assert plain["quantization"] == "none"
+    assert "bitsandbytes_version" not in plain
+
+
+def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantization, "find_spec", lambda name: None if name == "bitsandbytes" else object())
+    with pytest.raises(ModelLoadError, match=r"needs bitsandbytes, not installed here.*'attribeam\[quantization\]'"):
+        load(directory, Quantization.NF4)
+
+
+def test_model_that_is_quantised_already_is_refused() -> None:
+    config = LlamaConfig(quantization_config=BitsAndBytesConfig(load_in_4bit=True).to_dict())
+    with pytest.raises(ModelLoadError, match="leave --quantization out"):
+        quantization_config(Quantization.INT8, config, torch.float32)
+
+
+def test_language_model_is_quantised_but_for_its_head(directory: Path) -> None:
+    options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.NF4)
+    model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
+    assert isinstance(model.model.layers[3].mlp.up_proj, Linear4bit)
+    assert type(model.lm_head) is torch.nn.Linear

@@ -1,0 +1,162 @@
+"""What is read from disk and kept: the text model's layers up to the captured one, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, modeling_utils
+
+from attribution.attention.attention_model import AttentionModel
+from attribution.models.model_directory import ModelLoadError, read_model_directory
+from attribution.models.model_options import ModelOptions
+from attribution.models.weight_files import needed_weights
+from attribution.models.weight_loading import load_weights
+from attribution.token_attribution import TokenAttribution
+from tests.attribution.lighthouse_row import RECORD
+from tests.attribution.nested_models import NESTED, save_nested_model
+from tests.attribution.tiny_models import save_tiny_model
+
+CPU = torch.device("cpu")
+
+
+def load(directory: Path, layer: int) -> torch.nn.Module:
+    options = ModelOptions(model=str(directory))
+    return load_weights(read_model_directory(options), layer=layer, dtype=torch.float32, device=CPU)
+
+
+def save_in_shards(directory: Path) -> dict[str, str]:
+    """A small model of several files; returns its index, tensor to file."""
+    save_tiny_model(directory)
+    model = AutoModelForCausalLM.from_pretrained(directory)
+    (directory / "model.safetensors").unlink()
+    model.save_pretrained(directory, max_shard_size="25KB")
+    index = json.loads((directory / "model.safetensors.index.json").read_text(encoding="utf-8"))
+    return dict(index["weight_map"])
+
+
+class _Slice:
+    """A tensor of a file that is read when it is indexed, and says so."""
+
+    def __init__(self, inner: Any, name: str, read: set[str]) -> None:
+        self._inner, self._name, self._read = inner, name, read
+
+    def __getitem__(self, key: Any) -> torch.Tensor:
+        self._read.add(self._name)
+        tensor: torch.Tensor = self._inner[key]
+        return tensor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.fixture
+def tensors_read(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The names of all tensors whose bytes were asked for."""
+    read: set[str] = set()
+
+    class Watched:
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._inner = safe_open(*arguments, **options)
+
+        def get_slice(self, name: str) -> _Slice:
+            return _Slice(self._inner.get_slice(name), name, read)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def __exit__(self, *arguments: Any) -> Any:
+            return self._inner.__exit__(*arguments)
+
+    monkeypatch.setattr(modeling_utils, "safe_open", Watched)
+    return read
+
+
+def test_of_one_file_only_the_tensors_of_the_layers_that_run_are_read(tmp_path: Path, tensors_read: set[str]) -> None:
+    directory = save_tiny_model(tmp_path)
+    load(directory, layer=2)
+    everything = set(load_file(directory / "model.safetensors"))
+    above = {name for name in everything if "layers.2." in name or "layers.3." in name or "lm_head" in name}
+    assert len(above) == 2 * 9 + 1
+    assert tensors_read == everything - above
+
+
+def test_of_a_nested_model_neither_images_nor_upper_layers_are_read(tmp_path: Path, tensors_read: set[str]) -> None:
+    save_nested_model(tmp_path, "gemma3")
+    load(tmp_path, layer=2)
+    assert {name.split(".")[0] for name in tensors_read} == {"language_model"}
+    assert not [name for name in tensors_read if "layers.2." in name or "layers.3." in name]
+    assert any("layers.1." in name for name in tensors_read)
+
+
+def test_files_that_hold_upper_layers_only_need_not_exist(tmp_path: Path) -> None:
+    files = save_in_shards(tmp_path)
+    whole = load(tmp_path, layer=2).state_dict()
+    unneeded = set(files.values()) - set(needed_weights(files, 2).values())
+    assert len(unneeded) >= 2
+    for file in unneeded:
+        (tmp_path / file).unlink()
+    found = load(tmp_path, layer=2).state_dict()
+    assert found.keys() == whole.keys()
+    assert all(torch.equal(found[name], whole[name]) for name in whole)
+
+
+def test_file_that_is_needed_and_missing_is_named(tmp_path: Path) -> None:
+    files = save_in_shards(tmp_path)
+    file = files["model.layers.1.mlp.up_proj.weight"]
+    (tmp_path / file).unlink()
+    with pytest.raises(ModelLoadError, match=rf"lacks 1 of \d+: {file}; fetch them again"):
+        load(tmp_path, layer=2)
+
+
+def test_broken_index_is_a_load_error(tmp_path: Path) -> None:
+    save_in_shards(tmp_path)
+    (tmp_path / "model.safetensors.index.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ModelLoadError, match="with a 'weight_map', is not"):
+        load(tmp_path, layer=2)
+
+
+def test_pickled_weights_are_refused_and_named(tmp_path: Path) -> None:
+    directory = save_tiny_model(tmp_path)
+    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match=r"has pytorch_model\.bin, which can run code when read; convert it"):
+        load(directory, layer=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("model.embed_tokens.weight", True),
+        ("model.layers.1.mlp.experts.7.w1.weight", True),
+        ("model.layers.2.self_attn.q_proj.weight", False),
+        ("language_model.model.layers.10.mlp.up_proj.weight", False),
+        ("model.norm.weight", True),
+        ("lm_head.weight", False),
+        ("language_model.lm_head.weight", False),
+        ("transformer.h.0.attn.c_attn.weight", True),
+    ],
+)
+def test_layer_of_a_tensor_is_the_first_number_in_its_name(name: str, needed: bool) -> None:
+    assert bool(needed_weights({name: "file"}, 2)) is needed
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_text_model_alone_has_the_attention_of_the_whole(kind: str, tmp_path: Path) -> None:
+    whole = save_nested_model(tmp_path, kind)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3))
+    assert not any("vis" in name for name, _ in model.network.named_parameters())
+    row = model.encode(RECORD)
+    (tokens,) = model.attribute([row], [2])
+    assert isinstance(tokens, TokenAttribution)
+    with torch.inference_mode():
+        output = whole(input_ids=torch.from_numpy(row.token_ids.astype(np.int64))[None], output_attentions=True)
+    similarity = output.attentions[2][0].mean(0)[row.prompt_length - 1 : -1, : row.prompt_length].numpy()
+    expected = np.stack([similarity[:, row.column_passage == passage].sum(1) for passage in (0, 1)], axis=1)
+    np.testing.assert_allclose(tokens.passage_mass, expected, atol=1e-5)

@@ -1,0 +1,144 @@
+"""The table of the weights' memory, from a config alone, and what is left on the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Gemma3Config, GPT2Config, PreTrainedConfig, Qwen2Config
+
+from attribution.models import free_memory, weight_loading
+from attribution.models.model_directory import ModelLoadError, read_model_directory
+from attribution.models.model_options import ModelOptions, Quantization
+from attribution.models.weight_loading import check_fits, load_weights
+from attribution.models.weight_memory import WeightGroup, total_size, weight_groups
+from tests.attribution.tiny_models import CONFIGS, save_tiny_model
+
+QWEN2_7B = Qwen2Config(
+    hidden_size=3584,
+    num_hidden_layers=28,
+    intermediate_size=18944,
+    num_attention_heads=28,
+    num_key_value_heads=4,
+    vocab_size=152064,
+)
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "quantization", "gigabytes"),
+    [
+        (torch.float32, Quantization.NONE, 16.16),
+        (torch.bfloat16, Quantization.NONE, 8.08),
+        (torch.bfloat16, Quantization.INT8, 4.59),
+        (torch.bfloat16, Quantization.NF4, 2.89),
+    ],
+)
+def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(
+    dtype: torch.dtype, quantization: Quantization, gigabytes: float
+) -> None:
+    groups = weight_groups(QWEN2_7B, 15)
+    assert total_size(groups, dtype, quantization) / 1e9 == pytest.approx(gigabytes, abs=0.005)
+
+
+def test_groups_of_qwen2_7b_are_those_of_its_shape() -> None:
+    attention = 2 * 3584 * 3584 + 2 * 3584 * 512
+    matrices = attention + 3 * 3584 * 18944
+    others = 3584 + 2 * 512 + 2 * 3584
+    rows = 3584 + 2 * 512 + 3584 + 2 * 18944 + 3584
+    assert weight_groups(QWEN2_7B, 15) == (
+        WeightGroup("embedding table", other_weights=152064 * 3584),
+        WeightGroup("layers 1 to 14", 14 * matrices, 14 * rows, 14 * others),
+        WeightGroup("layer 15", matrices, rows, others),
+        WeightGroup("rest", other_weights=3584),
+    )
+
+
+def test_nf4_is_half_a_byte_a_weight_with_a_byte_a_block_and_four_a_block_of_blocks() -> None:
+    group = WeightGroup("one", matrix_weights=64 * 256 * 2, other_weights=10)
+    assert group.size(torch.bfloat16, Quantization.NF4) == 64 * 256 + 512 + 8 + 20
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_every_weight_that_is_loaded_is_counted_once(kind: str, tmp_path: Path) -> None:
+    directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path, kind))))
+    model = load_weights(directory, layer=3, dtype=torch.float32, device=CPU)
+    loaded = sum(parameter.nbytes for parameter in model.parameters())
+    assert total_size(weight_groups(directory.config, 3), torch.float32, Quantization.NONE) == loaded
+
+
+def test_of_a_nested_model_the_text_model_alone_counts() -> None:
+    config = Gemma3Config()
+    text = config.get_text_config()
+    assert weight_groups(config, 2) == weight_groups(text, 2)
+
+
+def test_transposed_matrices_count_as_matrices() -> None:
+    (_, layer, _) = weight_groups(GPT2Config(), 1)
+    assert (layer.matrix_weights, layer.matrix_rows) == (12 * 768 * 768, (3 + 1 + 4 + 1) * 768)
+
+
+@pytest.mark.parametrize("config", [QWEN2_7B, GPT2Config()])
+def test_first_layer_has_none_below(config: PreTrainedConfig) -> None:
+    assert [group.name for group in weight_groups(config, 1)] == ["embedding table", "layer 1", "rest"]
+
+
+def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    QWEN2_7B.save_pretrained(tmp_path)
+    monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
+    directory = read_model_directory(ModelOptions(model=str(tmp_path)))
+    with pytest.raises(
+        ModelLoadError, match=r"need 16\.16 GB .*, cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
+    ):
+        load_weights(directory, layer=15, dtype=torch.float32, device=CPU)
+
+
+def test_model_within_the_free_memory_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    QWEN2_7B.save_pretrained(tmp_path)
+    monkeypatch.setattr(weight_loading, "free_memory", lambda _: 9 * 10**9)
+    directory = read_model_directory(ModelOptions(model=str(tmp_path)))
+    check_fits(directory, layer=15, dtype=torch.bfloat16, device=CPU)
+    with pytest.raises(ModelLoadError, match="too large"):
+        check_fits(directory, layer=28, dtype=torch.bfloat16, device=CPU)
+
+
+def _proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, limit: str) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:  8000 kB\n", encoding="ascii")
+    (tmp_path / "memory.max").write_text(f"{limit}\n", encoding="ascii")
+    (tmp_path / "memory.current").write_text("3000000\n", encoding="ascii")
+    (tmp_path / "memory.stat").write_text("anon 9\nactive_file 400000\ninactive_file 600000\n", encoding="ascii")
+    monkeypatch.setattr(free_memory, "_MEMORY_INFO", tmp_path / "meminfo")
+    monkeypatch.setattr(free_memory, "_CONTROL_GROUP", tmp_path)
+
+
+def test_free_memory_is_what_the_system_has_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _proc(tmp_path, monkeypatch, limit="max")
+    assert free_memory.free_memory(CPU) == 8000 * 1024
+
+
+def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _proc(tmp_path, monkeypatch, limit="5000000")
+    assert free_memory.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
+
+
+def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free_memory, "_MEMORY_INFO", tmp_path / "none")
+    monkeypatch.setattr(free_memory, "_CONTROL_GROUP", tmp_path)
+    assert free_memory.free_memory(CPU) is None
+    QWEN2_7B.save_pretrained(tmp_path)
+    check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
+
+
+def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
+    monkeypatch.setattr(weight_loading.AutoModel, "from_pretrained", run_out)
+    with pytest.raises(ModelLoadError, match="is too large for what its device has left; with --quantization nf4"):
+        load_weights(directory, layer=2, dtype=torch.float32, device=CPU)

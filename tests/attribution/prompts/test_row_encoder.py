@@ -1,0 +1,70 @@
+"""The encoder without weights gives what the loaded model would give."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attribution.attention.attention_model import AttentionModel
+from attribution.models.model_options import ModelOptions
+from attribution.prompts.row_encoder import load_row_encoder
+from schemas import Passage, QARecord, Reason, RowFault, RowSource
+from tests.attribution.tiny_models import save_tiny_model
+
+RECORD = QARecord(
+    record_id="r",
+    question="Who lit </s> it?",
+    passages=(Passage("Ada Thorne <s> lit it. 🙂", "Brigg"), Passage("")),
+    answer="Ada, in 1874.",
+    source=RowSource("log.parquet", 0),
+)
+TEMPLATES = {
+    "own": None,
+    "plain": {"question": "Q: {question}\nA: "},
+    "with BOS": {"preamble": "<s>"},
+    "with a special token inside": {"question": "{question}</s>"},
+}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_row_is_encoded_as_the_model_encodes_it(directory: Path, tmp_path: Path, name: str) -> None:
+    options = ModelOptions(model=str(directory), device="cpu")
+    if TEMPLATES[name] is not None:
+        (tmp_path / "template.json").write_text(json.dumps(TEMPLATES[name]))
+        options = replace(options, prompt_template=str(tmp_path / "template.json"))
+    ours = load_row_encoder(options).encode(RECORD)
+    theirs = AttentionModel.from_pretrained(options).encode(RECORD)
+    assert ours.prompt_length == theirs.prompt_length
+    for field in ("token_ids", "column_passage", "column_in_title", "column_char_start", "response_char_end"):
+        np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
+
+
+@pytest.mark.parametrize("max_tokens", [20, None])
+def test_length_limit_is_that_of_the_model(directory: Path, max_tokens: int | None) -> None:
+    options = ModelOptions(model=str(directory), device="cpu", max_tokens=max_tokens)
+    record = replace(RECORD, passages=(Passage("tower " * 900),))
+    faults = []
+    for encoder in (load_row_encoder(options), AttentionModel.from_pretrained(options)):
+        with pytest.raises(RowFault) as caught:
+            encoder.encode(record)
+        faults.append((caught.value.reason, str(caught.value)))
+    assert faults[0] == faults[1]
+    assert faults[0][0] is Reason.TOO_MANY_TOKENS
+
+
+def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(directory: Path) -> None:
+    encoder = load_row_encoder(ModelOptions(model=str(directory), device="cpu", max_tokens=60))
+    record = replace(RECORD, passages=(Passage("tower " * 9),) * 4)
+    assert len(encoder.encode(record).windows) > 1
+    with pytest.raises(RowFault, match="at most 60 tokens here, has"):
+        encoder.encode_whole(record)
+    assert encoder.encode_whole(RECORD).windows == ()
