@@ -32,14 +32,15 @@ def choose_layout(
     either, has only layers of the ``kinds`` that look at all tokens or within a window, and gives the same attention
     for a few rows in both layouts; else ``PADDED``.
 
-    ``padded`` and ``end_to_end`` run the same rows, every column kept. Errors of memory propagate.
+    ``padded`` and ``end_to_end`` run the same rows, every column kept. A model whose code does not take rows end to end
+    may say so by any of Python's common errors, and is ``PADDED``. Errors of memory propagate.
     """
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     if not (takes_positions and getattr(model, "_supports_flash_attn", False) and set(kinds) <= _KINDS):
         return RowLayout.PADDED
     try:
         found = end_to_end()
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if is_out_of_memory(error):
             raise
         return RowLayout.PADDED

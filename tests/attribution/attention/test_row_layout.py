@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from attribution.attention.attention_capture import Capture
 from attribution.attention.attention_model import AttentionModel
-from attribution.attention.row_layout import RowLayout
+from attribution.attention.row_layout import RowLayout, choose_layout
 from attribution.models.model_options import MethodOptions, ModelOptions
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import Passage, QARecord, RowSource
@@ -112,6 +113,27 @@ def test_encoder_shares_no_prompt(directories: dict[str, Path]) -> None:
     rows = [model.encode(one) for one in RECORDS]
     alone = [similarity for row in rows for similarity in similarities(model, [row])]
     assert_close(similarities(model, rows), alone)
+
+
+@pytest.mark.parametrize("error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError])
+def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(
+    directories: dict[str, Path], error: type[Exception]
+) -> None:
+    def fails() -> Capture:
+        raise error("its code wants one row below the other")
+
+    network = load(directories["llama"]).network
+    layout = choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
+    assert layout is RowLayout.PADDED
+
+
+def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories: dict[str, Path]) -> None:
+    def fails() -> Capture:
+        raise torch.OutOfMemoryError("out of memory")
+
+    network = load(directories["llama"]).network
+    with pytest.raises(torch.OutOfMemoryError):
+        choose_layout(network, ["full_attention"], padded=fails, end_to_end=fails)
 
 
 def test_provenance_names_layout_and_backend(directories: dict[str, Path]) -> None:
