@@ -13,6 +13,7 @@ from attribution.models.model_directory import runs_own_code
 from attribution.models.model_errors import ModelLoadError
 from attribution.models.model_options import Quantization
 from attribution.models.model_revision import revision_of
+from attribution.models.quantization import stored_quantization
 from attribution.models.weight_loading import size_text
 from attribution.models.weight_memory import WeightGroup, held_size, total_size
 from schemas import QARecord, RowFault, SpanEvidence
@@ -40,8 +41,7 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
     yield ""
     yield from _table(model.groups)
     yield ""
-    needed = total_size(model.groups, model.dtype, directory.options.quantization)
-    yield _line("weights", f"{size_text(needed)} as {_precision(model.dtype, directory.options.quantization)}")
+    yield _line("weights", _weights(model))
 
 
 def loaded_line(model: AttentionModel, seconds: float) -> str:
@@ -94,6 +94,15 @@ def _table(groups: Sequence[WeightGroup]) -> Iterator[str]:
 
 def _context(max_tokens: int | None) -> str:
     return "no limit" if max_tokens is None else f"{max_tokens:,} tokens; longer rows are read in windows"
+
+
+def _weights(model: ModelDescription) -> str:
+    options = model.directory.options
+    stored = stored_quantization(model.directory.config)
+    if stored is not None:
+        return f"stored as {stored}; the table is of unquantised weights"
+    needed = total_size(model.groups, model.dtype, options.quantization)
+    return f"{size_text(needed)} as {_precision(model.dtype, options.quantization)}"
 
 
 def _precision(dtype: torch.dtype, quantization: Quantization) -> str:

@@ -232,7 +232,7 @@ class AttentionModel:
             if self.layout is RowLayout.END_TO_END
             else "sdpa",
             "row_layout": str(self.layout),
-            **quantization_provenance(self._directory.options.quantization),
+            **quantization_provenance(self._directory.options.quantization, config),
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type,
             "torch_version": torch.__version__,

@@ -21,6 +21,7 @@ from attribution.models.model_errors import ModelLoadError
 from attribution.models.model_options import ModelOptions
 from attribution.models.model_revision import revision_of
 from attribution.models.placement import choose_device, choose_dtype
+from attribution.models.quantization import quantization_name
 from attribution.prompts.row_encoder import RowEncoder
 from attribution.token_attribution import EncodedRow
 from schemas import Passage, QARecord, Reason, RowFault, RowSource
@@ -174,7 +175,9 @@ class LanguageModel:
             "language_model_prompt_template": self._encoder.template.digest,
             "language_model_dtype": str(self.dtype).removeprefix("torch."),
             "language_model_device": self.device.type,
-            "language_model_quantization": str(self._directory.options.quantization),
+            "language_model_quantization": quantization_name(
+                self._directory.options.quantization, self._directory.config
+            ),
             "torch_version": torch.__version__,
             "transformers_version": transformers.__version__,
         }

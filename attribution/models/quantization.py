@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TypedDict
@@ -14,7 +14,8 @@ from transformers import BitsAndBytesConfig, PreTrainedConfig
 from attribution.models.model_errors import ModelLoadError
 from attribution.models.model_options import Quantization
 
-_PACKAGES = ("bitsandbytes", "accelerate")
+_BITSANDBYTES = "bitsandbytes"
+_PACKAGES = (_BITSANDBYTES, "accelerate")
 
 
 class Placement(TypedDict, total=False):
@@ -40,11 +41,11 @@ def quantization_config(
     """
     if quantization is Quantization.NONE:
         return None
-    already = getattr(config, "quantization_config", None)
-    if already is not None:
+    stored = stored_quantization(config)
+    if stored is not None:
         raise ModelLoadError(
-            f"--quantization {quantization} needs a model with unquantised weights, this one's config.json has a "
-            "quantization_config; leave --quantization out, or choose the unquantised model"
+            f"--quantization {quantization} needs a model with unquantised weights, this one's are stored as {stored} "
+            "(quantization_config of its config.json); leave --quantization out, or choose the unquantised model"
         )
     _require_packages(quantization)
     if quantization is Quantization.INT8:
@@ -63,11 +64,33 @@ def placement(quantised: BitsAndBytesConfig | None, device: torch.device) -> Pla
     return {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
 
 
-def quantization_provenance(quantization: Quantization) -> dict[str, str]:
-    """The quantisation, and the version of the library where there is one, for file metadata and the manifest."""
-    if quantization is Quantization.NONE:
-        return {"quantization": str(quantization)}
-    return {"quantization": str(quantization), "bitsandbytes_version": version("bitsandbytes")}
+def quantization_provenance(quantization: Quantization, config: PreTrainedConfig) -> dict[str, str]:
+    """``quantization_name``, with the version of bitsandbytes where it reads the weights, for metadata and manifest."""
+    name = quantization_name(quantization, config)
+    read_by_bitsandbytes = quantization is not Quantization.NONE or _BITSANDBYTES in name
+    return {"quantization": name, **({"bitsandbytes_version": version(_BITSANDBYTES)} if read_by_bitsandbytes else {})}
+
+
+def quantization_name(quantization: Quantization, config: PreTrainedConfig) -> str:
+    """The quantisation asked for, or "stored: " and that in which the weights are stored."""
+    stored = stored_quantization(config)
+    return str(quantization) if stored is None else f"stored: {stored}"
+
+
+def stored_quantization(config: PreTrainedConfig) -> str | None:
+    """What the weights' files are quantised as, such as "bitsandbytes nf4", "gptq 4 bits" or "fp8"; None if they are
+    not."""
+    found = getattr(config, "quantization_config", None)
+    if found is None:
+        return None
+    entries = found if isinstance(found, Mapping) else found.to_dict()
+    method = entries.get("quant_method")
+    method = str(getattr(method, "value", method) or "method not named")
+    if entries.get("load_in_4bit"):
+        return f"{method} {entries.get('bnb_4bit_quant_type', 'fp4')}"
+    if entries.get("load_in_8bit"):
+        return f"{method} {Quantization.INT8}"
+    return f"{method} {entries['bits']} bits" if isinstance(entries.get("bits"), int) else method
 
 
 def _require_packages(quantization: Quantization) -> None:

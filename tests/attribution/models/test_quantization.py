@@ -17,7 +17,7 @@ from attribution.models import quantization
 from attribution.models.language_model_weights import load_causal_weights
 from attribution.models.model_directory import ModelLoadError, read_model_directory
 from attribution.models.model_options import ModelOptions, Quantization
-from attribution.models.quantization import quantization_config
+from attribution.models.quantization import quantization_config, stored_quantization
 from attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribution.token_attribution import TokenAttribution
 from tests.attribution.lighthouse_row import RECORD
@@ -121,6 +121,38 @@ def test_provenance_names_the_quantisation_and_its_library(directory: Path) -> N
     plain = load(directory, Quantization.NONE).provenance()
     assert plain["quantization"] == "none"
     assert "bitsandbytes_version" not in plain
+
+
+@pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
+def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(
+    directory: Path, tmp_path: Path, kind: Quantization
+) -> None:
+    how = quantization_config(kind, CONFIG, torch.float32)
+    AutoModelForCausalLM.from_pretrained(directory, quantization_config=how, device_map={"": "cpu"}).save_pretrained(
+        tmp_path
+    )
+    save_tiny_tokenizer(tmp_path)
+    stored = load(tmp_path, Quantization.NONE)
+    assert stored.provenance()["quantization"] == f"stored: bitsandbytes {kind}"
+    assert stored.provenance()["bitsandbytes_version"] == version("bitsandbytes")
+    np.testing.assert_array_equal(masses(stored), masses(load(directory, kind)))
+
+
+@pytest.mark.parametrize(
+    ("entries", "name"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
+        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
+        (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"),
+        ({}, "method not named"),
+    ],
+    ids=["gptq", "fp8", "as an object", "empty"],
+)
+def test_stored_quantisation_has_the_name_of_its_method(entries: object, name: str) -> None:
+    config = LlamaConfig()
+    assert stored_quantization(config) is None
+    config.quantization_config = entries
+    assert stored_quantization(config) == name
 
 
 def test_missing_package_names_the_extra_to_install(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
