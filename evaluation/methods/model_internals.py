@@ -41,7 +41,7 @@ def take_internals(
     """Take what ``needs`` asks for; ``hidden_layer`` is 1-based, 0 the embeddings, None is floor(L/2).
 
     One forward pass gives everything where the hidden states lie below the captured layer, as they do by default; it
-    ends at the captured layer, or without attention at the layer of the hidden states. Else there are two.
+    ends at the captured layer. Else the states take one of their own, which ends at theirs.
 
     Raises:
         RowFault: if the row does not fit into memory, or has NaN or infinity.
@@ -49,12 +49,11 @@ def take_internals(
     pass_ = _Pass(model, passage_count, response=Need.RESPONSE_ATTENTION in needs)
     if Need.HIDDEN_STATES in needs:
         pass_.hidden_layer = model.layer_count // 2 if hidden_layer is None else hidden_layer
-    attention = None
-    if needs & {Need.ATTENTION, Need.RESPONSE_ATTENTION}:
-        attention = pass_.attention(row)
+    asked = needs & {Need.ATTENTION, Need.RESPONSE_ATTENTION}
+    attention = pass_.attention(row) if asked or pass_.shares_states else None
     if pass_.hidden_layer is not None and not pass_.states:
         pass_.take_states(row)
-    return ModelInternals(attention, pass_.attributed(), pass_.hidden(row))
+    return ModelInternals(attention if asked else None, pass_.attributed(), pass_.hidden(row))
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ class _Pass:
 
     def attention(self, row: EncodedRow) -> TokenAttribution:
         """The attributions as the audit has them; its windows go one by one where more than that is asked for."""
-        if not self.response and not self._shares_states:
+        if not self.response and not self.shares_states:
             (found,) = self.model.attribute([row], [self.passage_count])
         else:
             top_k = self.model.settings.top_k
@@ -108,7 +107,8 @@ class _Pass:
         return HiddenSimilarity(self.states, encoded=row, passage_count=self.passage_count)
 
     @property
-    def _shares_states(self) -> bool:
+    def shares_states(self) -> bool:
+        """Whether the states lie below the captured layer: the audit's own pass, made for long rows, has them."""
         return self.hidden_layer is not None and self.hidden_layer < self.model.layer
 
     def _one(self, part: EncodedRow) -> TokenAttribution | RowFault:
@@ -123,7 +123,7 @@ class _Pass:
         with ExitStack() as stack:
             if self.response:
                 stack.enter_context(observing(observe))
-            if self._shares_states and self.hidden_layer is not None:
+            if self.shares_states and self.hidden_layer is not None:
                 stack.enter_context(keeping_hidden_states(self.model.network, self.states, layer=self.hidden_layer))
             (found,) = self.model.attribute([part], [self.passage_count])
         return found

@@ -93,7 +93,7 @@ def test_row_without_memory_is_a_fault_of_the_row(model, monkeypatch):
 
     monkeypatch.setattr("attribution.attention.hidden_states.hidden_states", no_memory)
     with pytest.raises(RowFault) as fault:
-        passes(model, frozenset({Need.HIDDEN_STATES}))
+        passes(model, frozenset({Need.HIDDEN_STATES}), hidden_layer=4)
     assert fault.value.reason is Reason.OUT_OF_MEMORY
 
 
