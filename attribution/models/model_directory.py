@@ -15,6 +15,7 @@ from attribution.models.model_code import check_code, code_references, untrusted
 from attribution.models.model_errors import ModelLoadError as ModelLoadError
 from attribution.models.model_errors import errors_named
 from attribution.models.model_options import ModelOptions
+from attribution.models.position_embeddings import check_position_embeddings
 
 BUNDLED = Path(__file__).parents[1] / "bundled" / "attributor"
 
@@ -53,6 +54,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         path = folder / FILE_NAME
         defaults = AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
     _check_kind(options.model, config)
+    check_position_embeddings(options.model, config)
     return ModelDirectory(str(folder), config, defaults, options, commit)
 
 
