@@ -74,8 +74,11 @@ class TokenAttribution:
             k is ``min(top_k, prompt_length)``.
         top_scores: float32 [responses, k], their similarities S_ij.
         passage_mass: float32 [responses, passages], the whole row's similarity on each passage (top-k or not).
+        sink_mass: float32 [responses], that on the prompt's columns that lie in no passage: special tokens, template,
+            question. Of a row with windows the mean over its windows, each of which has those columns.
     """
 
     top_columns: npt.NDArray[np.int32]
     top_scores: npt.NDArray[np.float32]
     passage_mass: npt.NDArray[np.float32]
+    sink_mass: npt.NDArray[np.float32]

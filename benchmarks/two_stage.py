@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 
-from attribution.attention.top_columns import passage_mass, top_columns
+from attribution.attention.top_columns import passage_mass, sink_mass, top_columns
 from attribution.token_attribution import EncodedRow, TokenAttribution
 
 
@@ -80,8 +80,10 @@ class TwoStage:
         similarity = attention[:, :responses, width - row.prompt_length : width].mean(0).float()
         column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(similarity.device)
         columns, scores = top_columns(similarity, top_k)
-        mass = passage_mass(similarity, column_passage, passage_count)
-        return TokenAttribution(columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), mass.cpu().numpy())
+        sums = (passage_mass(similarity, column_passage, passage_count), sink_mass(similarity, column_passage))
+        return TokenAttribution(
+            columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), *(one.cpu().numpy() for one in sums)
+        )
 
 
 def _padded(rows: Sequence[npt.NDArray[np.int32]], *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,8 +3,8 @@
 One function, registered as an attention implementation together with a mask function, serves every architecture:
 query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. In the layers below
 the captured one it hands on to torch's scaled dot product attention. In that layer it computes only the response
-rows, in float32, reduces them on the device to k columns and one mass a passage, and ends the pass with a private
-exception.
+rows, in float32, reduces them on the device to k columns, one mass a passage and one outside the passages, and ends the
+pass with a private exception.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attribution.attention.attention_rule import AttentionRule
 from attribution.attention.end_to_end_attention import end_to_end_attention
 from attribution.attention.end_to_end_rows import EndToEndRows, current_rows
 from attribution.attention.plain_attention import MAX_WEIGHTS, attention_weights, plain_attention
-from attribution.attention.top_columns import passage_mass, top_columns
+from attribution.attention.top_columns import passage_mass, sink_mass, top_columns
 
 IMPLEMENTATION = "attribeam_capture"
 
@@ -49,11 +49,13 @@ class RowRequest:
 @dataclass(frozen=True, slots=True)
 class CapturedRow:
     """One row of the batch, reduced: ``top_columns`` [responses, k], ``top_scores`` likewise, ``passage_mass``
-    [responses, passages], and ``finite``, a scalar, False where S has NaN or infinity. All still on the device."""
+    [responses, passages], ``sink_mass`` [responses], and ``finite``, a scalar, False where S has NaN or infinity. All
+    still on the device."""
 
     top_columns: torch.Tensor
     top_scores: torch.Tensor
     passage_mass: torch.Tensor
+    sink_mass: torch.Tensor
     finite: torch.Tensor
 
 
@@ -272,13 +274,15 @@ def reduce_row(attention: RowAttention, request: RowRequest, capture: Capture) -
         similarity = attention.similarity(positions, request.token_count, capture.head_weights)[:, :prompt_length]
         columns, scores = top_columns(similarity, capture.top_k)
         mass = passage_mass(similarity, request.column_passage, request.passage_count)
-        slices.append(CapturedRow(columns, scores, mass, similarity.isfinite().all()))
+        outside = sink_mass(similarity, request.column_passage)
+        slices.append(CapturedRow(columns, scores, mass, outside, similarity.isfinite().all()))
     if len(slices) == 1:
         return slices[0]
     return CapturedRow(
         torch.cat([one.top_columns for one in slices]),
         torch.cat([one.top_scores for one in slices]),
         torch.cat([one.passage_mass for one in slices]),
+        torch.cat([one.sink_mass for one in slices]),
         torch.stack([one.finite for one in slices]).all(),
     )
 

@@ -321,10 +321,7 @@ def _outcome(launched: _RowOnItsWay | RowFault) -> TokenAttribution | RowFault:
     if isinstance(launched, RowFault):
         return launched
     found, place = launched
-    finite, top_columns, top_scores, passage_mass = found.row(place)
-    if not finite:
-        return RowFault(Reason.NON_FINITE_ATTENTION, "attention should be finite, has NaN or infinity; see --dtype")
-    return TokenAttribution(top_columns=top_columns, top_scores=top_scores, passage_mass=passage_mass)
+    return found.outcome(place)
 
 
 def _first(*values: int | None) -> int | None:

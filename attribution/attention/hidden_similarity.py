@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import avg_pool1d, normalize
 
 from attribution.attention.plain_attention import MAX_WEIGHTS
-from attribution.attention.top_columns import passage_mass, top_columns
+from attribution.attention.top_columns import passage_mass, sink_mass, top_columns
 from attribution.prompts.window_merge import merge_windows
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import Reason, RowFault
@@ -52,7 +52,7 @@ class HiddenSimilarity:
     def top_columns(self, top_k: int) -> TokenAttribution:
         """Token-wise attributions with S_ij = cos(r_i, d_j) of the tokens' own states (Section 3.4, Equation 1).
 
-        A negative cosine counts as 0. ``passage_mass`` holds sums of cosines.
+        A negative cosine counts as 0. ``passage_mass`` and ``sink_mass`` hold sums of cosines.
         """
         found = [part.top_columns(top_k, self._passage_count) for part in self._parts]
         return merge_windows(self._encoded, found, top_k=top_k) if self._encoded.windows else found[0]
@@ -88,9 +88,10 @@ class _Part:
         for response in torch.split(normalize(self._response, dim=1), max(1, MAX_WEIGHTS // len(prompt))):
             cosines = response @ prompt.T
             cosines = torch.where(cosines > 0, cosines, 0.0)
-            parts.append((*top_columns(cosines, top_k), passage_mass(cosines, column_passage, passage_count)))
-        columns, scores, mass = (torch.cat(part) for part in zip(*parts, strict=True))
-        return TokenAttribution(columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), mass.cpu().numpy())
+            mass = passage_mass(cosines, column_passage, passage_count)
+            parts.append((*top_columns(cosines, top_k), mass, sink_mass(cosines, column_passage)))
+        columns, *sums = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+        return TokenAttribution(columns.to(torch.int32).numpy(), *(one.numpy() for one in sums))
 
     def fill_windows(self, scores: WindowScores, tokens: npt.NDArray[np.bool_], window: int) -> None:
         """Set the columns of ``scores`` that belong to this part's passages."""

@@ -14,7 +14,7 @@ from attribution.attention.out_of_memory import run_halving
 from attribution.attention.transfers import RowsOnTheirWay
 from attribution.prompts.window_merge import merge_windows
 from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Reason, RowFault
+from schemas import RowFault
 
 
 class _LayersTaken(Exception):  # noqa: N818 - a message to the caller, not a fault
@@ -91,7 +91,7 @@ def _run(wanted: _LayerWants, part: EncodedRow) -> dict[int, TokenAttribution]:
 
 
 def _attribution(rows: RowsOnTheirWay, place: int) -> TokenAttribution:
-    finite, columns, scores, mass = rows.row(place)
-    if not finite:
-        raise RowFault(Reason.NON_FINITE_ATTENTION, "attention should be finite, has NaN or infinity; see --dtype")
-    return TokenAttribution(columns, scores, mass)
+    outcome = rows.outcome(place)
+    if isinstance(outcome, RowFault):
+        raise outcome
+    return outcome

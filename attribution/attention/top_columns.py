@@ -1,4 +1,4 @@
-"""Reducing similarity rows on the device: the k best columns, and the mass of each passage."""
+"""Reducing similarity rows on the device: the k best columns, the mass of each passage, and that outside them."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def passage_mass(similarity: torch.Tensor, column_passage: torch.Tensor, passage
     """
     passages = torch.arange(passage_count, device=similarity.device)
     return similarity @ (column_passage[:, None] == passages).to(similarity.dtype)
+
+
+def sink_mass(similarity: torch.Tensor, column_passage: torch.Tensor) -> torch.Tensor:
+    """The sum of each row over the columns that lie in no passage: float32 [rows].
+
+    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. A matrix product as well.
+    """
+    return similarity @ (column_passage < 0).to(similarity.dtype)

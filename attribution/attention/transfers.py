@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from attribution.attention.attention_capture import CapturedRow
+from attribution.token_attribution import TokenAttribution
+from schemas import Reason, RowFault
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -19,7 +20,7 @@ def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 class RowsOnTheirWay:
-    """The reduced rows of one forward pass, copied to the host in one transfer that nobody waits for before ``row``."""
+    """The reduced rows of one forward pass, on their way to the host in one transfer; only ``outcome`` waits for it."""
 
     def __init__(self, captured: Sequence[CapturedRow]) -> None:
         self._shapes = [(*one.top_columns.shape, one.passage_mass.shape[1]) for one in captured]
@@ -31,30 +32,34 @@ class RowsOnTheirWay:
             self._arrived.record(torch.cuda.current_stream(flat.device))
         self._starts = np.cumsum([0, *(_size(*shape) for shape in self._shapes)])
 
-    def row(self, index: int) -> tuple[bool, npt.NDArray[np.int32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Whether S of the row is finite, its top columns and scores [responses, k], its mass [responses, passages]."""
+    def outcome(self, index: int) -> TokenAttribution | RowFault:
+        """A row's attribution, or NON_FINITE_ATTENTION where its S has NaN or infinity."""
         if self._arrived is not None:
             self._arrived.synchronize()
         responses, top_k, passages = self._shapes[index]
         values = self._values.numpy()[self._starts[index] : self._starts[index + 1]]
-        border = responses * top_k
-        return (
-            bool(values[-1]),
-            values[:border].reshape(responses, top_k),
-            values[border : 2 * border].view(np.float32).reshape(responses, top_k),
-            values[2 * border : -1].view(np.float32).reshape(responses, passages),
+        if not values[-1]:
+            return RowFault(Reason.NON_FINITE_ATTENTION, "attention should be finite, has NaN or infinity; see --dtype")
+        sizes = (responses * top_k, responses * top_k, responses * passages, responses)
+        columns, scores, mass, outside = np.split(values[:-1], np.cumsum(sizes)[:-1])
+        return TokenAttribution(
+            top_columns=columns.reshape(responses, top_k),
+            top_scores=scores.view(np.float32).reshape(responses, top_k),
+            passage_mass=mass.view(np.float32).reshape(responses, passages),
+            sink_mass=outside.view(np.float32),
         )
 
 
 def _as_integers(one: CapturedRow) -> tuple[torch.Tensor, ...]:
-    """The four tensors of a row as int32; the bits of floats stay as they are."""
+    """The five tensors of a row as int32; the bits of floats stay as they are."""
     return (
         one.top_columns.to(torch.int32),
         one.top_scores.contiguous().view(torch.int32),
         one.passage_mass.contiguous().view(torch.int32),
+        one.sink_mass.contiguous().view(torch.int32),
         one.finite.to(torch.int32),
     )
 
 
 def _size(responses: int, top_k: int, passages: int) -> int:
-    return responses * (2 * top_k + passages) + 1
+    return responses * (2 * top_k + passages + 1) + 1

@@ -3,6 +3,10 @@
 A passage's columns come from their own window as they are. A column outside the passages lies in several windows and
 counts as its largest value there. So a column's value is at least that of each window that has it, and what is among
 the k largest of the row is among the k largest of the window that its value comes from: the windows' own top k suffice.
+
+Masses are sums over whole rows. That of a passage is its window's. That outside the passages is the mean over the
+windows: the sum of the largest values is not known from the windows' sums. So passages' masses, divided by the number
+of windows, and the mass outside are shares of one whole, as they are for a row without windows.
 """
 
 from __future__ import annotations
@@ -45,7 +49,12 @@ def merge_windows(row: EncodedRow, found: Sequence[TokenAttribution], *, top_k: 
         np.concatenate([one.top_scores for one in found], axis=1),
         k=min(top_k, row.prompt_length),
     )
-    return TokenAttribution(top_columns, top_scores, passage_mass=np.sum([one.passage_mass for one in found], axis=0))
+    return TokenAttribution(
+        top_columns,
+        top_scores,
+        passage_mass=np.sum([one.passage_mass for one in found], axis=0),
+        sink_mass=np.mean([one.sink_mass for one in found], axis=0),
+    )
 
 
 def _take(found: Iterator[Outcome], count: int) -> list[Outcome]:

@@ -44,3 +44,4 @@ def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: t
         np.testing.assert_array_equal(one.top_columns, other.top_columns)
         np.testing.assert_allclose(one.top_scores, other.top_scores, atol=1e-5)
         np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=1e-5)
+        np.testing.assert_allclose(one.sink_mass, other.sink_mass, atol=1e-5)

@@ -123,6 +123,8 @@ def test_similarity_is_that_of_eager_attention(directories: dict[str, Path], cas
         for passage in range(tokens.passage_mass.shape[1]):
             mass = expected[:, row.column_passage == passage].sum(1)
             np.testing.assert_allclose(tokens.passage_mass[:, passage], mass, atol=TOLERANCE, rtol=0)
+        outside = expected[:, row.column_passage < 0].sum(1)
+        np.testing.assert_allclose(tokens.sink_mass, outside, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

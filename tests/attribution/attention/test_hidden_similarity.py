@@ -46,6 +46,7 @@ def test_negative_cosine_counts_as_nothing():
     found = similarity(STATES, PASSAGE, 2).top_columns(5)
     assert found.top_scores.min() == 0.0
     np.testing.assert_allclose(found.passage_mass, [[1.8, 0.6], [0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(found.sink_mass, [0.0, 1.0], rtol=1e-6)
 
 
 def test_average_is_compared_with_every_window_of_a_passage():

@@ -34,6 +34,7 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(directory):
         (expected,) = load(directory, layer=layer).attribute([row], [3])
         np.testing.assert_allclose(tokens.top_scores, expected.top_scores, atol=2e-5)
         np.testing.assert_allclose(tokens.passage_mass, expected.passage_mass, atol=2e-5)
+        np.testing.assert_allclose(tokens.sink_mass, expected.sink_mass, atol=2e-5)
     assert sorted(found) == [1, 2, 4]
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribution.attention.top_columns import passage_mass, top_columns
+from attribution.attention.top_columns import passage_mass, sink_mass, top_columns
 
 # Few different values, so that ties are everywhere.
 rows = st.integers(1, 9).flatmap(
@@ -34,3 +34,8 @@ def test_passage_mass_sums_the_columns_of_each_passage_and_no_others() -> None:
     similarity = torch.tensor([[0.5, 0.25, 0.125, 0.0625], [0.0, 1.0, 0.0, 0.0]])
     mass = passage_mass(similarity, torch.tensor([-1, 0, 2, 0]), 3)
     assert mass.tolist() == [[0.3125, 0.0, 0.125], [1.0, 0.0, 0.0]]
+
+
+def test_sink_mass_sums_the_columns_outside_the_passages() -> None:
+    similarity = torch.tensor([[0.5, 0.25, 0.125, 0.0625], [0.0, 1.0, 0.0, 0.0]])
+    assert sink_mass(similarity, torch.tensor([-1, 0, -1, 1])).tolist() == [0.625, 0.0]

@@ -56,6 +56,7 @@ class Row:
             top_columns=np.array([[column for column, _ in row] for row in attention], dtype=np.int32),
             top_scores=np.array([[score for _, score in row] for row in attention], dtype=np.float32),
             passage_mass=np.zeros((len(tokens), len(self.passages)), dtype=np.float32),
+            sink_mass=np.zeros(len(tokens), dtype=np.float32),
         )
         record = QARecord("r", "?", tuple(self.passages), self.answer, RowSource("f", 0))
         return span_evidence(

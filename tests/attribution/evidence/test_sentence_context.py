@@ -41,7 +41,8 @@ def context(sentence_starts: tuple[int, ...] = (0, 3), words: tuple[CharRange, .
         response_char_start=starts,
         response_char_end=ends,
     )
-    attribution = TokenAttribution(np.tile(np.array([0, 1], np.int32), (tokens, 1)), SCORES, SCORES)
+    columns, outside = np.tile(np.array([0, 1], np.int32), (tokens, 1)), np.zeros(tokens, np.float32)
+    attribution = TokenAttribution(columns, SCORES, SCORES, outside)
     alignment = WordTokenAlignment(words=words, token_char_start=starts, token_char_end=ends)
     scores = PassageScores(encoded=encoded, tokens=attribution)
     return SentenceContext(parsed=parsed, alignment=alignment, scores=scores)

@@ -33,6 +33,7 @@ def scores_of(
         top_columns=np.array([[column for column, _ in row] for row in top], dtype=np.int32).reshape(length, -1),
         top_scores=np.array([[score for _, score in row] for row in top], dtype=np.float32).reshape(length, -1),
         passage_mass=np.zeros((length, 1), dtype=np.float32),
+        sink_mass=np.zeros(length, dtype=np.float32),
     )
     if responses is None:
         return PassageScores(encoded=encoded, tokens=tokens)

@@ -36,8 +36,9 @@ def largest(similarity: np.ndarray, top_k: int) -> tuple[np.ndarray, np.ndarray]
     return top, np.take_along_axis(similarity, top, axis=1)
 
 
-def attributed(similarity: np.ndarray, top_k: int, passage_mass: np.ndarray) -> TokenAttribution:
-    return TokenAttribution(*largest(similarity, top_k), passage_mass)
+def attributed(similarity: np.ndarray, top_k: int, passage_mass: np.ndarray, sink_mass: float = 0) -> TokenAttribution:
+    outside = np.full(RESPONSES, sink_mass, np.float32)
+    return TokenAttribution(*largest(similarity, top_k), passage_mass, outside)
 
 
 @st.composite
@@ -81,10 +82,20 @@ def test_merge_of_the_top_k_is_the_top_k_of_the_merged_matrices(
 def test_merge_of_one_window_changes_nothing() -> None:
     similarity = np.random.default_rng(7).random((RESPONSES, 9), np.float32)
     mass = np.ones((RESPONSES, 2), np.float32)
-    one = attributed(similarity, 4, mass)
+    one = attributed(similarity, 4, mass, sink_mass=0.3)
     found = merge_windows(row_with_windows([range(9)]), [one], top_k=4)
-    for name in ("top_columns", "top_scores", "passage_mass"):
+    for name in ("top_columns", "top_scores", "passage_mass", "sink_mass"):
         np.testing.assert_array_equal(getattr(found, name), getattr(one, name))
+
+
+def test_mass_outside_the_passages_is_the_mean_over_windows_and_shares_still_add_up() -> None:
+    similarity, nothing = np.zeros((RESPONSES, 3), np.float32), np.zeros((RESPONSES, 2), np.float32)
+    first, second = nothing + np.array([0.5, 0], np.float32), nothing + np.array([0, 0.125], np.float32)
+    parts = [attributed(similarity, 2, first, sink_mass=0.5), attributed(similarity, 2, second, sink_mass=0.875)]
+    found = merge_windows(row_with_windows([[0, 1, 2], [0, 3, 4]]), parts, top_k=2)
+    assert found.sink_mass.tolist() == [0.6875] * RESPONSES
+    assert found.sink_mass.dtype == np.float32
+    assert (found.passage_mass.sum(1) / len(parts) + found.sink_mass).tolist() == [1] * RESPONSES
 
 
 def test_rows_with_and_without_windows_keep_their_order_and_a_windows_fault_is_its_rows() -> None:

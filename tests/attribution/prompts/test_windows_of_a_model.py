@@ -55,7 +55,7 @@ def full_matrix(model: AttentionModel, row: EncodedRow, count: int) -> np.ndarra
 
 
 def assert_same(found: TokenAttribution, expected: TokenAttribution) -> None:
-    for name in ("top_columns", "top_scores", "passage_mass"):
+    for name in ("top_columns", "top_scores", "passage_mass", "sink_mass"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
@@ -63,15 +63,18 @@ def test_long_row_has_the_top_k_of_the_merged_matrices_of_its_windows(model: Att
     row = model.encode(record(40))
     assert len(row.windows) > 2
     merged = np.zeros((len(row.response_chars), row.prompt_length), np.float32)
+    outside = []
     for window in row.windows:
         matrix = full_matrix(model, window.row, 40)
         merged[:, window.columns] = np.maximum(merged[:, window.columns], matrix)
+        outside.append(matrix[:, window.row.column_passage < 0].sum(1))
     found = attributed(model, row, 40)
     order = np.lexsort((np.broadcast_to(np.arange(merged.shape[1]), merged.shape), -merged))[:, :4]
     np.testing.assert_array_equal(found.top_columns, order)
     np.testing.assert_array_equal(found.top_scores, np.take_along_axis(merged, order, axis=1))
     one_hot = np.eye(41)[row.column_passage][:, :40]
     np.testing.assert_allclose(found.passage_mass, merged @ one_hot, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.sink_mass, np.mean(outside, axis=0), rtol=1e-5, atol=1e-7)
 
 
 def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model: AttentionModel) -> None:

@@ -62,6 +62,7 @@ def worked_context() -> AnswerContext:
         top_columns=np.array([[column for column, _ in TOP[word]] for word in WORDS], dtype=np.int32),
         top_scores=np.array([[score for _, score in TOP[word]] for word in WORDS], dtype=np.float32),
         passage_mass=np.zeros((9, 2), dtype=np.float32),
+        sink_mass=np.zeros(9, dtype=np.float32),
     )
     attributed = np.zeros((9, 9), dtype=np.bool_)
     attributed[[SINGS, BELLS], ADA] = True
