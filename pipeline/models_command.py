@@ -47,8 +47,9 @@ def _check(options: ModelOptions, *, threads: int | None) -> None:
     from attribution.answers.target_spans import DEFAULT_SPAN_KINDS
     from attribution.attention.attention_model import AttentionModel
     from attribution.attributor import Attributor
+    from attribution.models.attention_shares import attention_shares
     from attribution.models.model_check import EXAMPLE, describe_model, measure_speed
-    from pipeline.models_report import description_lines, example_lines, loaded_line, speed_line
+    from pipeline.models_report import description_lines, example_lines, loaded_line, shares_line, speed_line
 
     print("\n".join(description_lines(describe_model(options))), flush=True)
     start = time.perf_counter()
@@ -57,4 +58,5 @@ def _check(options: ModelOptions, *, threads: int | None) -> None:
     print(speed_line(measure_speed(model)), flush=True)
     attributor = Attributor(parser=AnswerParser.from_pretrained("bundled"), model=model, spans=DEFAULT_SPAN_KINDS)
     print("\n".join(example_lines(EXAMPLE, attributor.attribute_many([EXAMPLE])[0])))
+    print(f"\n{shares_line(attention_shares(model, EXAMPLE))}")
     print(f"\n{options.model} can serve.")

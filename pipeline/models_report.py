@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from attribution.attention.attention_model import AttentionModel
+from attribution.models.attention_shares import AttentionShares
 from attribution.models.model_check import ModelDescription, Speed
 from attribution.models.model_directory import runs_own_code
 from attribution.models.model_errors import ModelLoadError
@@ -78,6 +79,15 @@ def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) 
         best = max(span.evidence, key=lambda piece: piece.score, default=None)
         evidence = "" if best is None else f": {best.text}"
         yield f"{span.support:<12}{span.text}  <-  {place}{evidence}"
+
+
+def shares_line(shares: AttentionShares) -> str:
+    """Where the attention of the example's answer goes, so that one sees whether the layer is any good."""
+    return _line(
+        "shares",
+        f"{shares.passages:.0%} of the answer's attention on the passages ({shares.passage_tokens:.0%} of the prompt's "
+        f"tokens), {shares.outside:.0%} on the rest of the prompt, {shares.rest:.0%} on the answer itself",
+    )
 
 
 def _table(groups: Sequence[WeightGroup]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,6 +61,9 @@ def test_model_that_can_serve_is_described_measured_and_tried(
     assert "tokens/s on" in lines["speed"]
     assert EXAMPLE.answer in lines["answer"]
     assert any(line.split("  <-  ")[0].endswith("Ada Thorne") for line in printed.splitlines())
+    shares = [int(share) for share in re.findall(r"(\d+)% (?:of the answer|on the)", lines["shares"])]
+    assert len(shares) == 3
+    assert sum(shares) in (99, 100, 101)
     assert printed.endswith("can serve.\n")
 
 
