@@ -41,4 +41,4 @@ def attention_shares(model: AttentionModel, record: QARecord) -> AttentionShares
         raise ModelLoadError(f"the model cannot attribute the row of its worked example: {tokens}")
     passages = float(tokens.passage_mass.sum(1).mean()) / max(1, len(row.windows))
     outside = float(tokens.sink_mass.mean())
-    return AttentionShares(passages, outside, 1 - passages - outside, float((row.column_passage >= 0).mean()))
+    return AttentionShares(passages, outside, max(0.0, 1 - passages - outside), float((row.column_passage >= 0).mean()))
