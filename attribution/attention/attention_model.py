@@ -11,13 +11,14 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attribution.attention.attention_capture import Capture, RowRequest
 from attribution.attention.attention_layer import LayerChoice, choose_layer
+from attribution.attention.capture_pass import Capture
 from attribution.attention.forward_pass import end_to_end_pass, padded_pass
 from attribution.attention.head_weights import HeadWeights
 from attribution.attention.out_of_memory import run_halving
 from attribution.attention.packing import pack_by_token_budget, pack_end_to_end
 from attribution.attention.rope_lengths import groups_by_border, rope_border
+from attribution.attention.row_attention import RowRequest
 from attribution.attention.row_layout import RowLayout, choose_layout
 from attribution.attention.row_requests import Job, row_requests
 from attribution.attention.transfers import RowsOnTheirWay

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from attribution.attention.attention_capture import Capture, capturing
+from attribution.attention.capture_pass import Capture, capturing
 from attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribution.attention.packing import shared_lengths
 from attribution.attention.transfers import to_device

@@ -6,9 +6,10 @@ from functools import partial
 
 import torch
 
-from attribution.attention.attention_capture import RowAttention, RowRequest, observing
 from attribution.attention.attention_model import AttentionModel
+from attribution.attention.capture_pass import observing
 from attribution.attention.plain_attention import MAX_WEIGHTS
+from attribution.attention.row_attention import RowAttention, RowRequest
 from attribution.attention.top_columns import passage_mass
 from attribution.token_attribution import EncodedRow
 from schemas import Reason, RowFault

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attribution.attention.attention_capture import Capture, CapturedRow, RowAttention, observing, reduce_row
 from attribution.attention.attention_model import AttentionModel
+from attribution.attention.capture_pass import observing
 from attribution.attention.out_of_memory import run_halving
+from attribution.attention.row_attention import CapturedRow, RowAttention, reduce_row
 from attribution.attention.transfers import RowsOnTheirWay
 from attribution.prompts.window_merge import merge_windows
 from attribution.token_attribution import EncodedRow, TokenAttribution
@@ -61,8 +62,10 @@ class _LayerWants:
 
         def observe(index: int, attention: RowAttention) -> None:
             if index in self._indices:
-                request = own if index == self._model.layer - 1 else other
-                taken[index + 1] = reduce_row(attention, request, self._capture(index))
+                is_own = index == self._model.layer - 1
+                weights = self._model.head_weights if is_own else None
+                request = own if is_own else other
+                taken[index + 1] = reduce_row(attention, request, top_k=self._top_k, head_weights=weights)
             if index >= max(self._indices):
                 raise _LayersTaken
 
@@ -76,10 +79,6 @@ class _LayerWants:
             missing = sorted({index + 1 for index in self._indices} - set(taken))
             raise ValueError(f"layers should have attention, these have none: {missing}")
         return taken
-
-    def _capture(self, index: int) -> Capture:
-        weights = self._model.head_weights if index == self._model.layer - 1 else None
-        return Capture(layer_index=index, top_k=self._top_k, rows=[], head_weights=weights)
 
 
 def _run(wanted: _LayerWants, part: EncodedRow) -> dict[int, TokenAttribution]:

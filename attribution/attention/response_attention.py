@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attribution.attention.attention_capture import RowAttention
 from attribution.attention.plain_attention import MAX_WEIGHTS
+from attribution.attention.row_attention import RowAttention
 from attribution.attention.top_columns import top_columns
 
 

@@ -9,8 +9,9 @@ from enum import StrEnum
 import torch
 from transformers import PreTrainedModel
 
-from attribution.attention.attention_capture import Capture, CapturedRow
+from attribution.attention.capture_pass import Capture
 from attribution.attention.out_of_memory import is_out_of_memory
+from attribution.attention.row_attention import CapturedRow
 
 _KINDS = {"full_attention", "sliding_attention"}
 _TOLERANCE = 1e-4

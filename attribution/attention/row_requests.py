@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import torch
 
-from attribution.attention.attention_capture import RowRequest
+from attribution.attention.row_attention import RowRequest
 from attribution.attention.transfers import to_device
 from attribution.settings import QueryPosition, SoftmaxOver
 from attribution.token_attribution import EncodedRow

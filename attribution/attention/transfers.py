@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from attribution.attention.attention_capture import CapturedRow
+from attribution.attention.row_attention import CapturedRow
 from attribution.token_attribution import TokenAttribution
 from schemas import Reason, RowFault
 

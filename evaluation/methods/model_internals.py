@@ -17,9 +17,9 @@ from schemas import RowFault
 if TYPE_CHECKING:
     import torch
 
-    from attribution.attention.attention_capture import RowAttention
     from attribution.attention.attention_model import AttentionModel
     from attribution.attention.hidden_similarity import HiddenSimilarity
+    from attribution.attention.row_attention import RowAttention
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class _Pass:
 
     def _one(self, part: EncodedRow) -> TokenAttribution | RowFault:
         """One row without windows."""
-        from attribution.attention.attention_capture import observing
+        from attribution.attention.capture_pass import observing
         from attribution.attention.hidden_states import keeping_hidden_states
 
         def observe(layer_index: int, attention: RowAttention) -> None:

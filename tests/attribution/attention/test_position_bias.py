@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from attribution.attention.attention_capture import Capture, RowRequest, capture_attention, capturing
+from attribution.attention.attention_capture import capture_attention
+from attribution.attention.capture_pass import Capture, capturing
 from attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribution.attention.row_attention import RowRequest
 
 TOKENS, HEADS, SIZE = 7, 2, 4
 GENERATOR = torch.Generator().manual_seed(3)

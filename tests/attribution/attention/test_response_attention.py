@@ -3,8 +3,8 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from attribution.attention.attention_capture import observing
 from attribution.attention.attention_model import AttentionModel
+from attribution.attention.capture_pass import observing
 from attribution.attention.response_attention import attributed_tokens, response_similarity
 from attribution.models.model_options import ModelOptions
 from schemas import Passage, QARecord, RowSource

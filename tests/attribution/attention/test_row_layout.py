@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from attribution.attention.attention_capture import Capture
 from attribution.attention.attention_model import AttentionModel
+from attribution.attention.capture_pass import Capture
 from attribution.attention.row_layout import RowLayout, choose_layout
 from attribution.models.model_options import MethodOptions, ModelOptions
 from attribution.token_attribution import EncodedRow, TokenAttribution

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attribution.attention.attention_capture import observing
 from attribution.attention.attention_model import AttentionModel
+from attribution.attention.capture_pass import observing
 from attribution.models.attention_shares import attention_shares
 from attribution.models.model_errors import ModelLoadError
 from attribution.models.model_options import ModelOptions
