@@ -73,9 +73,10 @@ function drawShares(width, groups) {
 }
 
 function drawRanks(width, ranks) {
+  const each = Math.ceil((ranks.length * 22) / (width - 58));
   const title = (one) => `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}\nbest for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
   return draw(width, {
-    height: 210, marginLeft: 46, x: {type: "band", label: "place in the prompt", tickSize: 0, labelAnchor: "center", labelArrow: "none"}, y: {label: null, percent: true, grid: true, ticks: 4, tickFormat: (value) => `${value}%`},
+    height: 220, marginLeft: 46, marginBottom: 42, x: {type: "band", label: "place in the prompt", tickSize: 0, tickFormat: (rank, index) => (index % each ? "" : rank), labelAnchor: "center", labelArrow: "none"}, y: {label: null, percent: true, grid: true, ticks: 4, tickFormat: (value) => `${value}%`},
     marks: [
       Plot.barY(ranks, {x: "rank", y: (one) => one.used / one.offered, fill: "var(--rest)", inset: 1}),
       Plot.barY(ranks, {x: "rank", y: (one) => one.best / one.offered, fill: "var(--bar)", insetLeft: 4, insetRight: 4, title, tip: {format: {x: false, y: false}}}),

@@ -1,0 +1,86 @@
+"""Pictures of the report's three views: ``python -m benchmarks.report_screenshots --audit DIR --output docs/images``.
+
+Needs ``playwright`` and a Chromium on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from benchmarks.report_browser import browser_window, open_page
+from report.html_report import write_html_report
+
+_PLACE = "id => 1 + JSON.parse(document.getElementById('data-answers').textContent).findIndex(one => one.id === id)"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write one PNG a view: ``report_overview``, ``report_worklist`` and ``report_answer``."""
+    arguments = _parser().parse_args(argv)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    ending = "" if arguments.colours == "light" else f"_{arguments.colours}"
+    window = browser_window(
+        width=arguments.width,
+        height=arguments.height,
+        color_scheme=arguments.colours,
+        sandbox=not arguments.no_sandbox,
+        scale=arguments.scale,
+    )
+    with tempfile.TemporaryDirectory() as folder, window as context:
+        report = Path(folder) / "report.html"
+        write_html_report(arguments.audit, report)
+        page = open_page(context, report.as_uri())
+        for name, show in (("overview", _show_overview), ("worklist", _show_worklist), ("answer", _show_answer)):
+            show(page, arguments.answer)
+            picture = arguments.output / f"report_{name}{ending}.png"
+            page.screenshot(path=picture, full_page=name == "overview", animations="disabled")
+            print(picture)
+
+
+def _show_overview(page: Page, answer: str) -> None:
+    _go(page, "#overview")
+
+
+def _show_worklist(page: Page, answer: str) -> None:
+    """The worklist of answers with unsupported spans, the riskiest one open."""
+    _go(page, "#answers")
+    page.select_option("#filter-support", "unsupported")
+    page.evaluate("document.activeElement.blur()")
+
+
+def _show_answer(page: Page, answer: str) -> None:
+    """One answer, its first unsupported span chosen if it has one with evidence."""
+    place = page.evaluate(_PLACE, answer)
+    if not place:
+        raise SystemExit(f"--answer should be a record id of the page's worklist, was: {answer!r}")
+    page.select_option("#filter-support", "")
+    _go(page, f"#answers/{place}")
+    page.locator(".span-row").nth(1).click()
+    page.mouse.move(0, 0)
+
+
+def _go(page: Page, place: str) -> None:
+    page.evaluate("place => { location.hash = place; }", place)
+    page.wait_for_timeout(600)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report_screenshots", description=__doc__)
+    add = parser.add_argument
+    add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
+    add("--output", type=Path, required=True, metavar="DIR", help="where the pictures go")
+    add("--answer", default="qa-014", metavar="ID", help="which answer to show (default: %(default)s)")
+    add("--colours", choices=["light", "dark"], default="light", help="(default: %(default)s)")
+    add("--width", type=int, default=1360, help="of the window, in CSS pixels (default: %(default)s)")
+    add("--height", type=int, default=900, help="of the window, in CSS pixels (default: %(default)s)")
+    add("--scale", type=float, default=1.0, help="pixels a CSS pixel (default: %(default)s)")
+    add("--no-sandbox", action="store_true", help="start Chromium without its sandbox, as root has to")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
