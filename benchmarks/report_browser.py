@@ -30,7 +30,9 @@ def browser_window(
     sandbox: bool = True,
     scale: float = 1,
 ) -> Iterator[BrowserContext]:
-    """A window of these CSS pixels, offline, with a profile of its own that is thrown away; ``scale`` is pixels a CSS pixel.
+    """A window of these CSS pixels, offline, with a profile of its own that is thrown away.
+
+    ``scale`` is how many pixels a CSS pixel has.
 
     Raises:
         FileNotFoundError: if no ``chromium`` is on the path.

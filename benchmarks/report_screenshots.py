@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import FloatRect, Page
 
 from benchmarks.report_browser import browser_window, open_page
 from report.html_report import write_html_report
 
+_OVERVIEW_HEIGHT = 1700
 _PLACE = "id => 1 + JSON.parse(document.getElementById('data-answers').textContent).findIndex(one => one.id === id)"
 
 
@@ -34,26 +35,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         report = Path(folder) / "report.html"
         write_html_report(arguments.audit, report)
         page = open_page(context, report.as_uri())
-        for name, show in (("overview", _show_overview), ("worklist", _show_worklist), ("answer", _show_answer)):
-            show(page, arguments.answer)
-            picture = arguments.output / f"report_{name}{ending}.png"
-            page.screenshot(path=picture, full_page=name == "overview", animations="disabled")
-            print(picture)
+        _go(page, "#overview")
+        _keep(page, arguments.output / f"report_overview{ending}.png", height=_OVERVIEW_HEIGHT)
+        _show_worklist(page)
+        _keep(page, arguments.output / f"report_worklist{ending}.png", height=arguments.height)
+        _show_answer(page, arguments.answer)
+        _keep(page, arguments.output / f"report_answer{ending}.png", height=arguments.height)
 
 
-def _show_overview(page: Page, answer: str) -> None:
-    _go(page, "#overview")
+def _keep(page: Page, picture: Path, *, height: int) -> None:
+    """The top of the page, this many CSS pixels high, as a PNG file."""
+    clip: FloatRect = {"x": 0, "y": 0, "width": page.evaluate("innerWidth"), "height": height}
+    page.screenshot(path=picture, full_page=True, clip=clip, animations="disabled")
+    print(picture)
 
 
-def _show_worklist(page: Page, answer: str) -> None:
-    """The worklist of answers with unsupported spans, the riskiest one open."""
+def _show_worklist(page: Page) -> None:
+    """The worklist of answers with unsupported spans."""
     _go(page, "#answers")
     page.select_option("#filter-support", "unsupported")
     page.evaluate("document.activeElement.blur()")
 
 
 def _show_answer(page: Page, answer: str) -> None:
-    """One answer, its first unsupported span chosen if it has one with evidence."""
+    """One answer, its first unsupported span chosen, or its first span where it has none."""
     place = page.evaluate(_PLACE, answer)
     if not place:
         raise SystemExit(f"--answer should be a record id of the page's worklist, was: {answer!r}")

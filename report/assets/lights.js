@@ -55,7 +55,15 @@ function pin(index) {
   pinned = index;
   for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
   lightSpan(index);
+  showBest();
   showMarkBar();
+}
+
+/** Bring the best passage into view where passages scroll beside the answer. */
+function showBest() {
+  const box = byId("detail").querySelector(".passages");
+  const best = box?.querySelector(".passage.best");
+  if (best && box.scrollHeight > box.clientHeight) box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
 }
 
 function pinNeighbour(step) {
