@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         _keep(page, arguments.output / f"report_overview{ending}.png", height=_OVERVIEW_HEIGHT)
         _show_worklist(page)
         _keep(page, arguments.output / f"report_worklist{ending}.png", height=arguments.height)
-        _show_answer(page, arguments.answer)
+        _show_answer(page, arguments.answer, span=arguments.span)
         _keep(page, arguments.output / f"report_answer{ending}.png", height=arguments.height)
 
 
@@ -57,14 +57,14 @@ def _show_worklist(page: Page) -> None:
     page.evaluate("document.activeElement.blur()")
 
 
-def _show_answer(page: Page, answer: str) -> None:
-    """One answer, its first unsupported span chosen, or its first span where it has none."""
+def _show_answer(page: Page, answer: str, *, span: int) -> None:
+    """One answer, its ``span``-th span chosen, counted from 1."""
     place = page.evaluate(_PLACE, answer)
     if not place:
         raise SystemExit(f"--answer should be a record id of the page's worklist, was: {answer!r}")
     page.select_option("#filter-support", "")
     _go(page, f"#answers/{place}")
-    page.locator(".span-row").nth(1).click()
+    page.locator(".span-row").nth(span - 1).click()
     page.mouse.move(0, 0)
 
 
@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
     add("--output", type=Path, required=True, metavar="DIR", help="where the pictures go")
-    add("--answer", default="qa-014", metavar="ID", help="which answer to show (default: %(default)s)")
+    add("--answer", default="qa-024", metavar="ID", help="which answer to show (default: %(default)s)")
+    add("--span", type=int, default=2, help="which of its spans to choose, from 1 (default: %(default)s)")
     add("--colours", choices=["light", "dark"], default="light", help="(default: %(default)s)")
     add("--width", type=int, default=1360, help="of the window, in CSS pixels (default: %(default)s)")
     add("--height", type=int, default=900, help="of the window, in CSS pixels (default: %(default)s)")
