@@ -13,6 +13,7 @@ from evaluation.evaluation_error import EvaluationError, OptionError
 from evaluation.measures.entailment import EntailmentModel
 from evaluation.measures.target_choice import check_targets
 from evaluation.reports.json_file import write_json
+from evaluation.reports.report import file_digest
 from evaluation.suite.cell_store import CellStore
 from evaluation.suite.data_files import DataFile, FoundData, Section, find_data
 from evaluation.suite.dependencies import Dependencies
@@ -57,7 +58,7 @@ def run_suite(
     store = CellStore(output / "cells")
     parsers = _parsers(options)
     dependencies = Dependencies(options, parsers=parsers)
-    plan = plan_suite(found, options, dependencies, nli_model=None if entailment is None else entailment.identity)
+    plan = plan_suite(found, options, dependencies, nli_model=_nli_identity(options, entailment))
     layers = dependencies.layers_with_attention()
     cells = run_cells(plan, store, options, datasets, parsers=parsers, layers=layers, entailment=entailment)
     digests = {file: dependencies.digests(file) for file in found.files}
@@ -95,6 +96,15 @@ def _parser(name: str, option: str) -> AnswerParser:
         return AnswerParser.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise EvaluationError(f"{option} {name!r} could not be loaded: {error}") from error
+
+
+def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> str | None:
+    """Name and revision; of a local model also the digests of its files."""
+    if entailment is None:
+        return None
+    folder = Path(str(options.nli_model))
+    files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
+    return " ".join([entailment.identity, *map(file_digest, files)])
 
 
 def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
