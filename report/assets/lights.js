@@ -55,7 +55,6 @@ function pin(index) {
   pinned = index;
   for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
   lightSpan(index);
-  showBest();
   showMarkBar();
 }
 
@@ -70,6 +69,7 @@ function pinNeighbour(step) {
   if (current?.kind !== "answer") return;
   const count = current.spans.length;
   pin(pinned === null ? (step > 0 ? 0 : count - 1) : (pinned + step + count) % count);
+  showBest();
   const row = byId("detail").querySelector(`[data-span="${pinned}"]`);
   row.scrollIntoView({block: "nearest"});
   row.focus();
@@ -95,7 +95,10 @@ function pinTarget(event) {
   if (current?.kind !== "answer") return;
   const {evidence, span} = target(event);
   if (evidence) pin(innermost(current, evidence.dataset.spans.split(" ").map(Number)));
-  else if (span !== null) pin(span === pinned ? null : span);
+  else if (span !== null) {
+    pin(span === pinned ? null : span);
+    showBest();
+  }
 }
 
 function watchLights() {
