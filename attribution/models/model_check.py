@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from attribution.attention.attention_layer import LayerChoice, choose_layer
+from attribution.attention.attention_layer import LayerChoice
 from attribution.attention.attention_model import AttentionModel
+from attribution.attention.model_parts import layer_of
 from attribution.models.free_memory import free_memory
 from attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribution.models.model_errors import ModelLoadError, errors_named
@@ -78,10 +79,7 @@ def describe_model(options: ModelOptions) -> ModelDescription:
     directory = read_model_directory(options)
     encoder = RowEncoder(directory)
     device = choose_device(options.device)
-    try:
-        layer = choose_layer(directory.config, options.layer or directory.defaults.layer)
-    except ValueError as error:
-        raise ModelLoadError(f"model {options.model!r}: {error}") from error
+    layer = layer_of(directory)
     dtype = settled_dtype(directory, choose_dtype(directory, device))
     check_fits(directory, layer=layer.layer, dtype=dtype, device=device)
     with errors_named(options.model):

@@ -90,7 +90,7 @@ def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(
     model: AttentionModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = attribute(model, RECORDS)
-    forward = model._model.forward
+    forward = model.network.forward
     sizes: list[int] = []
 
     def small_machine(*, input_ids: torch.Tensor, **options: object) -> object:
@@ -99,7 +99,7 @@ def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
         return forward(input_ids=input_ids, **options)
 
-    monkeypatch.setattr(model._model, "forward", small_machine)
+    monkeypatch.setattr(model.network, "forward", small_machine)
     outcomes = attribute(model, RECORDS)
     lengths = [len(model.encode(one).token_ids) for one in RECORDS]
     assert sizes[:2] == [sum(lengths), sum(sorted(lengths)[:2])]
@@ -118,7 +118,7 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path: Path) -> N
     unused = next(token for token in range(399, 0, -1) if all(token not in model.encode(r).token_ids for r in RECORDS))
     poison.token_ids[3] = unused
     with torch.no_grad():
-        model._model.get_input_embeddings().weight[unused] = float("nan")
+        model.network.get_input_embeddings().weight[unused] = float("nan")
     good = model.encode(RECORDS[0])
     first, second = model.attribute([poison, good], [1, 2])
     assert isinstance(first, RowFault)
@@ -212,7 +212,7 @@ def test_second_load_shares_the_weights_and_keeps_its_own_method(directory: Path
     options = ModelOptions(model=str(directory), device="cpu")
     first = load_attention_model(options)
     second = load_attention_model(options, method=MethodOptions(method=Method.ATTN_UNION, top_k=5))
-    assert first._model is second._model
+    assert first.network is second.network
     assert (first.settings.top_k, second.settings.top_k) == (2, 5)
     assert second.settings.method is Method.ATTN_UNION
 

@@ -88,14 +88,14 @@ def test_rows_of_one_prompt_have_the_attention_that_they_have_alone(directories:
 def test_prompt_in_common_is_computed_once(directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(directories["llama"])
     rows = [model.encode(one) for one in RECORDS]
-    forward = model._model.forward
+    forward = model.network.forward
     sizes: list[int] = []
 
     def counted(*, input_ids: torch.Tensor, **options: object) -> object:
         sizes.append(input_ids.numel())
         return forward(input_ids=input_ids, **options)
 
-    monkeypatch.setattr(model._model, "forward", counted)
+    monkeypatch.setattr(model.network, "forward", counted)
     model.attribute(rows, [2] * len(rows))
     own = [len(row.token_ids) for row in rows]
     saved = [in_common(rows[0], row) for row in (rows[2], rows[4])] + [in_common(rows[1], rows[3])]

@@ -1,0 +1,86 @@
+"""What the attributions of a model depend on, for file metadata and the run manifest."""
+
+from __future__ import annotations
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from attribution.attention.attention_layer import LayerChoice
+from attribution.attention.row_capture import RowCapture
+from attribution.attention.row_layout import RowLayout
+from attribution.attention.varlen_attention import kernel_name
+from attribution.models.model_directory import ModelDirectory, runs_own_code
+from attribution.models.model_revision import revision_of
+from attribution.models.quantization import quantization_provenance
+from attribution.prompts.row_encoder import RowEncoder
+from attribution.settings import UnionSettings
+
+
+def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
+    """Which model, whose code, which layer and why."""
+    return {
+        "model": directory.options.model,
+        "model_revision": revision_of(directory, layer=layer.layer),
+        "model_code": "of its repository" if runs_own_code(directory) else "of transformers",
+        "model_type": str(directory.config.model_type),
+        **layer.provenance(),
+    }
+
+
+def of_capture(capture: RowCapture) -> dict[str, str]:
+    """What of the layer's attention is S."""
+    return {
+        "query_position": str(capture.query_position),
+        "softmax_over": str(capture.softmax_over),
+        "head_weights": _in_words(capture.head_weights),
+    }
+
+
+def of_union(settings: UnionSettings) -> dict[str, str]:
+    """The settings of the union in force."""
+    return {
+        "method": str(settings.method),
+        "top_k": str(settings.top_k),
+        "isolation_tau": f"{settings.isolation_tau:g}",
+        "own_token_weight": str(settings.own_token_weight),
+        "sentence_weight": f"{settings.sentence_weight:g}",
+        "evidence_window": f"{settings.evidence_window:g}",
+        "supported_threshold": f"{settings.supported_threshold:g}",
+        "weak_threshold": f"{settings.weak_threshold:g}",
+    }
+
+
+def of_prompt(encoder: RowEncoder) -> dict[str, str]:
+    """The prompt and the longest row."""
+    return {
+        "prompt_template": encoder.template.digest,
+        "prompt_template_name": encoder.template_name,
+        "max_tokens": str(encoder.max_tokens),
+    }
+
+
+def of_batches(network: PreTrainedModel, *, layout: RowLayout, token_budget: int) -> dict[str, str]:
+    """How rows lie in a batch, and what computes their attention."""
+    end_to_end = layout is RowLayout.END_TO_END
+    return {
+        "token_budget": str(token_budget),
+        "attention_backend": kernel_name(network.device, network.dtype) if end_to_end else "sdpa",
+        "row_layout": str(layout),
+    }
+
+
+def of_machine(network: PreTrainedModel, directory: ModelDirectory) -> dict[str, str]:
+    """Precision, device and versions."""
+    device = network.device
+    return {
+        **quantization_provenance(directory.options.quantization, directory.config),
+        "dtype": str(network.dtype).removeprefix("torch."),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "torch_version": torch.__version__,
+        "transformers_version": transformers.__version__,
+    }
+
+
+def _in_words(head_weights: torch.Tensor | None) -> str:
+    return "equal" if head_weights is None else " ".join(f"{weight:.6g}" for weight in head_weights.tolist())

@@ -1,0 +1,59 @@
+"""One layer's attention of one model, taken for the rows of a batch in one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from attribution.attention.capture_pass import Capture
+from attribution.attention.forward_pass import end_to_end_pass, padded_pass
+from attribution.attention.row_attention import RowRequest
+from attribution.attention.row_layout import RowLayout
+from attribution.attention.row_requests import Job, row_requests
+from attribution.settings import QueryPosition, SoftmaxOver
+
+
+@dataclass(frozen=True, slots=True)
+class RowCapture:
+    """Whose attention is taken, and how.
+
+    Attributes:
+        network: the loaded layers, with ``capture_attention`` as their attention.
+        layer: 1-based L*.
+        query_position: whose attention row i of S is.
+        softmax_over: which columns a row of the attention is normalised over.
+        head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
+        bidirectional: whether the layer's tokens see to the right as well.
+    """
+
+    network: PreTrainedModel
+    layer: int
+    query_position: QueryPosition
+    softmax_over: SoftmaxOver
+    head_weights: torch.Tensor | None
+    bidirectional: bool = False
+
+    def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:
+        """Run the pass; the rows in it are reduced, and still on the device."""
+        rows = [row for row, _ in jobs]
+        capture = Capture(
+            layer_index=self.layer - 1,
+            top_k=top_k,
+            rows=self.requests(jobs),
+            head_weights=self.head_weights,
+            bidirectional=self.bidirectional,
+        )
+        if layout is RowLayout.PADDED:
+            padded_pass(self.network, rows, capture)
+        else:
+            end_to_end_pass(self.network, rows, capture, share=not self.bidirectional)
+        return capture
+
+    def requests(self, jobs: Sequence[Job]) -> list[RowRequest]:
+        """What of the layer's attention is S of each row."""
+        return row_requests(
+            jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=self.network.device
+        )
