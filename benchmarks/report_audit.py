@@ -33,6 +33,7 @@ from schemas.run_manifest import AuditCounts, InputFile, RunManifest, RunStatus
 SPANS_AN_ANSWER = 10
 _DIFFERENT_ANSWERS = 500
 _PIECES = 3
+_PAGES = 200
 _GENERATORS = ("gull-1", "tern-2", "skua-3")
 _TENANTS = tuple(f"tenant-{number:02}" for number in range(12))
 _EXTRA = (pa.field("tenant", pa.string()),)
@@ -77,7 +78,7 @@ def write_report_audit(root: Path, *, answers: int, seed: int = 13) -> Path:
 
 
 def _texts(log: str, answers: int, seed: int) -> _Texts:
-    rows = tuple(benchmark_rows(made_up_pages(seed=seed), rows=answers, seed=seed))
+    rows = tuple(benchmark_rows(made_up_pages(seed=seed, pages=_PAGES), rows=answers, seed=seed))
     rng = random.Random(seed)
     spans = [
         evidence_row(_record(row, log, number), span) for number, row in enumerate(rows) for span in _spans(row, rng)
