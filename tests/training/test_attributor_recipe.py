@@ -234,7 +234,7 @@ def test_learning_rate_rises_then_falls_to_almost_nothing() -> None:
 def test_evidence_mass_leaves_out_template_columns_and_tokens_that_stand_alone() -> None:
     offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
     row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
-    weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4, 0.0]])
+    weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # 1 and 2; column 6 is the template's
     weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1, 0.0]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # column 5 stands alone
