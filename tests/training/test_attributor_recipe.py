@@ -236,9 +236,9 @@ def test_evidence_mass_leaves_out_template_columns_and_tokens_that_stand_alone()
     row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
     weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # 1 and 2; column 6 is the template's
-    weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1, 0.0]])
+    weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # column 5 stands alone
-    weights = torch.tensor([[0.1, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0]])
+    weights = torch.tensor([[0.1, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0]])
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count
 
 
