@@ -32,6 +32,7 @@ function redraw() {
     const node = drawing.draw(width);
     node.setAttribute("role", "img");
     node.setAttribute("aria-label", drawing.title);
+    for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // names are not allowed there
     drawing.canvas.replaceChildren(node);
     if (drawing.pick) letPick(node, drawing.pick);
   }

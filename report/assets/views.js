@@ -7,8 +7,8 @@ function inAnswers() {
 }
 
 function go(place) {
-  if (location.hash === place) show();
-  else location.hash = place;
+  if (location.hash !== place) location.hash = place;
+  show(); // at once, for the next key may come before the browser tells of the change
 }
 
 function show() {
