@@ -41,25 +41,35 @@ def capture_attention(
 
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
     ``attention_mask`` None (causal, or everything where the module is not causal) or [rows, 1, tokens, tokens].
-    Returns ([rows, tokens, attention heads, size], None), as the interface wants it.
+    Returns ([rows, tokens, attention heads, size], None).
 
     Raises:
         ValueError: if the model's attention takes numbers that are unknown here.
     """
     rows = current_rows()
     rule = _rule(module, query, end_to_end=rows is not None, **options)
+    if rows is not None and position_bias is not None:
+        raise ValueError("rows end to end should have no position_bias, which goes by the place in the sequence")
     if rows is not None:
-        if position_bias is not None:
-            raise ValueError("rows end to end should have no position_bias, which goes by the place in the sequence")
         show_or_end(module, _of_rows_end_to_end(query, key, rows, rule), rule)
         return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
-    if position_bias is not None:
-        attention_mask = create_position_bias_mask(position_bias, attention_mask, rule.causal, query, key)
+    attention_mask = _biased(attention_mask, position_bias, query, key, rule)
     show_or_end(module, _of_padded_rows(query, key, attention_mask, rule), rule)
     if rule.is_plain:
         return plain_attention(query, key, value, attention_mask, rule), None
     output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     return output, None
+
+
+def _biased(
+    mask: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    rule: AttentionRule,
+) -> torch.Tensor | None:
+    """The mask with a bias by positions added, where the model has one."""
+    return mask if bias is None else create_position_bias_mask(bias, mask, rule.causal, query, key)
 
 
 def _rule(

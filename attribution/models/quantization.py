@@ -41,12 +41,7 @@ def quantization_config(
     """
     if quantization is Quantization.NONE:
         return None
-    stored = stored_quantization(config)
-    if stored is not None:
-        raise ModelLoadError(
-            f"--quantization {quantization} needs a model with unquantised weights, this one's are stored as {stored} "
-            "(quantization_config of its config.json); leave --quantization out, or choose the unquantised model"
-        )
+    _require_unquantised(quantization, config)
     _require_packages(quantization)
     if quantization is Quantization.INT8:
         return BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=[*but])  # type: ignore[no-untyped-call]
@@ -91,6 +86,15 @@ def stored_quantization(config: PreTrainedConfig) -> str | None:
     if entries.get("load_in_8bit"):
         return f"{method} {Quantization.INT8}"
     return f"{method} {entries['bits']} bits" if isinstance(entries.get("bits"), int) else method
+
+
+def _require_unquantised(quantization: Quantization, config: PreTrainedConfig) -> None:
+    stored = stored_quantization(config)
+    if stored is not None:
+        raise ModelLoadError(
+            f"--quantization {quantization} needs a model with unquantised weights, this one's are stored as {stored} "
+            "(quantization_config of its config.json); leave --quantization out, or choose the unquantised model"
+        )
 
 
 def _require_packages(quantization: Quantization) -> None:

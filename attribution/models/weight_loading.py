@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import torch
@@ -49,13 +50,17 @@ def load_weights(
         model.eval().requires_grad_(False)
         if quantised is None:
             model.to(device)
-    missing = sorted(name for name in report["missing_keys"] if "pooler" not in name)
+    _check_complete(options.model, report["missing_keys"], layer=layer)
+    return cast(PreTrainedModel, model)
+
+
+def _check_complete(model: str, missing_keys: Iterable[str], *, layer: int) -> None:
+    missing = sorted(name for name in missing_keys if "pooler" not in name)
     if missing:
         raise ModelLoadError(
-            f"model {options.model!r} should have all weights of its layers 1 to {layer}, lacks {len(missing)}: "
+            f"model {model!r} should have all weights of its layers 1 to {layer}, lacks {len(missing)}: "
             f"{', '.join(missing[:3])}; is the directory complete, and is config.json that of these weights?"
         )
-    return cast(PreTrainedModel, model)
 
 
 def settled_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.dtype:
