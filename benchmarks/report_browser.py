@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from dataclasses import dataclass
+from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Page, ViewportSize, sync_playwright
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
 
+_WAIT_SECONDS = 60
 _FLAGS = (
+    "--headless=new",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-gpu",
@@ -19,48 +26,65 @@ _FLAGS = (
     "--hide-scrollbars",
     "--no-first-run",
 )
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLook:
+    """Size in CSS pixels, ``light`` or ``dark`` colours, and how many pixels a CSS pixel has."""
+
+    width: int = 1360
+    height: int = 900
+    colours: str = "light"
+    scale: float = 1.0
 
 
 @contextmanager
-def browser_window(
-    *,
-    width: int = 1360,
-    height: int = 900,
-    color_scheme: Literal["light", "dark"] = "light",
-    sandbox: bool = True,
-    scale: float = 1,
-) -> Iterator[BrowserContext]:
-    """A window of these CSS pixels, offline, with a profile of its own that is thrown away.
-
-    ``scale`` is how many pixels a CSS pixel has.
+def browser_window(look: WindowLook | None = None, *, sandbox: bool = True) -> Iterator[Chrome]:
+    """A window of a browser of its own, with a profile that is thrown away.
 
     Raises:
-        FileNotFoundError: if no ``chromium`` is on the path.
+        FileNotFoundError: if there is no Chromium, or no chromedriver.
     """
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        raise FileNotFoundError("chromium, chromium-browser or google-chrome was expected on the path; install one")
-    viewport: ViewportSize = {"width": width, "height": height}
-    with tempfile.TemporaryDirectory(prefix="report-browser-") as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=chromium,
-            args=list(_FLAGS),
-            chromium_sandbox=sandbox,
-            color_scheme=color_scheme,
-            device_scale_factor=scale,
-            offline=True,
-            viewport=viewport,
-        )
+    look = look or WindowLook()
+    with tempfile.TemporaryDirectory(prefix="report-browser-", ignore_cleanup_errors=True) as profile:
+        options = ChromeOptions()
+        options.binary_location = _program("ATTRIBEAM_CHROMIUM", _BROWSERS)
+        for flag in (*_FLAGS, f"--user-data-dir={profile}", *(() if sandbox else ("--no-sandbox",))):
+            options.add_argument(flag)
+        driver = Chrome(options=options, service=Service(_program("ATTRIBEAM_CHROMEDRIVER", ("chromedriver",))))
         try:
-            yield context
+            _set_look(driver, look)
+            yield driver
         finally:
-            context.close()
+            driver.quit()
 
 
-def open_page(window: BrowserContext, address: str) -> Page:
-    """A new tab with the report at ``address``, once its scripts are done."""
-    page = window.new_page()
-    page.goto(address)
-    page.wait_for_selector("html[data-ready]", state="attached")
-    return page
+def open_page(window: Chrome, page: Path) -> None:
+    """Load the report, and wait until its scripts are done."""
+    window.get(page.as_uri())
+    wait = WebDriverWait(window, _WAIT_SECONDS, poll_frequency=0.05)
+    wait.until(lambda _: window.execute_script("return 'ready' in document.documentElement.dataset"))
+
+
+def save_picture(window: Chrome, picture: Path, *, height: int) -> None:
+    """The top of the page, this many CSS pixels high and as wide as the window, as a PNG file."""
+    clip = {"x": 0, "y": 0, "width": window.execute_script("return innerWidth"), "height": height, "scale": 1}
+    command = {"format": "png", "clip": clip, "captureBeyondViewport": True}
+    answer = window.execute_cdp_cmd("Page.captureScreenshot", command)
+    picture.write_bytes(base64.b64decode(answer["data"]))
+
+
+def _set_look(driver: Chrome, look: WindowLook) -> None:
+    size = {"width": look.width, "height": look.height, "deviceScaleFactor": look.scale, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    colours = {"features": [{"name": "prefers-color-scheme", "value": look.colours}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", colours)
+
+
+def _program(variable: str, names: tuple[str, ...]) -> str:
+    """The program that the environment variable names, else the first of ``names`` on the path."""
+    found = os.environ.get(variable) or next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        raise FileNotFoundError(f"{' or '.join(names)} was expected on the path; install it, or name it in {variable}")
+    return found

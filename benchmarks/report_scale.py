@@ -1,7 +1,7 @@
 """Time, memory, size and first paint of the report page: ``python -m benchmarks.report_scale --spans 1000000``.
 
-The audit is made up (``benchmarks.report_audit``), ten spans an answer. Needs ``playwright`` and a Chromium on the
-path.
+The audit is made up (``benchmarks.report_audit``), ten spans an answer. Needs a Chromium and its
+chromedriver on the path.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from benchmarks.report_browser import browser_window, open_page
 from schemas.run_manifest import RunManifest
 
 _HEADS = ("spans", "answers", "embedded", "seconds", "CPU s", "peak MiB", "page MB", "first paint ms", "ready ms")
-_TIMES = """() => ({
+_TIMES = """return {
   paint: performance.getEntriesByName("first-contentful-paint")[0].startTime,
   ready: window.readyAt,
   embedded: JSON.parse(document.getElementById("data-answers").textContent).length,
-})"""
+}"""
 _WATCH = """new MutationObserver((_, watch) => {
   if (document.documentElement?.dataset.ready === undefined) return;
   window.readyAt = performance.now();
@@ -68,8 +68,9 @@ def _make_report(audit: Path, page: Path, answers: int) -> ProcessRun:
 def _open(page: Path, *, sandbox: bool) -> _Opening:
     """Open the page in a browser of its own."""
     with browser_window(sandbox=sandbox) as window:
-        window.add_init_script(_WATCH)
-        times = open_page(window, page.as_uri()).evaluate(_TIMES)
+        window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _WATCH})
+        open_page(window, page)
+        times = window.execute_script(_TIMES)
     return _Opening(times["paint"], times["ready"], times["embedded"])
 
 

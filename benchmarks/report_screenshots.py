@@ -1,22 +1,29 @@
 """Pictures of the report's three views: ``python -m benchmarks.report_screenshots --audit DIR --output docs/images``.
 
-Needs ``playwright`` and a Chromium on the path.
+Needs a Chromium and its chromedriver on the path.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import FloatRect, Page
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
 
-from benchmarks.report_browser import browser_window, open_page
+from benchmarks.report_browser import WindowLook, browser_window, open_page, save_picture
 from report.html_report import write_html_report
 
 _OVERVIEW_HEIGHT = 1700
-_PLACE = "id => 1 + JSON.parse(document.getElementById('data-answers').textContent).findIndex(one => one.id === id)"
+_SETTLE_SECONDS = 0.6
+_PLACE = """
+const answers = JSON.parse(document.getElementById("data-answers").textContent);
+return 1 + answers.findIndex((one) => one.id === arguments[0]);
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,53 +31,46 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     arguments.output.mkdir(parents=True, exist_ok=True)
     ending = "" if arguments.colours == "light" else f"_{arguments.colours}"
-    window = browser_window(
-        width=arguments.width,
-        height=arguments.height,
-        color_scheme=arguments.colours,
-        sandbox=not arguments.no_sandbox,
-        scale=arguments.scale,
-    )
-    with tempfile.TemporaryDirectory() as folder, window as context:
+    pictures = {view: arguments.output / f"report_{view}{ending}.png" for view in ("overview", "worklist", "answer")}
+    look = WindowLook(arguments.width, arguments.height, arguments.colours, arguments.scale)
+    with tempfile.TemporaryDirectory() as folder, browser_window(look, sandbox=not arguments.no_sandbox) as window:
         report = Path(folder) / "report.html"
         write_html_report(arguments.audit, report)
-        page = open_page(context, report.as_uri())
-        _go(page, "#overview")
-        _keep(page, arguments.output / f"report_overview{ending}.png", height=_OVERVIEW_HEIGHT)
-        _show_worklist(page)
-        _keep(page, arguments.output / f"report_worklist{ending}.png", height=arguments.height)
-        _show_answer(page, arguments.answer, span=arguments.span)
-        _keep(page, arguments.output / f"report_answer{ending}.png", height=arguments.height)
+        open_page(window, report)
+        _go(window, "#overview")
+        save_picture(window, pictures["overview"], height=_OVERVIEW_HEIGHT)
+        _show_worklist(window)
+        save_picture(window, pictures["worklist"], height=arguments.height)
+        _show_answer(window, arguments.answer, span=arguments.span)
+        save_picture(window, pictures["answer"], height=arguments.height)
+    print(*pictures.values(), sep="\n")
 
 
-def _keep(page: Page, picture: Path, *, height: int) -> None:
-    """The top of the page, this many CSS pixels high, as a PNG file."""
-    clip: FloatRect = {"x": 0, "y": 0, "width": page.evaluate("innerWidth"), "height": height}
-    page.screenshot(path=picture, full_page=True, clip=clip, animations="disabled")
-    print(picture)
-
-
-def _show_worklist(page: Page) -> None:
+def _show_worklist(window: Chrome) -> None:
     """The worklist of answers with unsupported spans."""
-    _go(page, "#answers")
-    page.select_option("#filter-support", "unsupported")
-    page.evaluate("document.activeElement.blur()")
+    _go(window, "#answers")
+    _choose_support(window, "unsupported")
 
 
-def _show_answer(page: Page, answer: str, *, span: int) -> None:
+def _show_answer(window: Chrome, answer: str, *, span: int) -> None:
     """One answer, its ``span``-th span chosen, counted from 1."""
-    place = page.evaluate(_PLACE, answer)
+    place = window.execute_script(_PLACE, answer)
     if not place:
         raise SystemExit(f"--answer should be a record id of the page's worklist, was: {answer!r}")
-    page.select_option("#filter-support", "")
-    _go(page, f"#answers/{place}")
-    page.locator(".span-row").nth(span - 1).click()
-    page.mouse.move(0, 0)
+    _choose_support(window, "all")
+    _go(window, f"#answers/{place}")
+    window.find_elements(By.CSS_SELECTOR, ".span-row")[span - 1].click()
+    time.sleep(_SETTLE_SECONDS)
 
 
-def _go(page: Page, place: str) -> None:
-    page.evaluate("place => { location.hash = place; }", place)
-    page.wait_for_timeout(600)
+def _choose_support(window: Chrome, name: str) -> None:
+    Select(window.find_element(By.ID, "filter-support")).select_by_visible_text(name)
+    window.execute_script("document.activeElement.blur()")
+
+
+def _go(window: Chrome, place: str) -> None:
+    window.execute_script("location.hash = arguments[0]", place)
+    time.sleep(_SETTLE_SECONDS)
 
 
 def _parser() -> argparse.ArgumentParser:
