@@ -63,10 +63,16 @@ function resetFilters() {
   for (const name of FILTERS) byId(`filter-${name}`).value = "";
 }
 
+/** Set a filter also to what no answer of the worklist has, for a plot counts the answers beyond it too. */
+function choose(field, value) {
+  if (![...field.options].some((option) => option.value === value)) field.append(el("option", {value}, value));
+  field.value = value;
+}
+
 /** Show the worklist with these filters only. */
 function showFiltered(filters) {
   resetFilters();
-  for (const [name, value] of Object.entries(filters)) byId(`filter-${name}`).value = value === "" && name === "generator" ? NO_GENERATOR : value;
+  for (const [name, value] of Object.entries(filters)) choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
   updateWorklist();
   go("#answers");
 }

@@ -38,9 +38,11 @@ function redraw() {
   }
 }
 
-/** Let a click on the bar of a group filter the worklist. */
+/** Let a click on the bar of a group, or on the weak part of that, filter the worklist. */
 function letPick(node, pick) {
-  for (const bar of node.querySelectorAll("g.pick rect")) bar.addEventListener("click", () => pick(bar.__data__));
+  for (const [bars, support] of [["g.pick", "unsupported"], ["g.pick-weak", "weak"]]) {
+    for (const bar of node.querySelectorAll(`${bars} rect`)) bar.addEventListener("click", () => pick(bar.__data__, support));
+  }
 }
 
 function table(caption, heads, rows) {
@@ -76,7 +78,7 @@ function shareCard(share) {
   const rows = share.groups.map((group) => [group.value ?? NOTHING, ...supportCells(group.counts), percent.format(group.counts.unsupported / spansOf(group.counts))]);
   if (share.other_values) rows.push([`${share.other_values} others`, ...supportCells(share.others), percent.format(share.others.unsupported / spansOf(share.others))]);
   const filter = {generator: "generator", span_kind: "kind"}[share.column];
-  const pick = filter ? (index) => showFiltered({[filter]: share.groups[index].value ?? "", support: "unsupported"}) : null;
+  const pick = filter ? (index, support) => showFiltered({[filter]: share.groups[index].value ?? "", support}) : null;
   return card({title, sub, pick, draw: (width) => drawShares(width, share.groups), table: table(title, [share.column, ...SUPPORTS, "share"], rows)});
 }
 

@@ -64,7 +64,7 @@ function drawShares(width, groups) {
     height: 30 + rows.length * 25, marginLeft: Math.min(150, width * 0.36), marginRight: 44, marginTop: 4, marginBottom: 4,
     x: {domain: [0, end], axis: null}, y: {domain: rows.map((row) => row.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20)},
     marks: [
-      Plot.barX(rows, {y: "name", x1: "unsupported", x2: (row) => row.unsupported + row.weak, fill: "url(#dots)", insetTop: 4, insetBottom: 4, className: "pick"}),
+      Plot.barX(rows, {y: "name", x1: "unsupported", x2: (row) => row.unsupported + row.weak, fill: "url(#dots)", insetTop: 4, insetBottom: 4, className: "pick-weak"}),
       Plot.barX(rows, {y: "name", x: "unsupported", fill: "url(#hatch)", insetTop: 4, insetBottom: 4, title, tip: {format: {x: false, y: false}}, className: "pick"}),
       Plot.text(rows, {y: "name", x: (row) => row.unsupported + row.weak, text: (row) => percent.format(row.unsupported), dx: 6, textAnchor: "start", fill: "var(--ink)"}),
       Plot.ruleX([0], {stroke: "var(--line)"}),

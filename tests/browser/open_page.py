@@ -113,9 +113,10 @@ class OpenPage:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
-    def colours(self, scheme: str) -> None:
+    def colours(self, scheme: str, *, medium: str = "screen") -> None:
+        """What the system asks for: ``light`` or ``dark``, on a screen or in print."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
 
     def complaints(self) -> list[str]:
         """Errors and warnings of the console, and directives of the policy that were broken."""

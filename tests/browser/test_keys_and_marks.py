@@ -40,6 +40,13 @@ def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page: Op
     assert seen == [*down, "ferry-bad", *down[3::-1], "ferry-0"]
 
 
+def test_keys_in_quick_succession_all_count(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.press(*"jjj")
+    assert opened(page) == "ferry-3"
+    assert page.script("return location.hash") == "#answers/4"
+
+
 def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answers/1")
     page.choose("generator", "gull-1")

@@ -21,14 +21,6 @@ def test_a_broken_policy_would_be_seen(page: OpenPage, harbour: LoggedAudit) -> 
     assert page.wait(page.complaints)
 
 
-def test_overview_shows_plots_and_the_riskiest_answers(page: OpenPage, harbour: LoggedAudit) -> None:
-    page.open(harbour.page)
-    assert page.one("#view-overview").is_displayed()
-    assert not page.one("#view-answers").is_displayed()
-    assert page.all("#plots svg, #plots canvas")
-    assert [text.split("(")[1] for text in page.texts("#first-answers .what")] == ["today)", "in winter)"]
-
-
 def test_page_without_its_log_shows_spans_and_evidence(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page_without_log, "#answers/1")
     assert page.texts(".span-text") == ["leaves at noon", "40 cars"]
@@ -59,10 +51,10 @@ def test_narrow_screen_goes_from_list_to_answer_and_back(page: OpenPage, harbour
 def test_arabic_runs_from_right_to_left(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answers/4")
     direction = "return getComputedStyle(document.querySelector(arguments[0])).direction"
-    for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text", "#row-3 .item-question"):
+    for selector in ("h1.question", ".answer-text", ".passage-text", ".span-text", "#row-3 .item-question"):
         assert page.script(direction, selector) == "rtl", selector
     page.open(harbour.page, "#answers/1")
-    for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text"):
+    for selector in ("h1.question", ".answer-text", ".passage-text", ".span-text"):
         assert page.script(direction, selector) == "ltr", selector
 
 
