@@ -3,7 +3,7 @@
 function answerView(item) {
   return [
     crumbs(item, [item.generator, moment(item.at), `risk ${percentOf(item.risk)}`, ...item.extra.map(([name, value]) => `${name}: ${value}`)]),
-    item.question === null ? el("p", {class: "warning"}, "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.") : el("h1", {class: "question", dir: "auto"}, item.question),
+    item.question === null ? el("p", {class: "warning"}, "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.") : el("h2", {class: "question", dir: "auto"}, item.question),
     el("div", {class: "columns"}, el("div", {}, answerText(item), spanList(item)), passageCardsOf(item)),
     markBar(item),
   ];

@@ -7,7 +7,7 @@ function passageCardsOf(item) {
 
 function wholePassage(item, passage, index) {
   const head = passageHead(passage.id, index);
-  const title = passage.title ? el("h2", {dir: "auto"}, markedText(item, passage.title, evidenceRanges(item, index, true))) : null;
+  const title = passage.title ? el("h3", {dir: "auto"}, markedText(item, passage.title, evidenceRanges(item, index, true))) : null;
   const text = el("div", {class: "passage-text", dir: "auto"}, markedText(item, passage.text, evidenceRanges(item, index, false)));
   const used = item.spans.some((span) => span.scores[index] > 0);
   return el("section", {class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}`}, head, title, text);

@@ -19,12 +19,12 @@ def unharmed(page: OpenPage) -> bool:
 
 def test_answer_shows_hostile_texts_of_every_field(page: OpenPage, hostile: LoggedAudit) -> None:
     page.open(hostile.page, "#answers/1")
-    assert page.one("h1.question").text == ATTACK
+    assert page.one("h2.question").text == ATTACK
     assert ATTACK in page.one(".answer-text").text
     assert f"ferry-0 {ATTACK}" in page.one(".crumbs").text
     assert f"gull {ATTACK}" in page.one(".crumbs").text
     assert f"team: harbour {ATTACK}" in page.one(".crumbs").text
-    for selector in (".passage h2", ".passage-text", ".passage-head .id"):
+    for selector in (".passage h3", ".passage-text", ".passage-head .id"):
         assert all(ATTACK in text for text in page.texts(selector)), selector
     assert ATTACK in page.texts('[data-span="1"] .span-meta')[0]
     assert unharmed(page)
@@ -55,7 +55,7 @@ def test_overview_shows_hostile_names(page: OpenPage, hostile: LoggedAudit) -> N
 def test_dead_letter_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
     page.open(hostile.page, "#answers/2")
     assert page.one(".letter-message").text == f"message {ATTACK}"
-    assert ATTACK in page.one("h1.question").text
+    assert ATTACK in page.one("h2.question").text
     assert f"bad {ATTACK}" in page.one(".crumbs").text
     assert f"column {ATTACK}" in page.one(".crumbs").text
     assert unharmed(page)

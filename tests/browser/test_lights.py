@@ -59,7 +59,7 @@ def test_pointing_at_a_span_without_evidence_lights_none(answer: OpenPage) -> No
     assert answer.texts(".span-row.lit .span-text") == ["40 cars"]
 
 
-@pytest.mark.parametrize("place", [".passage-text .piece", ".passage h2 .piece"])
+@pytest.mark.parametrize("place", [".passage-text .piece", ".passage h3 .piece"])
 def test_pointing_at_evidence_lights_the_spans_that_rest_on_it(answer: OpenPage, place: str) -> None:
     piece = answer.one(place)
     answer.point_at(piece)
@@ -76,7 +76,7 @@ def test_stronger_evidence_is_brighter(answer: OpenPage) -> None:
 
 def test_light_goes_out_when_nothing_is_pointed_at(answer: OpenPage) -> None:
     answer.point_at(answer.one('[data-span="0"]'))
-    answer.point_at(answer.one("h1.question"))
+    answer.point_at(answer.one("h2.question"))
     assert not answer.all(".lit, .fact, .lighting")
 
 

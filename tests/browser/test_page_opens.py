@@ -51,10 +51,10 @@ def test_narrow_screen_goes_from_list_to_answer_and_back(page: OpenPage, harbour
 def test_arabic_runs_from_right_to_left(page: OpenPage, harbour: LoggedAudit) -> None:
     page.open(harbour.page, "#answers/4")
     direction = "return getComputedStyle(document.querySelector(arguments[0])).direction"
-    for selector in ("h1.question", ".answer-text", ".passage-text", ".span-text", "#row-3 .item-question"):
+    for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text", "#row-3 .item-question"):
         assert page.script(direction, selector) == "rtl", selector
     page.open(harbour.page, "#answers/1")
-    for selector in ("h1.question", ".answer-text", ".passage-text", ".span-text"):
+    for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text"):
         assert page.script(direction, selector) == "ltr", selector
 
 
