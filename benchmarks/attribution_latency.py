@@ -5,7 +5,8 @@ python -m benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype 
 
 Every method runs in a process of its own, one after the other, on the same rows and the same random weights; a row's
 time is from its texts to what is said about its spans: processor time on a CPU, else wall time. Loading and one row of
-each shape to warm up do not count; CCI, which is slow, is not warmed up.
+each shape to warm up do not count; CCI, which is slow, is not warmed up. What takes longer than --limit on the rows of
+one shape is stopped, and the table says so.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _run_in_process(name: str, mode: Mode) -> list[Measured] | None:
 
 def _run_one(args: argparse.Namespace, random_model: RandomModel) -> None:
     rows = args.cci_rows if args.one == "cci" else args.rows
-    found = measure(args.one, args.mode, random_model, rows=rows, token_budget=args.token_budget)
+    found = measure(args.one, args.mode, random_model, rows=rows, token_budget=args.token_budget, limit=args.limit)
     print(json.dumps([asdict(one) for one in found]))
 
 
@@ -79,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quantization", default="none", choices=("none", "nf4"))
     parser.add_argument("--rows", type=int, default=10, help="rows of each shape (%(default)s)")
     parser.add_argument("--cci-rows", type=int, default=1, help="rows of each shape for CCI (%(default)s)")
+    parser.add_argument(
+        "--limit", type=float, default=900.0, help="seconds for a method on one shape, then it is stopped (%(default)s)"
+    )
     parser.add_argument("--token-budget", type=int, help="tokens of a batch (2,048 on a CPU, 16,384 on a GPU)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (%(default)s)")
     parser.add_argument("--methods", nargs="+", choices=method_names(), default=method_names())

@@ -13,9 +13,12 @@ from torch.nn.functional import avg_pool1d, normalize
 
 from attribution.answers.parsed_answer import ParsedAnswer
 from attribution.answers.target_spans import choose_target_spans
+from attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
+from attribution.attention.top_columns import top_columns
 from attribution.evidence.span_evidence import span_evidence
 from attribution.models.attribution_config import AttributionConfig, merge_settings
 from attribution.models.model_options import MethodOptions
+from attribution.prompts.passage_ablation import ablated_row
 from attribution.settings import Method, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from benchmarks.random_model import RandomModel
@@ -128,42 +131,31 @@ class HSSAvg:
 
 
 class CCI:
-    """Contrastive gradients: for every token of a span one backward pass to the input embeddings, the top three kept.
+    """Contrastive gradients as the evaluation has them: for every token of a span one backward pass to the input
+    embeddings, held against what the model would write without passages; the top three columns are kept.
 
-    Kinder than the usual implementation, which repeats the forward pass for every token as well.
+    Kinder than the usual implementation, which repeats the forward pass for every token as well and makes logits at
+    every position.
     """
 
+    top_k = 3
+
     def __init__(self, random_model: RandomModel) -> None:
-        self._encoder = random_model.encoder()
-        self._model = random_model.causal()
+        self._model = random_model.language_model()
 
     def encode(self, record: QARecord) -> EncodedRow:
-        return self._encoder.encode(record)
+        return self._model.encode(record)
 
     def run(self, records: Sequence[QARecord]) -> None:
         for record in records:
-            self._top_columns(record, self.encode(record))
+            row = self.encode(record)
+            tokens = sorted({token for span in record.target_spans or () for token in tokens_of(row, span).tolist()})
+            top_columns(self._saliency(record, row, tokens), self.top_k)
 
-    def _top_columns(self, record: QARecord, row: EncodedRow) -> list[list[int]]:
-        """The three columns of the largest gradients of each span's tokens."""
-        ids = _token_ids(row, self._model.device)
-        foils = self._foils(ids, row)
-        embedded = self._model.get_input_embeddings()(ids).detach().requires_grad_()
-        logits = self._model(inputs_embeds=embedded, use_cache=False).logits[0, row.prompt_length - 1 : -1].float()
-        columns: list[list[int]] = []
-        for span in record.target_spans or ():
-            for token in tokens_of(row, span).tolist():
-                target = logits[token, ids[0, row.prompt_length + token]]
-                (gradient,) = torch.autograd.grad(target - logits[token, foils[token]], embedded, retain_graph=True)
-                norms = gradient[0, : row.prompt_length].float().norm(dim=-1)
-                columns.append(norms.topk(3).indices.tolist())
-        return columns
-
-    @torch.inference_mode()
-    def _foils(self, ids: torch.Tensor, row: EncodedRow) -> list[int]:
-        """What the model would write without any prompt."""
-        logits: torch.Tensor = self._model(input_ids=ids[:, row.prompt_length :], use_cache=False).logits[0]
-        return logits.argmax(-1).tolist()
+    def _saliency(self, record: QARecord, row: EncodedRow, tokens: Sequence[int]) -> torch.Tensor:
+        contextless = ablated_row(self._model, record, kept=(), response_of=row)
+        foils = contrast_tokens(self._model.next_token_log_probabilities(contextless))
+        return contrastive_saliency(self._model, row, responses=tokens, contrast=[foils[token] for token in tokens])
 
 
 def blank_parse(answer: str) -> ParsedAnswer:

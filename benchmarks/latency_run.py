@@ -14,6 +14,7 @@ from benchmarks.latency_methods import CCI, AttnUnion, AttnUnionDep, HSSAvg, Lat
 from benchmarks.latency_rows import SHAPES, latency_records
 from benchmarks.matrix_peak import StopWatch, forward_operations
 from benchmarks.random_model import RandomModel
+from benchmarks.time_limit import TimeIsUpError, time_limit
 from schemas import QARecord
 
 
@@ -45,6 +46,7 @@ class Measured:
         tokens: of all rows, prompt and response.
         operations: of the matrix products of the layers that the method runs; 0 where they are not counted.
         peak_bytes: most memory so far: of the process, on a GPU what torch has allocated there for this shape.
+        stopped: whether the limit of time stopped it; ``seconds`` is then that limit.
     """
 
     method: str
@@ -56,6 +58,7 @@ class Measured:
     seconds: float
     operations: float
     peak_bytes: int
+    stopped: bool = False
 
 
 def method_names() -> list[str]:
@@ -63,14 +66,19 @@ def method_names() -> list[str]:
     return [*MODES]
 
 
-def measure(name: str, mode: Mode, random_model: RandomModel, *, rows: int, token_budget: int | None) -> list[Measured]:
-    """Load a method and time it on ``rows`` rows of every shape; CCI, which is slow, on the first span of each."""
+def measure(
+    name: str, mode: Mode, random_model: RandomModel, *, rows: int, token_budget: int | None, limit: float | None = None
+) -> list[Measured]:
+    """Load a method and time it on ``rows`` rows of every shape; CCI, which is slow, on the first span of each.
+
+    A shape that takes longer than ``limit`` seconds of wall time is stopped.
+    """
     method = _method(name, random_model, token_budget)
     records = [latency_records(shape, rows) for shape in SHAPES]
     if name == "cci":
         records = [[replace(one, target_spans=(one.target_spans or ())[:1]) for one in some] for some in records]
     return [
-        _measure_shape(method, name, mode, random_model, shape.name, some, token_budget)
+        _measure_shape(method, name, mode, random_model, shape.name, some, token_budget, limit)
         for shape, some in zip(SHAPES, records, strict=True)
     ]
 
@@ -93,16 +101,12 @@ def _measure_shape(
     shape: str,
     records: Sequence[QARecord],
     token_budget: int | None,
+    limit: float | None,
 ) -> Measured:
     lengths = [len(method.encode(record).token_ids) for record in records]
     batches = _batches(records, lengths, name, mode, token_budget or _budget(random_model.device))
-    if name != "cci":  # a row takes minutes on a CPU
-        method.run(batches[0][:1])
-    if torch.device(random_model.device).type == "cuda":
-        torch.cuda.reset_peak_memory_stats(random_model.device)
-    with StopWatch(random_model.device) as watch:
-        for batch in batches:
-            method.run(batch)
+    warm_up = () if name == "cci" else batches[0][:1]  # a row of CCI takes minutes on a CPU
+    seconds = _seconds(method, batches, random_model.device, warm_up=warm_up, limit=limit)
     return Measured(
         method=name,
         mode=str(mode),
@@ -110,10 +114,34 @@ def _measure_shape(
         rows=len(records),
         spans=sum(len(record.target_spans or ()) for record in records),
         tokens=sum(lengths),
-        seconds=watch.seconds,
+        seconds=(limit or 0.0) if seconds is None else seconds,
         operations=_operations(name, random_model, lengths),
         peak_bytes=_peak_bytes(random_model.device),
+        stopped=seconds is None,
     )
+
+
+def _seconds(
+    method: LatencyMethod,
+    batches: Sequence[Sequence[QARecord]],
+    device: str,
+    *,
+    warm_up: Sequence[QARecord],
+    limit: float | None,
+) -> float | None:
+    """Of all batches, after the rows to warm up, which do not count; None where the limit stopped them."""
+    try:
+        with time_limit(limit):
+            if warm_up:
+                method.run(warm_up)
+            if torch.device(device).type == "cuda":
+                torch.cuda.reset_peak_memory_stats(device)
+            with StopWatch(device) as watch:
+                for batch in batches:
+                    method.run(batch)
+    except TimeIsUpError:
+        return None
+    return watch.seconds
 
 
 def _batches(

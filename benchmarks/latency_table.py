@@ -31,8 +31,8 @@ def table(found: Sequence[Measured], peak: float) -> str:
 
 
 def ratios(found: Sequence[Measured]) -> str:
-    """How many times as fast as the two-stage implementations AttnUnion is, for every shape."""
-    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found}
+    """How many times as fast as the two-stage implementations AttnUnion is for every shape; none where it was stopped."""
+    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
     lines = []
     for shape in dict.fromkeys(one.shape for one in found):
         for mode, other in product(("single", "batches"), ("two_stage", "two_stage_headless")):
@@ -43,16 +43,21 @@ def ratios(found: Sequence[Measured]) -> str:
 
 
 def _cells(one: Measured, peak: float) -> tuple[str, ...]:
-    share = f"{100 * one.operations / one.seconds / peak:.0f} %" if one.operations else "-"
     return (
         one.shape,
         _NAMES[one.method],
         one.mode,
         f"{one.tokens / one.rows:.0f}",
         f"{one.spans / one.rows:.1f}",
+        *((f"stopped after {one.seconds:.0f} s", "-", "-", "-") if one.stopped else _times(one, peak)),
+        f"{one.peak_bytes / 2**20:,.0f}",
+    )
+
+
+def _times(one: Measured, peak: float) -> tuple[str, ...]:
+    return (
         f"{1000 * one.seconds / one.spans:.1f}",
         f"{1000 * one.seconds / one.rows:.1f}",
         f"{one.tokens / one.seconds:,.0f}",
-        share,
-        f"{one.peak_bytes / 2**20:,.0f}",
+        f"{100 * one.operations / one.seconds / peak:.0f} %" if one.operations else "-",
     )

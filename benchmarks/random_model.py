@@ -12,6 +12,7 @@ from attribution.attention.attention_capture import IMPLEMENTATION
 from attribution.attention.attention_layer import choose_layer, without_layers_above
 from attribution.attention.attention_model import AttentionModel
 from attribution.models.attribution_config import AttributionConfig
+from attribution.models.language_model import LanguageModel
 from attribution.models.model_directory import BUNDLED, ModelDirectory
 from attribution.models.model_options import MethodOptions, ModelOptions
 from attribution.prompts.row_encoder import RowEncoder
@@ -84,6 +85,11 @@ class RandomModel:
     def causal(self, *, implementation: str = "sdpa") -> PreTrainedModel:
         """All layers and the head."""
         return self._made(AutoModelForCausalLM, self.config, implementation)
+
+    def language_model(self) -> LanguageModel:
+        """All layers and the head, with the tokenizer of the bundled model."""
+        directory = self._directory(None)
+        return LanguageModel(directory=directory, model=self.causal(), encoder=RowEncoder(directory))
 
     def encoder(self) -> RowEncoder:
         """The tokenizer of the bundled model under the plain prompt."""

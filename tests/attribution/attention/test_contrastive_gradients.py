@@ -68,6 +68,20 @@ def test_response_tokens_that_are_not_asked_for_are_left_out():
     assert contrastive_saliency(WeightedSum(), row, responses=[], contrast=[]).shape == (0, 2)
 
 
+def test_what_stands_behind_the_last_token_is_not_read(tmp_path):
+    model = LanguageModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu"))
+    row = model.encode(RECORD)
+    read = []
+    handle = model._model.register_forward_pre_hook(
+        lambda _module, _inputs, named: read.append(named["inputs_embeds"].shape[1]), with_kwargs=True
+    )
+    found = contrastive_saliency(model, row, responses=[2, 0], contrast=[5, 6])
+    handle.remove()
+    assert read == [row.prompt_length + 3] < [len(row.token_ids)]
+    other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
+    torch.testing.assert_close(contrastive_saliency(model, other, responses=[2, 0], contrast=[5, 6]), found)
+
+
 def test_gradient_that_is_not_finite_is_a_fault():
     model = WeightedSum()
     model.infinite = True
