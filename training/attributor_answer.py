@@ -142,7 +142,8 @@ class AnswerWriter:
             phrase = slice(index, index + LONGEST_PHRASE)
             written = 0 if any(names[phrase]) else wording.write_phrase(answer, texts[phrase], starts[phrase])
             if not written:
-                wording.write_word(answer, texts[index], starts[index], name=names[index])
+                behind = texts[index - 1] if index else ""
+                wording.write_word(answer, texts[index], starts[index], name=names[index], behind=behind)
             index += written or 1
         if len(answer.claims) == claims:
             answer.claim(start, supported=True)

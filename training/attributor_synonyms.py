@@ -9,18 +9,31 @@ from training.quantity_wording import quantity_groups
 
 MARKS = ".,;:"
 LONGEST_PHRASE = 3
+VERB_LEADS = frozenset(
+    {"to", "would", "can", "could", "may", "might", "must", "should", "not", "shall", "cannot"}
+    | {"i", "you", "he", "she", "it", "we", "they", "who", "which", "will", "did", "does", "do"}
+)
 Choices = dict[str, tuple[str, ...]]
 
 
 @cache
 def alternatives() -> Choices:
-    """Word or phrase, in small letters, to the others that may stand for it; never itself or an opposite."""
-    found = others_of([*word_groups(), *quantity_groups()])
-    opposite = opposites()
-    kept = {
-        word: tuple(other for other in others if other not in opposite.get(word, ())) for word, others in found.items()
-    }
-    return {word: others for word, others in kept.items() if others and word not in NEVER_REPLACED}
+    """Word or phrase, in small letters, to the others that may stand for it; never itself or an opposite.
+
+    A word that shares several groups with it is named as often. A form that is a noun or a modifier too, such as
+    "plant", is not read as a verb, unless it is a participle.
+    """
+    found = others_of([*word_groups(files=("nouns.txt", "modifiers.txt")), *quantity_groups()])
+    for word, others in verb_alternatives().items():
+        if word not in found or word.endswith("ed"):
+            found[word] = found.get(word, ()) + others
+    return _allowed(found)
+
+
+@cache
+def verb_alternatives() -> Choices:
+    """Every form in ``verbs.txt`` to the others that may stand for it where a verb must stand, as behind "to"."""
+    return _allowed(others_of(word_groups(files=("verbs.txt",))))
 
 
 @cache
@@ -36,19 +49,22 @@ def phrase_starts() -> frozenset[str]:
 
 
 def others_of(groups: Iterable[tuple[str, ...]]) -> Choices:
-    """Each word of the groups, in small letters, to all the others that it stands with, each once."""
-    found: dict[str, dict[str, None]] = {}
+    """Each word of the groups, in small letters, to all the others, once for each group that they share."""
+    found: dict[str, list[str]] = {}
     for words in groups:
         for word in words:
-            others = dict.fromkeys(other for other in words if other.lower() != word.lower())
-            found.setdefault(word.lower(), {}).update(others)
+            found.setdefault(word.lower(), []).extend(other for other in words if other.lower() != word.lower())
     return {word: tuple(others) for word, others in found.items() if others}
 
 
-def other_wording(text: str, rng: random.Random) -> str | None:
-    """Another way to write ``text``, with the marks behind it and its first letter's case; None where none is known."""
+def other_wording(text: str, rng: random.Random, *, behind: str = "") -> str | None:
+    """Another way to write ``text``, with the marks behind it and its first letter's case; None where none is known.
+
+    ``behind`` is the word before it: behind "to" or "would" it is read as a verb where it can be one.
+    """
     core = text.rstrip(MARKS)
-    drawn = _drawn(alternatives(), core, rng) or _other_digits(core)
+    as_verb = _drawn(verb_alternatives(), core, rng) if behind.lower() in VERB_LEADS else None
+    drawn = as_verb or _drawn(alternatives(), core, rng) or _other_digits(core)
     return drawn and drawn + text[len(core) :]
 
 
@@ -68,6 +84,17 @@ def phrase_length(words: Sequence[str]) -> int:
         if " ".join(words[:count]).rstrip(MARKS).lower() in known:
             return count
     return 0
+
+
+def _allowed(found: Choices) -> Choices:
+    """Without opposites and without words that are never replaced."""
+    opposite = opposites()
+    kept = {
+        word: tuple(other for other in others if other not in opposite.get(word, ()))
+        for word, others in found.items()
+        if word not in NEVER_REPLACED
+    }
+    return {word: others for word, others in kept.items() if others}
 
 
 def _drawn(choices: Choices, core: str, rng: random.Random) -> str | None:

@@ -85,15 +85,15 @@ class Wording:
         answer.derive(other, middle(words[count // 2], sources[count // 2]))
         return count
 
-    def write_word(self, answer: Answer, text: str, source: int, *, name: bool = False) -> None:
+    def write_word(self, answer: Answer, text: str, source: int, *, name: bool = False, behind: str = "") -> None:
         """Append one word that stands at ``source``, or what a careless writer puts in its place.
 
         Fillers, other endings, other words of the same sense and pronouns, the more of them the higher ``noise``,
         teach that wording may differ: all go back to the word. A wrong number, a wrong name and an opposite have no
-        source. A ``name`` is never given in words of the same or of the opposite sense.
+        source. A ``name`` is never given in words of the same or of the opposite sense. ``behind`` is the word before.
         """
         if not self._write_wrong(answer, text, name=name):
-            self._write_right(answer, text, source, name=name)
+            self._write_right(answer, text, source, name=name, behind=behind)
 
     def _write_wrong(self, answer: Answer, text: str, *, name: bool) -> bool:
         """Append another number, another name or an opposite in the place of one; whether that was done."""
@@ -109,11 +109,11 @@ class Wording:
             answer.claim_invented(opposite)
         return opposite is not None
 
-    def _write_right(self, answer: Answer, text: str, source: int, *, name: bool) -> None:
+    def _write_right(self, answer: Answer, text: str, source: int, *, name: bool, behind: str) -> None:
         rng = self.rng
         dice = rng.random() / self.noise if self.noise else 1.0
         reworded = self.noise and not name and rng.random() < self._other_wording_share()
-        other = other_wording(text, rng) if reworded else None
+        other = other_wording(text, rng, behind=behind) if reworded else None
         if other is not None:
             answer.derive(other, middle(text, source))
         elif dice < 0.04:

@@ -39,14 +39,14 @@ def lemmas_in(text: str) -> list[str]:
     return list(dict.fromkeys(lemma.strip() for lemma in text.split(",") if lemma.strip()))
 
 
-def word_groups(folder: Path = LEXICON) -> Iterator[tuple[str, ...]]:
-    """The groups of all files, one tuple for each inflected form: past stands with past, plural with plural.
+def word_groups(folder: Path = LEXICON, *, files: Iterable[str] = tuple(FORMS_BY_FILE)) -> Iterator[tuple[str, ...]]:
+    """The groups of ``files``, one tuple for each inflected form: past stands with past, plural with plural.
 
-    Raises ``FileNotFoundError`` where a file of ``FORMS_BY_FILE`` is missing.
+    Raises ``FileNotFoundError`` where one of them is missing.
     """
-    for name, forms in FORMS_BY_FILE.items():
+    for name in files:
         for line in lexicon_lines(folder / name):
-            yield from same_forms(lemmas_in(line), forms)
+            yield from same_forms(lemmas_in(line), FORMS_BY_FILE[name])
 
 
 def antonym_pairs(folder: Path = LEXICON) -> Iterator[tuple[str, ...]]:

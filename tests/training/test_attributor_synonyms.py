@@ -116,6 +116,12 @@ def test_marks_and_first_capital_are_kept_and_abbreviations_left_alone() -> None
     assert opposite.endswith(",")
 
 
+def test_word_that_is_noun_and_verb_is_read_by_the_word_before_it() -> None:
+    drawn = {other_wording("plant", random.Random(seed), behind="to") for seed in range(40)}
+    assert "sow" in drawn
+    assert "sow" not in {other_wording("plant", random.Random(seed), behind="the") for seed in range(40)}
+
+
 def test_longest_known_phrase_is_found() -> None:
     assert phrase_length(["two", "weeks", "later"]) == 2
     assert phrase_length(["carried", "out,", "then"]) == 2
