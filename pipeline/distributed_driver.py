@@ -27,9 +27,10 @@ from pipeline.quality_gates import judge
 from pipeline.run_options import RunOptions
 from pipeline.run_record import RunClock, make_run_manifest
 from pipeline.run_workers import load_first
+from pipeline.shipped_template import with_template_text
 from pipeline.summary import summary_text
 from pipeline.worker_pool import WorkerPool
-from schemas.run_manifest import AuditCounts, RunStatus
+from schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from transforms.audit_settings import AuditSettings
 from transforms.row_counters import ROWS_IN_WINDOWS, TOKENS
 from transforms.row_range import RowRange
@@ -51,13 +52,13 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     _check_output(options)
     beam_options = _beam_options(options)
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
-    models = {**_load_here(settings, options), "device": f"{settings.model.device} of {options.runner}"}
+    sent = with_template_text(settings)
+    models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
     clock.rows_begin()
     _clear_output(options)
     schemas = output_schemas(settings, models, check.extra_fields)
-    result = _submit(beam_options, with_pinned_model(settings, models), options, plan, schemas)
-    counts = _reconcile(options, plan, tokens=counter_sum(result, TOKENS))
-    counts = replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
+    result = _submit(beam_options, with_pinned_model(sent, models), options, plan, schemas)
+    counts = _reconcile(options, plan, result)
     manifest = make_run_manifest(
         status=RunStatus.DONE,
         settings=settings,
@@ -69,6 +70,11 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
         counts=counts,
         own_rows=counts.rows,
     )
+    return _finish(manifest, options)
+
+
+def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
+    """Write the manifest and the metrics, and say how the run went."""
     _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
     metrics = RunMetrics(manifest)
     finished = FinishedRun(metrics, judge(options.gates, metrics))
@@ -131,8 +137,8 @@ def _submit(
     return result
 
 
-def _reconcile(options: RunOptions, plan: InputPlan, *, tokens: int | None) -> AuditCounts:
-    """Counts from the files that were written.
+def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult) -> AuditCounts:
+    """Counts from the files that were written, and from the runner's counters what is not in them.
 
     Raises:
         AuditError: if a row is missing from them, or there twice.
@@ -140,9 +146,10 @@ def _reconcile(options: RunOptions, plan: InputPlan, *, tokens: int | None) -> A
     evidence, dead_letters = (_files_in(options.output, folder) for folder in _FOLDERS)
     ranges = [RowRange(file.path, 0, file.row_count) for file in plan.inputs]
     try:
-        return count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=tokens)
+        counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=counter_sum(result, TOKENS))
     except RowsDoNotReconcileError as error:
         raise AuditError(str(error)) from error
+    return replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
 
 
 def _check_output(options: RunOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from attribution.prompts.template_text import TemplateText
 from attribution.settings import Method, QueryPosition
 
 
@@ -25,8 +26,8 @@ class ModelOptions:
         revision: commit, tag or branch of a hub model; default its main branch. What it resolves to is recorded.
         layer: 1-based layer L* whose attention is taken; default floor(L/2) + 1 (Section 4.1).
         query_position: default "predicting" for decoders, "self" for encoders.
-        prompt_template: "chat", "plain", "paper", or the path of a Jinja or JSON file; default the model directory's
-            own, else "chat" where the tokenizer has a chat template, else "plain".
+        prompt_template: "chat", "plain", "paper", or the path of a Jinja or JSON file, or what such a file holds;
+            default the model directory's own, else "chat" where the tokenizer has a chat template, else "plain".
         dtype: "float32", "bfloat16" or "float16"; default float32 on a CPU, the model's own on a GPU.
         quantization: NF4 or LLM.int8 through bitsandbytes, for which the extra ``quantization`` must be installed.
         device: "auto", "cpu", "cuda", "cuda:1", ...
@@ -43,7 +44,7 @@ class ModelOptions:
     revision: str | None = None
     layer: int | None = None
     query_position: QueryPosition | None = None
-    prompt_template: str | None = None
+    prompt_template: str | TemplateText | None = None
     dtype: str | None = None
     quantization: Quantization = Quantization.NONE
     device: str = "auto"

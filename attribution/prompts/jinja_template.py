@@ -19,6 +19,7 @@ from jinja2.nodes import Getattr, Name
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from attribution.prompts.rendered_prompt import PromptPage, RenderedPrompt, TextRegion
+from attribution.prompts.template_text import TemplateText
 from schemas import Passage, Reason, RowFault
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
@@ -72,10 +73,19 @@ class JinjaTemplate:
         Raises:
             ValueError: if the file cannot be read, or holds no valid template; the message names it.
         """
+        return cls.from_text(TemplateText.from_file(path).text, where=f"prompt template {path}")
+
+    @classmethod
+    def from_text(cls, text: str, *, where: str) -> JinjaTemplate:
+        """The template that a file holds.
+
+        Raises:
+            ValueError: if it is no valid template; the message begins with ``where``.
+        """
         try:
-            return cls(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"prompt template {path}: {error}") from error
+            return cls(text)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
 
     @property
     def digest(self) -> str:

@@ -14,6 +14,7 @@ from attribution.prompts.jinja_template import JinjaTemplate
 from attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribution.prompts.rendered_prompt import RenderedPrompt
 from attribution.prompts.template_names import CHAT, PAPER, PLAIN
+from attribution.prompts.template_text import TemplateText
 from schemas import Passage
 
 _NAMED = {PLAIN: PLAIN_TEMPLATE, PAPER: PAPER_TEMPLATE}
@@ -46,9 +47,9 @@ class ChosenTemplate:
 
 
 def choose_template(
-    option: str | None, *, default: PromptTemplate | None, tokenizer: PreTrainedTokenizerFast
+    option: str | TemplateText | None, *, default: PromptTemplate | None, tokenizer: PreTrainedTokenizerFast
 ) -> ChosenTemplate:
-    """The user's template: a name, a Jinja file (by its suffix) or a JSON file; else the model directory's own.
+    """The user's template: a name, a Jinja file (by its suffix), a JSON file, or what one holds; else the model's own.
 
     A model without either gets its chat template where its tokenizer has one, and the plain template where not.
 
@@ -59,6 +60,8 @@ def choose_template(
         return ChosenTemplate("model", default)
     if option is None:
         option = CHAT if tokenizer.chat_template else PLAIN
+    if isinstance(option, TemplateText):
+        return ChosenTemplate(option.name, _from_text(option))
     if option == CHAT:
         return ChosenTemplate(CHAT, chat_prompt_template(tokenizer), add_special_tokens=False)
     if option in _NAMED:
@@ -67,6 +70,15 @@ def choose_template(
 
 
 def _from_file(path: str) -> Template:
-    if path.lower().endswith(_JINJA_SUFFIXES):
-        return JinjaTemplate.from_file(path)
-    return PromptTemplate.from_file(path)
+    return JinjaTemplate.from_file(path) if _is_jinja(path) else PromptTemplate.from_file(path)
+
+
+def _from_text(shipped: TemplateText) -> Template:
+    where = f"prompt template {shipped.name}"
+    if _is_jinja(shipped.name):
+        return JinjaTemplate.from_text(shipped.text, where=where)
+    return PromptTemplate.from_text(shipped.text, where=where)
+
+
+def _is_jinja(name: str) -> bool:
+    return name.lower().endswith(_JINJA_SUFFIXES)

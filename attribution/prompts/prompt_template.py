@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Formatter
 
 from attribution.prompts.rendered_prompt import PromptPage, RenderedPrompt, TextRegion
+from attribution.prompts.template_text import TemplateText
 from schemas import Passage
 
 
@@ -64,11 +65,20 @@ class PromptTemplate:
         Raises:
             ValueError: if the file cannot be read or does not hold a valid template.
         """
+        return cls.from_text(TemplateText.from_file(path).text, where=f"prompt template {path}")
+
+    @classmethod
+    def from_text(cls, text: str, *, where: str) -> PromptTemplate:
+        """The template that a file holds.
+
+        Raises:
+            ValueError: if it is no JSON, or does not hold a valid template; the message begins with ``where``.
+        """
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"prompt template {path} should be a readable JSON file: {error}") from error
-        return cls.from_fields(values, where=f"prompt template {path}")
+            values = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{where} should be a readable JSON file: {error}") from error
+        return cls.from_fields(values, where=where)
 
     @property
     def digest(self) -> str:

@@ -133,7 +133,7 @@ def _revision(directory: ModelDirectory) -> str:
         raise EvaluationError(str(error)) from error
 
 
-def _content(named: str | None, option: str) -> str:
+def _content(named: object, option: str) -> str:
     """The digest of a file; of anything else its name."""
     path = Path(str(named))
     try:

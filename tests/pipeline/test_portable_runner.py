@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from attribution.prompts.jinja_template import JinjaTemplate
 from schemas.run_manifest import RunManifest, RunStatus
 from tests.pipeline.audit_fixtures import mixed_rows, output_in, run_locally, save_tiny_audit, with_token_budget
 from tests.transforms.log_files import write_log
@@ -67,19 +69,28 @@ def sorted_rows(folder: Path, pattern: str) -> list[dict[str, object]]:
 
 
 def portable_audit(file: str, settings: AuditSettings, output: Path, job_service: str) -> list[str]:
-    """The command line; every start of a worker process adds a line to the file ``workers``."""
+    """The command line; every start of a worker process adds a line to the file ``workers``.
+
+    It removes the template's file as well, as on a machine that never had it.
+    """
+    template = settings.model.prompt_template
     worker = f"{sys.executable} -m apache_beam.runners.worker.sdk_worker_main"
     return [
         *(sys.executable, "-m", "pipeline", "audit", "--input", file, "--output", str(output)),
         *("--model", settings.model.model, "--parser", settings.parser, "--token-budget", "1"),
+        *("--prompt-template", str(template)),
         *("--rows-per-chunk", "8", "--runner", "PortableRunner", "--job_endpoint", job_service),
         *("--environment_type", "beam:env:harness_subprocess_python:v1"),
-        *("--environment_config", f"echo started >> {output.parent / 'workers'} && exec {worker}"),
+        *("--environment_config", f"echo started >> {output.parent / 'workers'} && rm -f {template} && exec {worker}"),
     ]
 
 
 def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Path, job_service: str) -> None:
     settings = with_token_budget(save_tiny_audit(tmp_path), 1)  # each row alone: batches cannot round differently
+    template = tmp_path / "mine.jinja"
+    text = "{% for p in passages %}[{{ p.index }}] {{ p.text }}\n{% endfor %}Q: {{ question }}\nA: "
+    template.write_text(text)
+    settings = replace(settings, model=replace(settings.model, prompt_template=str(template)))
     file = write_log(tmp_path / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     local, portable = tmp_path / "local", tmp_path / "portable"
     local.mkdir()
@@ -95,9 +106,12 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     )
     assert submitted.returncode == 0, submitted.stderr + (tmp_path / "service.log").read_text()
     assert (tmp_path / "workers").exists(), "the stages should run in worker processes"
+    assert not template.exists(), "the workers should not have had the template's file"
     for folder in ("evidence", "dead_letters"):
         assert sorted_rows(local, f"{folder}*.parquet") == sorted_rows(portable, f"{folder}/part-*.parquet")
     manifest = RunManifest.from_json((portable / "run_manifest.json").read_text())
     assert json.loads((portable / "metrics.json").read_text())["metrics"]["rows"] == ROWS
     assert f"attribeam_rows {ROWS}" in (portable / "metrics.prom").read_text().splitlines()
+    assert manifest.models["prompt_template"] == JinjaTemplate(text).digest
+    assert (manifest.models["prompt_template_name"], text in str(manifest)) == ("mine.jinja", False)
     assert (manifest.status, manifest.counts.rows, manifest.counts.reconciled) == (RunStatus.DONE, ROWS, True)
