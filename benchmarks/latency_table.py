@@ -31,7 +31,7 @@ def table(found: Sequence[Measured], peak: float) -> str:
 
 
 def ratios(found: Sequence[Measured]) -> str:
-    """How many times as fast as the two-stage implementations AttnUnion is for every shape; none where it was stopped."""
+    """How many times as fast as the two-stage implementations AttnUnion is, unless one of both was stopped."""
     seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
     lines = []
     for shape in dict.fromkeys(one.shape for one in found):
