@@ -8,7 +8,7 @@ from itertools import pairwise
 from training.attributor_corpus import Corpus
 from training.attributor_names import names_in
 from training.attributor_synonyms import LONGEST_PHRASE
-from training.attributor_wording import Answer, Wording
+from training.attributor_wording import MOST_DEBRIS, Answer, Wording
 
 CharRange = tuple[int, int]
 WORD = re.compile(r"\S+")
@@ -162,8 +162,10 @@ class AnswerWriter:
         return self._prompt[char_start].isupper() and not begins
 
     def _thinned(self, words: list[CharRange], wording: Wording) -> list[CharRange]:
-        """Without some words, the more the higher the noise; never without all."""
-        return [word for word in words if self._rng.random() >= DROPPED_SHARE * wording.noise] or words
+        """Without some words, the more the higher the noise, up to a point; never without all."""
+        return [
+            word for word in words if self._rng.random() >= DROPPED_SHARE * min(wording.noise, MOST_DEBRIS)
+        ] or words
 
     def _reordered(self, words: list[CharRange], wording: Wording) -> list[CharRange]:
         """With day and month exchanged, now and then: "5 March" becomes "March 5"."""

@@ -15,6 +15,7 @@ OPPOSITE_SHARE = 0.03
 OTHER_WORDING_SHARE = 0.5
 HEAVY_WORDING_SHARE = 0.95
 HEAVY_NOISE = 4.0
+MOST_DEBRIS = 2.0
 PRONOUNS = ("He", "She", "It", "They", "This")
 SUFFIXES = ("s", "ed", "ing", "ly", "'s", "er")
 FILLERS = ("also", "then", "the", "later", "a", "mainly", "later", "first", "of", "that", "in", "to")
@@ -111,7 +112,7 @@ class Wording:
 
     def _write_right(self, answer: Answer, text: str, source: int, *, name: bool, behind: str) -> None:
         rng = self.rng
-        dice = rng.random() / self.noise if self.noise else 1.0
+        dice = rng.random() / min(self.noise, MOST_DEBRIS) if self.noise else 1.0
         reworded = self.noise and not name and rng.random() < self._other_wording_share()
         other = other_wording(text, rng, behind=behind) if reworded else None
         if other is not None:

@@ -3,6 +3,8 @@
 import random
 
 import pytest
+import torch
+from tokenizers import Tokenizer, models
 
 from training import attributor_wording
 from training.attributor_answer import AnswerWriter
@@ -11,6 +13,7 @@ from training.attributor_synonyms import alternatives, opposite_wording, opposit
 from training.attributor_wording import FILLERS, NO_SOURCE, Answer, Wording
 from training.inflection import noun_forms, verb_forms
 from training.lexicon_groups import FORMS_BY_FILE, LEXICON, antonym_pairs, lexicon_lines, word_groups
+from training.lexicon_vectors import draw_together, like_tokens
 
 FILES = {
     "verbs.txt": "# verbs\n\nsend back, return\ncarry out, do\n",
@@ -185,3 +188,23 @@ def test_heavily_reworded_answers_depend_on_the_seed_alone(monkeypatch) -> None:
         for seed in (1, 1, 2)
     ]
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_words_of_like_sense_and_ways_to_write_a_word_are_paired() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"Ġdoctor": 0, "Doctor": 1, "Ġphysician": 2, "Ġriver": 3}, unk_token=None))
+    pairs = like_tokens(tokenizer, [("doctor", "physician", "medical man"), ("river", "stream")])
+    assert pairs == [(0, 1), (0, 2), (1, 0), (2, 0)]
+
+
+def test_vectors_of_paired_tokens_come_nearer_and_keep_their_lengths() -> None:
+    vectors = torch.randn(6, 32, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 7)[:, None]
+    drawn = draw_together(vectors, [(0, 1), (1, 0)])
+    similarity = torch.nn.functional.cosine_similarity
+    assert similarity(drawn[0], drawn[1], dim=0) > similarity(vectors[0], vectors[1], dim=0) + 0.3
+    torch.testing.assert_close(drawn.norm(dim=1), vectors.norm(dim=1))
+    torch.testing.assert_close(drawn[2:], vectors[2:])
+
+
+def test_without_pairs_vectors_stay() -> None:
+    vectors = torch.ones(2, 3)
+    assert draw_together(vectors, []) is vectors
