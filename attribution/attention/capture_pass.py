@@ -83,6 +83,11 @@ def observing(observer: Observer) -> Iterator[None]:
         _observed.reset(token)
 
 
+def is_observed() -> bool:
+    """Whether an observer waits for the attention."""
+    return _observed.get() is not None
+
+
 @contextmanager
 def capturing(capture: Capture) -> Iterator[None]:
     """Run the model's forward pass inside; it ends at the captured layer, and ``capture.captured`` is filled.

@@ -55,7 +55,7 @@ class EndToEndRows:
     def __init__(self, places: Sequence[RowPlaces], device: torch.device) -> None:
         self.places = tuple(places)
         self.device = device
-        self.local_masks: dict[int, torch.Tensor] = {}
+        self.local_masks: dict[tuple[int, torch.dtype], torch.Tensor] = {}
 
     @classmethod
     def of_lengths(cls, lengths: Sequence[int], device: torch.device) -> EndToEndRows:

@@ -10,8 +10,9 @@ from transformers import PreTrainedModel
 
 from attribution.attention.attention_layer import LayerChoice
 from attribution.attention.model_parts import head_weights_of
+from attribution.attention.modernbert_weights import encoder_weights
 from attribution.attention.row_capture import RowCapture
-from attribution.attention.row_layout import RowLayout, choose_layout
+from attribution.attention.row_layout import RowLayout, captures_agree, choose_layout
 from attribution.attention.row_requests import Job
 from attribution.attention.transfers import RowsOnTheirWay
 from attribution.models.model_directory import ModelDirectory
@@ -54,7 +55,8 @@ def try_model(
     layout = _try_layouts(capture, jobs, layer.kinds[: layer.layer])
     fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
     position = options.query_position or defaults.query_position or fitting
-    return replace(capture, query_position=position), layout
+    capture = replace(capture, query_position=position)
+    return _with_encoder(capture, jobs) if layout is RowLayout.END_TO_END else capture, layout
 
 
 def _probe_jobs(encoder: RowEncoder) -> list[Job]:
@@ -90,3 +92,12 @@ def _try_layouts(capture: RowCapture, jobs: Sequence[Job], kinds: Sequence[str])
         padded=lambda: capture.take(jobs, layout=RowLayout.PADDED, top_k=_EVERY_COLUMN),
         end_to_end=lambda: capture.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN),
     )
+
+
+def _with_encoder(capture: RowCapture, jobs: Sequence[Job]) -> RowCapture:
+    """With the pass in few steps, where there is one for the model and it gives the same attention."""
+    shorter = replace(capture, encoder=encoder_weights(capture.network, capture.layer))
+    if shorter.encoder is None:
+        return capture
+    found, expected = (one.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN) for one in (shorter, capture))
+    return shorter if captures_agree(found, expected, capture.network) else capture

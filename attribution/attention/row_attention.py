@@ -91,7 +91,7 @@ def _reduced(similarity: torch.Tensor, request: RowRequest, top_k: int) -> Captu
         top_scores=scores,
         passage_mass=passage_mass(similarity, request.column_passage, request.passage_count),
         sink_mass=sink_mass(similarity, request.column_passage),
-        finite=similarity.isfinite().all(),
+        finite=similarity.sum().isfinite(),
     )
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from attribution.attention.capture_pass import Capture
+from attribution.attention.capture_pass import Capture, is_observed
 from attribution.attention.forward_pass import end_to_end_pass, padded_pass
+from attribution.attention.modernbert_pass import modernbert_pass
+from attribution.attention.modernbert_weights import EncoderWeights
 from attribution.attention.row_attention import RowRequest
 from attribution.attention.row_layout import RowLayout
 from attribution.attention.row_requests import Job, row_requests
@@ -27,6 +29,7 @@ class RowCapture:
         softmax_over: which columns a row of the attention is normalised over.
         head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
         bidirectional: whether the layer's tokens see to the right as well.
+        encoder: the same layers for a pass in few steps, None where there is none; not for observers.
     """
 
     network: PreTrainedModel
@@ -35,6 +38,7 @@ class RowCapture:
     softmax_over: SoftmaxOver
     head_weights: torch.Tensor | None
     bidirectional: bool = False
+    encoder: EncoderWeights | None = None
 
     def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:
         """Run the pass; the rows in it are reduced, and still on the device."""
@@ -48,6 +52,8 @@ class RowCapture:
         )
         if layout is RowLayout.PADDED:
             padded_pass(self.network, rows, capture)
+        elif self.encoder is not None and not is_observed():
+            modernbert_pass(self.encoder, rows, capture)
         else:
             end_to_end_pass(self.network, rows, capture, share=not self.bidirectional)
         return capture

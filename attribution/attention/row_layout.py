@@ -45,17 +45,19 @@ def choose_layout(
         if is_out_of_memory(error):
             raise
         return RowLayout.PADDED
-    return RowLayout.END_TO_END if _agree(found, padded(), _tolerance(model)) else RowLayout.PADDED
+    return RowLayout.END_TO_END if captures_agree(found, padded(), model) else RowLayout.PADDED
+
+
+def captures_agree(found: Capture, expected: Capture, model: PreTrainedModel) -> bool:
+    """Whether two passes of the same rows, every column kept, give the same S, as far as the precision goes."""
+    tolerance = _tolerance(model)
+    pairs = zip(found.captured, expected.captured, strict=True)
+    return all(bool((_similarity(one) - _similarity(other)).abs().max() <= tolerance) for one, other in pairs)
 
 
 def _tolerance(model: PreTrainedModel) -> float:
     exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
     return _TOLERANCE if exact else _ROUGH_TOLERANCE
-
-
-def _agree(found: Capture, expected: Capture, tolerance: float) -> bool:
-    pairs = zip(found.captured, expected.captured, strict=True)
-    return all(bool((_similarity(one) - _similarity(other)).abs().max() <= tolerance) for one, other in pairs)
 
 
 def _similarity(row: CapturedRow) -> torch.Tensor:
