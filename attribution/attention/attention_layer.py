@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedConfig
@@ -58,7 +59,7 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
         ValueError: if the requested layer does not exist or has no attention, or no layer has attention.
     """
     kinds = layer_types(config)
-    capturable = [index + 1 for index, kind in enumerate(kinds) if kind in (*_SEES_ALL, *_SEES_SOME)]
+    capturable = layers_with_attention(kinds)
     default = len(kinds) // 2 + 1
     if requested is not None:
         if requested not in capturable:
@@ -73,6 +74,11 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
     if layer != default:
         reason = f"nearest {kind} layer to the default {default} ({kinds[default - 1]})"
     return LayerChoice(layer, default, kinds, reason + _warning(kind))
+
+
+def layers_with_attention(kinds: Sequence[str]) -> list[int]:
+    """The 1-based layers whose kind, in transformers' words, has attention."""
+    return [index + 1 for index, kind in enumerate(kinds) if kind in (*_SEES_ALL, *_SEES_SOME)]
 
 
 def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:

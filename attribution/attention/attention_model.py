@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import torch
@@ -17,6 +17,7 @@ from attribution.attention.rope_lengths import rope_border
 from attribution.attention.row_attention import RowRequest
 from attribution.attention.row_attributions import attribute_jobs
 from attribution.attention.row_batches import row_batches
+from attribution.attention.row_capture import RowCapture
 from attribution.models.attribution_config import merge_settings
 from attribution.models.model_directory import ModelDirectory
 from attribution.models.model_options import MethodOptions, ModelOptions
@@ -93,6 +94,11 @@ class AttentionModel:
         return self._capture.network
 
     @property
+    def capture(self) -> RowCapture:
+        """How the attention of L* is taken."""
+        return self._capture
+
+    @property
     def query_position(self) -> QueryPosition:
         """Whose attention row i of S is."""
         return self._capture.query_position
@@ -140,6 +146,16 @@ class AttentionModel:
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
 
+    def batches(self, rows: Sequence[EncodedRow]) -> Iterator[list[int]]:
+        """Indices of the rows that go through the model together, none of which has windows; each row in one batch."""
+        return row_batches(
+            rows,
+            layout=self.layout,
+            token_budget=self.token_budget,
+            rope_border=self._rope_border,
+            share=not self._capture.bidirectional,
+        )
+
     def request(self, row: EncodedRow, passage_count: int) -> RowRequest:
         """What of a layer's attention is S of this row."""
         return self._capture.requests([(row, passage_count)])[0]
@@ -159,14 +175,7 @@ class AttentionModel:
         self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]
     ) -> list[TokenAttribution | RowFault]:
         jobs = list(zip(rows, passage_counts, strict=True))
-        batches = row_batches(
-            rows,
-            layout=self.layout,
-            token_budget=self.token_budget,
-            rope_border=self._rope_border,
-            share=not self._capture.bidirectional,
-        )
-        return attribute_jobs(self._capture, jobs, batches, layout=self.layout, top_k=self.settings.top_k)
+        return attribute_jobs(self._capture, jobs, self.batches(rows), layout=self.layout, top_k=self.settings.top_k)
 
 
 def load_attention_model(

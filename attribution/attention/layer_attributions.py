@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-import torch
-
+from attribution.attention.attention_layer import layer_types, layers_with_attention
 from attribution.attention.attention_model import AttentionModel
 from attribution.attention.capture_pass import observing
 from attribution.attention.out_of_memory import run_halving
 from attribution.attention.row_attention import CapturedRow, RowAttention, reduce_row
+from attribution.attention.row_capture import RowCapture
+from attribution.attention.row_requests import Job
 from attribution.attention.transfers import RowsOnTheirWay
 from attribution.prompts.window_merge import merge_windows
+from attribution.settings import SoftmaxOver
 from attribution.token_attribution import EncodedRow, TokenAttribution
 from schemas import RowFault
 
-
-class _LayersTaken(Exception):  # noqa: N818 - a message to the caller, not a fault
-    """Raised at the last wanted layer, caught where the pass was started."""
+_ByLayer = Mapping[int, TokenAttribution]
 
 
 def attribute_layers(
@@ -27,70 +26,80 @@ def attribute_layers(
 ) -> Mapping[int, TokenAttribution]:
     """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives those of its own.
 
-    The pass ends at the last of them; the windows of a long row take one pass each. What a model was trained for holds
-    in its own layer L* alone: learned weights of attention heads, and a softmax over the prompt. Other layers have the
-    mean over attention heads, and the softmax is over all that a token sees.
+    The pass ends at the last of them. The windows of a long row are batched by the model's token budget, and a batch
+    that does not fit into memory is halved. What a model was trained for holds in its own layer L* alone: learned
+    weights of attention heads, and a softmax over the prompt. Other layers have the mean over attention heads, and the
+    softmax is over all that a token sees.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         ValueError: if one of the layers was not loaded or has no attention, or none is wanted.
     """
-    wanted = _LayerWants(model, passage_count, frozenset(layers), top_k)
-    parts = [window.row for window in row.windows] or [row]
-    found = [_run(wanted, part) for part in parts]
+    _check(model, layers)
+    wanted = _LayersPass(model, layers, top_k)
+    jobs = [(window.row, passage_count) for window in row.windows] or [(row, passage_count)]
+    found: dict[int, _ByLayer] = {}
+    for batch in model.batches([part for part, _ in jobs]):
+        outcomes = run_halving([jobs[index] for index in batch], wanted.run)
+        found.update(zip(batch, map(_unless_fault, outcomes), strict=True))
+    parts = [found[index] for index in range(len(jobs))]
     if not row.windows:
-        return found[0]
-    return {layer: merge_windows(row, [one[layer] for one in found], top_k=top_k) for layer in layers}
+        return parts[0]
+    return {layer: merge_windows(row, [part[layer] for part in parts], top_k=top_k) for layer in layers}
 
 
-class _LayerWants:
-    """One row's pass at a time; layers are 0-based in here, as the attention interface counts them."""
+class _LayersPass:
+    """Forward passes that are asked for several layers; the last of them ends the pass."""
 
-    def __init__(self, model: AttentionModel, passage_count: int, layers: frozenset[int], top_k: int) -> None:
-        loaded = int(model.network.config.get_text_config().num_hidden_layers)
-        if not layers or min(layers) < 1 or max(layers) > loaded:
-            raise ValueError(f"layers should be one or more from 1 to the {loaded} loaded ones, were: {sorted(layers)}")
-        self._model, self._passage_count, self._top_k = model, passage_count, top_k
-        self._indices = {layer - 1 for layer in layers}
+    def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
+        self._layout, self._top_k = model.layout, top_k
+        self._captures = {layer: _capture_of(model, layer) for layer in sorted(layers)}
 
-    @torch.inference_mode()
-    def take(self, part: EncodedRow) -> dict[int, CapturedRow]:
-        """What the layers' attention is reduced to, by their 1-based numbers; one row without windows."""
-        taken: dict[int, CapturedRow] = {}
-        own = self._model.request(part, self._passage_count)
-        other = replace(own, token_count=len(part.token_ids))
+    def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
+        """What each row's attention comes to, by layer; none of the rows has windows."""
+        last = max(self._captures)
+        requests = {layer: capture.requests(jobs) for layer, capture in self._captures.items()}
+        taken: dict[int, list[CapturedRow]] = {layer: [] for layer in self._captures}
 
         def observe(index: int, attention: RowAttention) -> None:
-            if index in self._indices:
-                is_own = index == self._model.layer - 1
-                weights = self._model.head_weights if is_own else None
-                request = own if is_own else other
-                taken[index + 1] = reduce_row(attention, request, top_k=self._top_k, head_weights=weights)
-            if index >= max(self._indices):
-                raise _LayersTaken
+            layer = index + 1
+            if layer in taken and layer != last:
+                request, weights = requests[layer][len(taken[layer])], self._captures[layer].head_weights
+                taken[layer].append(reduce_row(attention, request, top_k=self._top_k, head_weights=weights))
 
-        token_ids = torch.from_numpy(part.token_ids.astype(np.int64))[None].to(self._model.device)
-        try:
-            with observing(observe):
-                self._model.network(input_ids=token_ids)
-        except _LayersTaken:
-            pass
-        if len(taken) < len(self._indices):
-            missing = sorted({index + 1 for index in self._indices} - set(taken))
-            raise ValueError(f"layers should have attention, these have none: {missing}")
-        return taken
+        with observing(observe):
+            taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
+        on_their_way = {layer: RowsOnTheirWay(rows) for layer, rows in taken.items()}
+        return [_arrived(on_their_way, place) for place in range(len(jobs))]
 
 
-def _run(wanted: _LayerWants, part: EncodedRow) -> dict[int, TokenAttribution]:
-    (taken,) = run_halving([part], lambda parts: [wanted.take(one) for one in parts])
-    if isinstance(taken, RowFault):
-        raise taken
-    on_their_way = RowsOnTheirWay([*taken.values()])
-    return {layer: _attribution(on_their_way, place) for place, layer in enumerate(taken)}
+def _capture_of(model: AttentionModel, layer: int) -> RowCapture:
+    if layer == model.layer:
+        return model.capture
+    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE)
 
 
-def _attribution(rows: RowsOnTheirWay, place: int) -> TokenAttribution:
-    outcome = rows.outcome(place)
+def _arrived(rows: Mapping[int, RowsOnTheirWay], place: int) -> _ByLayer | RowFault:
+    """A row's attributions by layer, or the fault of any."""
+    found = {}
+    for layer, on_their_way in rows.items():
+        outcome = on_their_way.outcome(place)
+        if isinstance(outcome, RowFault):
+            return outcome
+        found[layer] = outcome
+    return found
+
+
+def _unless_fault(outcome: _ByLayer | RowFault) -> _ByLayer:
     if isinstance(outcome, RowFault):
         raise outcome
     return outcome
+
+
+def _check(model: AttentionModel, layers: Collection[int]) -> None:
+    loaded = int(model.network.config.get_text_config().num_hidden_layers)
+    if not layers or min(layers) < 1 or max(layers) > loaded:
+        raise ValueError(f"layers should be one or more from 1 to the {loaded} loaded ones, were: {sorted(layers)}")
+    missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
+    if missing:
+        raise ValueError(f"layers should have attention, these have none: {missing}")

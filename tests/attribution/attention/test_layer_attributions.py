@@ -3,12 +3,14 @@ import pytest
 
 from attribution.attention.attention_model import AttentionModel
 from attribution.attention.layer_attributions import attribute_layers
+from attribution.attention.row_capture import RowCapture
 from attribution.models.model_options import MethodOptions, ModelOptions
-from schemas import Passage, QARecord, RowSource
+from schemas import Passage, QARecord, Reason, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
 RECORD = QARecord("r", "Who?", PASSAGES, "Ada lived there.", RowSource("f", 0))
+ONE_EACH = [QARecord("r", "Who?", (one,), "Ada lived there.", RowSource("f", 0)) for one in PASSAGES]
 
 
 @pytest.fixture(scope="module", params=["llama", "gemma2", "bert", "distilbert", "modernbert"])
@@ -59,6 +61,65 @@ def test_long_row_is_put_together_from_its_windows(tmp_path):
     (expected,) = model.attribute([row], [3])
     found = attribute_layers(model, row, 3, layers=[model.layer], top_k=7)[model.layer]
     np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=2e-5)
+
+
+@pytest.mark.parametrize(("budget", "rows_a_pass"), [(1, [1, 1, 1]), (10_000, [3])])
+def test_windows_go_through_the_model_by_the_token_budget(tmp_path, monkeypatch, budget, rows_a_pass):
+    model, row = model_and_long_row(tmp_path, token_budget=budget)
+    passes = spy_on_passes(monkeypatch)
+    attribute_layers(model, row, 3, layers=[1, 3], top_k=7)
+    assert passes == rows_a_pass
+
+
+@pytest.mark.parametrize("fitting", [1, 2])
+def test_windows_that_do_not_fit_into_memory_together_are_halved(tmp_path, monkeypatch, fitting):
+    model, row = model_and_long_row(tmp_path)
+    expected = attribute_layers(model, row, 3, layers=[1, 3], top_k=7)
+    spy_on_passes(monkeypatch, fitting=fitting)
+    found = attribute_layers(model, row, 3, layers=[1, 3], top_k=7)
+    for layer, tokens in found.items():
+        np.testing.assert_allclose(tokens.top_scores, expected[layer].top_scores, atol=2e-5)
+
+
+def test_row_that_does_not_fit_alone_is_a_fault(tmp_path, monkeypatch):
+    model, row = model_and_long_row(tmp_path)
+    spy_on_passes(monkeypatch, fitting=0)
+    with pytest.raises(RowFault) as fault:
+        attribute_layers(model, row, 3, layers=[1], top_k=7)
+    assert fault.value.reason is Reason.OUT_OF_MEMORY
+
+
+def test_nothing_is_kept_for_tokens_to_come_and_no_mask_of_all_pairs_is_made(tmp_path):
+    model = load(save_tiny_model(tmp_path, "mistral"))
+    asked = []
+    handle = model.network.layers[0].register_forward_pre_hook(lambda *seen: asked.append(seen[2]), with_kwargs=True)
+    attribute_layers(model, model.encode(RECORD), 3, layers=[1, 2], top_k=7)
+    handle.remove()
+    assert [(one["use_cache"], one["attention_mask"]) for one in asked] == [(False, None)]
+
+
+def model_and_long_row(directory, **options):
+    """A model whose windows take one passage each, and a row of three windows."""
+    longest = max(len(load(save_tiny_model(directory)).encode(one).token_ids) for one in ONE_EACH)
+    model = load(directory, max_tokens=longest + 1, **options)
+    row = model.encode(RECORD)
+    assert len(row.windows) == 3
+    return model, row
+
+
+def spy_on_passes(monkeypatch, *, fitting=1000):
+    """The number of rows of every pass; more than ``fitting`` rows are too many for the memory."""
+    passes = []
+    take = RowCapture.take
+
+    def spied(self, jobs, **named):
+        passes.append(len(jobs))
+        if len(jobs) > fitting:
+            raise MemoryError
+        return take(self, jobs, **named)
+
+    monkeypatch.setattr(RowCapture, "take", spied)
+    return passes
 
 
 @pytest.mark.parametrize("layers", [[], [0], [4]])
