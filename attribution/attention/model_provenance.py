@@ -29,11 +29,12 @@ def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
 
 
 def of_capture(capture: RowCapture) -> dict[str, str]:
-    """What of the layer's attention is S."""
+    """What of the layer's attention is S, and by which pass."""
     return {
         "query_position": str(capture.query_position),
         "softmax_over": str(capture.softmax_over),
         "head_weights": _in_words(capture.head_weights),
+        "forward_pass": "of the model" if capture.encoder is None else "in few steps",
     }
 
 
@@ -77,7 +78,7 @@ def of_machine(network: PreTrainedModel, directory: ModelDirectory) -> dict[str,
         **quantization_provenance(directory.options.quantization, directory.config),
         "dtype": str(network.dtype).removeprefix("torch."),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "torch_version": torch.__version__,
+        "torch_version": str(torch.__version__),  # plain, to be unpickled without torch
         "transformers_version": transformers.__version__,
     }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from transformers import ModernBertConfig, ModernBertModel, PreTrainedModel
@@ -91,8 +92,8 @@ def encoder_weights(network: PreTrainedModel, layer: int) -> EncoderWeights | No
     """
     if not isinstance(network, ModernBertModel) or not _is_served(network, layer):
         return None
-    layers: list[ModernBertEncoderLayer] = list(network.layers)
-    captured, heads = layers[layer - 1], network.config.num_attention_heads
+    layers, heads = _layers(network), network.config.num_attention_heads
+    captured = layers[layer - 1]
     query, key, _ = _query_key_value(captured, heads)
     embeddings = network.embeddings
     return EncoderWeights(
@@ -115,7 +116,11 @@ def _is_served(network: ModernBertModel, layer: int) -> bool:
     plain = not (config.attention_bias or config.mlp_bias or config.norm_bias)
     on_cpu = network.device.type == "cpu" and network.dtype == torch.float32
     small = config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size)
-    return plain and on_cpu and small <= _MOST_WEIGHTS and network.layers[layer - 1].attn.sliding_window is None
+    return plain and on_cpu and small <= _MOST_WEIGHTS and _layers(network)[layer - 1].attn.sliding_window is None
+
+
+def _layers(network: ModernBertModel) -> list[ModernBertEncoderLayer]:
+    return cast(list[ModernBertEncoderLayer], list(network.layers))
 
 
 def _lower_layer(layer: ModernBertEncoderLayer, attention_heads: int) -> LowerLayer:
@@ -134,14 +139,16 @@ def _lower_layer(layer: ModernBertEncoderLayer, attention_heads: int) -> LowerLa
     )
 
 
-def _query_key_value(layer: ModernBertEncoderLayer, attention_heads: int) -> Sequence[torch.Tensor]:
+def _query_key_value(
+    layer: ModernBertEncoderLayer, attention_heads: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Three of [hidden size, hidden size]; in each head of the first two, column i stands beside i + size / 2."""
     query, key, value = layer.attn.Wqkv.weight.detach().chunk(3)
-    paired = (
-        states.view(attention_heads, 2, -1, states.shape[1]).transpose(1, 2).reshape(states.shape)
-        for states in (query, key)
-    )
-    return *paired, value
+    return _paired(query, attention_heads), _paired(key, attention_heads), value
+
+
+def _paired(states: torch.Tensor, attention_heads: int) -> torch.Tensor:
+    return states.view(attention_heads, 2, -1, states.shape[1]).transpose(1, 2).reshape(states.shape)
 
 
 def _norm(norm: torch.nn.Module) -> torch.Tensor | None:
