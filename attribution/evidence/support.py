@@ -1,4 +1,4 @@
-"""Whether the passages support a span: two thresholds on its evidence mass."""
+"""Whether the passages support a span: two thresholds on its evidence mass, and the comparison of values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from schemas import Support
 def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: UnionSettings) -> Support:
     """``supported`` from ``supported_threshold`` on, ``weak`` from ``weak_threshold`` on, else ``unsupported``.
 
-    A span with a number, date or name that occurs in none of its evidence passages is at most ``weak``, however much
+    A span with a number, date or name that occurs in none of its evidence passages is ``unsupported``, however much
     attention its other words have on evidence.
     """
-    if evidence_mass < settings.weak_threshold:
+    if has_unmatched_values or evidence_mass < settings.weak_threshold:
         return Support.UNSUPPORTED
-    if evidence_mass < settings.supported_threshold or has_unmatched_values:
-        return Support.WEAK
-    return Support.SUPPORTED
+    return Support.WEAK if evidence_mass < settings.supported_threshold else Support.SUPPORTED

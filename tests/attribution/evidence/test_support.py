@@ -22,7 +22,6 @@ def test_support_falls_at_its_two_thresholds(mass: float, support: Support) -> N
     assert decide_support(mass, False, SETTINGS) is support
 
 
-def test_span_with_an_unmatched_value_is_at_most_weak() -> None:
-    assert decide_support(1.0, True, SETTINGS) is Support.WEAK
-    assert decide_support(0.3, True, SETTINGS) is Support.WEAK
-    assert decide_support(0.1, True, SETTINGS) is Support.UNSUPPORTED
+@pytest.mark.parametrize("mass", [0.0, 0.3, 1.0])
+def test_span_with_an_unmatched_value_is_unsupported(mass: float) -> None:
+    assert decide_support(mass, True, SETTINGS) is Support.UNSUPPORTED
