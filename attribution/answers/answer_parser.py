@@ -61,9 +61,11 @@ class AnswerParser:
         """
         import spacy
 
+        from attribution.answers.lockstep_parser import lockstep_overrides
+
         path = _BUNDLED if parser == "bundled" else Path(parser)
         if (path / "meta.json").is_file():
-            nlp = spacy.load(path)
+            nlp = spacy.load(path, config=lockstep_overrides(path))
         elif parser != "bundled" and spacy.util.is_package(parser):
             nlp = spacy.load(parser)
         else:
