@@ -69,19 +69,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
     Raises:
         UsageError: if there are arguments that nobody knows, or no output is named.
     """
-    if arguments.runner_options and arguments.runner == LOCAL:
-        raise UsageError(
-            f"unknown arguments: {' '.join(arguments.runner_options)}; see attribeam audit --help (Beam's own options "
-            "are passed on with --runner only)"
-        )
-    if arguments.output is None and not arguments.dry_run:
-        raise UsageError("--output is needed: the directory that evidence and dead letters go to")
-    if arguments.runner == LOCAL and "://" in (arguments.output or ""):
-        raise UsageError(
-            f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
-            "directory there, or name a --runner"
-        )
-    check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
+    _check_run(arguments)
     return RunOptions(
         input=tuple(arguments.input),
         output=arguments.output or "",
@@ -97,6 +85,22 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         otel=arguments.otel,
         report=not arguments.no_report,
     )
+
+
+def _check_run(arguments: argparse.Namespace) -> None:
+    if arguments.runner_options and arguments.runner == LOCAL:
+        raise UsageError(
+            f"unknown arguments: {' '.join(arguments.runner_options)}; see attribeam audit --help (Beam's own options "
+            "are passed on with --runner only)"
+        )
+    if arguments.output is None and not arguments.dry_run:
+        raise UsageError("--output is needed: the directory that evidence and dead letters go to")
+    if arguments.runner == LOCAL and "://" in (arguments.output or ""):
+        raise UsageError(
+            f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
+            "directory there, or name a --runner"
+        )
+    check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
 
 
 def _method_options(arguments: argparse.Namespace) -> MethodOptions:

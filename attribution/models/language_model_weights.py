@@ -36,10 +36,7 @@ def load_causal_weights(
         ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
     """
     options = directory.options
-    if not _has_causal_class(directory):
-        raise NotCausalError(
-            f"model {options.model!r} should be a causal language model, is an encoder ({directory.config.model_type})"
-        )
+    _check_causal(directory)
     settled = settled_dtype(directory, dtype)
     quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
     with weights_folder(directory) as folder, errors_named(options.model), quiet_transformers():
@@ -58,6 +55,14 @@ def load_causal_weights(
             model.to(device)
     _check_complete(options.model, report)
     return cast(PreTrainedModel, model)
+
+
+def _check_causal(directory: ModelDirectory) -> None:
+    if not _has_causal_class(directory):
+        raise NotCausalError(
+            f"model {directory.options.model!r} should be a causal language model, is an encoder "
+            f"({directory.config.model_type})"
+        )
 
 
 def _check_complete(name: str, report: Mapping[str, set[str]]) -> None:

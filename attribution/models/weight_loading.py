@@ -13,7 +13,7 @@ from attribution.models.free_memory import free_memory
 from attribution.models.model_directory import ModelDirectory
 from attribution.models.model_errors import ModelLoadError, errors_named, quiet_transformers
 from attribution.models.model_options import Quantization
-from attribution.models.quantization import placement, quantization_config
+from attribution.models.quantization import Placement, placement, quantization_config
 from attribution.models.text_model import nested_names, text_model_config
 from attribution.models.weight_files import weights_folder
 from attribution.models.weight_memory import total_size, weight_groups
@@ -30,11 +30,19 @@ def load_weights(
         ModelLoadError: if the weights do not fit into what the device has left, or are missing, damaged, incomplete
             or not in safetensors files, or cannot be quantised as asked.
     """
-    options = directory.options
-    config = text_model_config(directory.config, layer)
     settled = settled_dtype(directory, dtype)
-    quantised = quantization_config(options.quantization, directory.config, settled)
+    quantised = quantization_config(directory.options.quantization, directory.config, settled)
     check_fits(directory, layer=layer, dtype=settled, device=device)
+    model, missing = _read(directory, layer, dtype, device, placement(quantised, device))
+    _check_complete(directory.options.model, missing, layer=layer)
+    return model
+
+
+def _read(
+    directory: ModelDirectory, layer: int, dtype: torch.dtype | str, device: torch.device, placed: Placement
+) -> tuple[PreTrainedModel, Iterable[str]]:
+    """The model on ``device``, and the names of the weights that its files lack."""
+    options, config = directory.options, text_model_config(directory.config, layer)
     with weights_folder(directory, layer=layer) as folder, errors_named(options.model), quiet_transformers():
         model, report = AutoModel.from_pretrained(
             str(folder),
@@ -45,13 +53,12 @@ def load_weights(
             dtype=dtype,
             attn_implementation=IMPLEMENTATION,
             output_loading_info=True,
-            **placement(quantised, device),
+            **placed,
         )
         model.eval().requires_grad_(False)
-        if quantised is None:
+        if not placed:
             model.to(device)
-    _check_complete(options.model, report["missing_keys"], layer=layer)
-    return cast(PreTrainedModel, model)
+    return cast(PreTrainedModel, model), report["missing_keys"]
 
 
 def _check_complete(model: str, missing_keys: Iterable[str], *, layer: int) -> None:

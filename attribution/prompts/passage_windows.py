@@ -91,12 +91,7 @@ def _too_long(row: EncodedRow, found: str, max_tokens: int) -> RowFault:
 def _whole_row(prompt: RenderedPrompt, windows: Sequence[EncodedPrompt]) -> EncodedRow:
     """One row over the columns of all windows; the answer's tokens are those of any window."""
     first = windows[0].row
-    if any(_response(window.row) != _response(first) for window in windows[1:]):
-        raise RowFault(
-            Reason.TOO_MANY_TOKENS,
-            "the answer of a row longer than the model's context should have the same tokens in every window, has "
-            "others behind another passage; let the prompt template part passages and answer, as by a line break",
-        )
+    _check_responses(windows)
     keys = np.concatenate([_column_keys(window, prompt) for window in windows])
     _, chosen, columns = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     starts = np.cumsum([0, *(window.row.prompt_length for window in windows)])
@@ -119,6 +114,15 @@ def _whole_row(prompt: RenderedPrompt, windows: Sequence[EncodedPrompt]) -> Enco
         column_char_end=gather("column_char_end"),
         windows=tuple(parts),
     )
+
+
+def _check_responses(windows: Sequence[EncodedPrompt]) -> None:
+    if len({_response(window.row) for window in windows}) > 1:
+        raise RowFault(
+            Reason.TOO_MANY_TOKENS,
+            "the answer of a row longer than the model's context should have the same tokens in every window, has "
+            "others behind another passage; let the prompt template part passages and answer, as by a line break",
+        )
 
 
 def _response(row: EncodedRow) -> tuple[bytes, bytes, bytes]:

@@ -18,7 +18,7 @@ from evaluation.reports.report_parts import failure_remarks, skip_remarks, write
 from evaluation.reports.text_table import interval_cell, text_table
 
 if TYPE_CHECKING:
-    from evaluation.measures.faithfulness import DropScore
+    from evaluation.measures.faithfulness import DropScore, DropTally
     from evaluation.methods.answer_context import LoadedModels
     from evaluation.methods.method import Method
 
@@ -89,7 +89,7 @@ def evaluate_faithfulness(
     Raises:
         EvaluationError: if no answer is left.
     """
-    from evaluation.measures.faithfulness import RANDOM_DRAWS, run_drops, score_drops
+    from evaluation.measures.faithfulness import run_drops
     from evaluation.measures.faithfulness_spans import TargetAnswers
 
     if models.language is None:
@@ -99,13 +99,26 @@ def evaluate_faithfulness(
     tallies, refused = run_drops(targets, methods, models)
     if not tallies[0].spans:
         raise EvaluationError(f"{args.data} should have answers that the language model takes, has none")
-    report = FaithfulnessReport(
+    report = _report(args, tallies, (*dataset.skipped, *targets.skipped, *refused), provenance)
+    print(faithfulness_table(report))
+    write_figures(args.output, report)
+
+
+def _report(
+    args: argparse.Namespace,
+    tallies: Sequence[DropTally],
+    skipped_rows: tuple[SkippedRow, ...],
+    provenance: Mapping[str, str],
+) -> FaithfulnessReport:
+    from evaluation.measures.faithfulness import RANDOM_DRAWS, score_drops
+
+    return FaithfulnessReport(
         dataset=args.dataset,
         data_file=args.data.name,
         data_sha256=file_digest(args.data),
         answers=args.answers,
         spans=args.spans,
-        skipped_rows=(*dataset.skipped, *targets.skipped, *refused),
+        skipped_rows=skipped_rows,
         rows=score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed),
         random_draws=RANDOM_DRAWS,
         confidence=CONFIDENCE,
@@ -114,8 +127,6 @@ def evaluate_faithfulness(
         limit=args.limit,
         provenance=provenance,
     )
-    print(faithfulness_table(report))
-    write_figures(args.output, report)
 
 
 def faithfulness_table(report: FaithfulnessReport) -> str:
