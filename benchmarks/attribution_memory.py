@@ -58,9 +58,13 @@ def _in_process(tokens: int) -> str | None:
 
 
 def _measured(random_model: RandomModel, tokens: int) -> tuple[int, int]:
-    """Bytes with the model loaded and tried on small rows, and at the peak of one row of ``tokens``."""
+    """Bytes with the model loaded and tried on small rows, and at the peak of one row of ``tokens``.
+
+    On a CPU those before are the process's peak so far, on a GPU what torch holds there then: its peak would be that of
+    making the weights.
+    """
     model = random_model.attributor()
-    before = _peak_bytes(random_model.device)
+    before = _bytes_before(random_model.device)
     (found,) = model.attribute([_row(tokens, random_model.config.vocab_size)], [_PASSAGES])
     if not isinstance(found, TokenAttribution):
         raise found
@@ -81,6 +85,13 @@ def _row(tokens: int, vocabulary: int) -> EncodedRow:
         response_char_start=places[:_RESPONSES],
         response_char_end=places[:_RESPONSES] + 1,
     )
+
+
+def _bytes_before(device: str) -> int:
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device)
+    return _peak_bytes(device)
 
 
 def _peak_bytes(device: str) -> int:
