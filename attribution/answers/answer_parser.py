@@ -60,12 +60,15 @@ class AnswerParser:
             ValueError: if it has no dependency parser.
         """
         import spacy
+        from thinc.api import use_ops
 
         from attribution.answers.lockstep_parser import lockstep_overrides
+        from attribution.answers.torch_products import TORCH_PRODUCTS
 
         path = _BUNDLED if parser == "bundled" else Path(parser)
         if (path / "meta.json").is_file():
-            nlp = spacy.load(path, config=lockstep_overrides(path))
+            with use_ops(TORCH_PRODUCTS):
+                nlp = spacy.load(path, config=lockstep_overrides(path))
         elif parser != "bundled" and spacy.util.is_package(parser):
             nlp = spacy.load(parser)
         else:
