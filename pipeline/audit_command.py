@@ -9,6 +9,7 @@ from pipeline.audit_options import add_audit_arguments, read_run_options, read_s
 from pipeline.failures import GO_ON, AuditError, is_disk_full
 from pipeline.metrics_opentelemetry import exporters_wanted
 from pipeline.run_options import LOCAL
+from pipeline.worker_start import begin_imports
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
             run_dry(settings, options)
             return 0
         if options.runner == LOCAL:
+            begin_imports(settings.threads, verbose=options.verbose)
             from pipeline.local_driver import run_local
 
             finished = run_local(settings, options)

@@ -27,11 +27,19 @@ def load_first(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
     Raises:
         AuditError: if they cannot be loaded.
     """
-    worker = pool.start()
+    return pool.start(), wait_for_models(pool)
+
+
+def wait_for_models(pool: WorkerPool) -> Mapping[str, str]:
+    """Wait until the one worker of a pool has loaded its models; returns their provenance.
+
+    Raises:
+        AuditError: if they cannot be loaded.
+    """
     while True:
         for _, message in pool.messages(timeout=_TICK_SECONDS):
             if isinstance(message, ModelsLoaded):
-                return worker, message.models
+                return message.models
             raise AuditError(last_words(message, "while the models were loaded"))
 
 

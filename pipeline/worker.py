@@ -11,13 +11,13 @@ from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from attribution.answers.answer_parser import AnswerParser
 from attribution.attention.attention_model import load_attention_model
 from pipeline.chunk_attempt import ChunkAttempt
 from pipeline.chunk_runner import run_chunk
 from pipeline.failure_text import explain_chunk_failure, explain_load_failure
 from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows, WorkerFailed
 from transforms.audit_settings import AuditSettings
+from transforms.parser_pool import give_parser_back, take_parser
 
 _REPORT_SECONDS = 0.5
 
@@ -32,6 +32,7 @@ def serve(connection: Connection, settings: AuditSettings) -> None:
 
 
 def _serve(connection: Connection, settings: AuditSettings) -> None:
+    gc.disable()
     try:
         models = load_models(settings)
     except Exception as error:
@@ -39,6 +40,7 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
         connection.send(WorkerFailed(explain_load_failure(error, settings)))
         return
     gc.freeze()  # what is loaded stays: to look through it for garbage again and again takes time
+    gc.enable()
     connection.send(ModelsLoaded(models))
     while (job := _next_job(connection)) is not None:
         try:
@@ -51,14 +53,15 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
 
 
 def load_models(settings: AuditSettings) -> dict[str, str]:
-    """Load the attributor, which stays loaded, and the parser; returns their provenance.
+    """Load the attributor and the parser, which stay loaded for the stages; returns their provenance.
 
     Raises:
         ModelLoadError: if the attributor cannot be loaded.
         FileNotFoundError, ValueError: if the parser cannot be.
     """
     model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
-    parser = AnswerParser.from_pretrained(settings.parser)
+    parser = take_parser(settings.parser)
+    give_parser_back(settings.parser, parser)
     return {**model.provenance(), "parser": parser.identity, "spacy_version": version("spacy")}
 
 

@@ -1,17 +1,15 @@
-"""Worker processes of one run: started fresh (spawn), each with one pipe to the driver."""
+"""Worker processes of one run, each with one pipe to the driver."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from pipeline.worker_messages import FromWorker, ModelsLoaded, RunRows, WorkerDied
-from pipeline.worker_process import environment, run_worker
+from pipeline.worker_process import run_worker
+from pipeline.worker_start import end_imports, start_context, worker_environment
 from transforms.audit_settings import AuditSettings
 
 _END_SECONDS = 10
@@ -39,13 +37,13 @@ class WorkerPool:
     def __init__(self, settings: AuditSettings, *, verbose: bool) -> None:
         self._settings = settings
         self._verbose = verbose
-        self._context = multiprocessing.get_context("spawn")
+        self._context = start_context(verbose=verbose)
         self._workers: list[Worker] = []
 
     def start(self) -> Worker:
         """Start one more process; it says ``ModelsLoaded`` or ``WorkerFailed`` first."""
         ours, theirs = self._context.Pipe()
-        with _environment(environment(self._settings.threads)):
+        with worker_environment(self._settings.threads):
             process = self._context.Process(
                 target=run_worker, args=(theirs, self._settings, self._verbose), daemon=True
             )
@@ -80,6 +78,7 @@ class WorkerPool:
             worker.process.join()
             worker.connection.close()
         self._workers.clear()
+        end_imports()
 
     def _receive(self, worker: Worker) -> FromWorker:
         try:
@@ -89,18 +88,3 @@ class WorkerPool:
             return WorkerDied(worker.process.exitcode)
         worker.loaded = worker.loaded or isinstance(message, ModelsLoaded)
         return message
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for the processes that are started inside."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

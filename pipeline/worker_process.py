@@ -23,12 +23,19 @@ def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -
     """Work until the driver says None or is gone; Ctrl-C is left to the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
-    logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL)
-    if not verbose:
-        warnings.simplefilter("ignore")
+    if verbose:
+        logging.basicConfig(level=logging.INFO)
+    else:
+        be_quiet()
     from pipeline.worker import serve
 
     serve(connection, settings)
+
+
+def be_quiet() -> None:
+    """Let libraries say nothing; what goes wrong is told to the driver."""
+    logging.basicConfig(level=logging.CRITICAL)
+    warnings.simplefilter("ignore")
 
 
 def _end_with_parent() -> None:

@@ -21,7 +21,7 @@ from attribution.attention.row_capture import RowCapture
 from attribution.models.attribution_config import merge_settings
 from attribution.models.model_directory import ModelDirectory
 from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.prompts.row_encoder import RowEncoder
+from attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribution.prompts.window_merge import attribute_with_windows
 from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribution.token_attribution import EncodedRow, TokenAttribution
@@ -68,18 +68,24 @@ class AttentionModel:
 
     @classmethod
     def from_pretrained(
-        cls, options: ModelOptions | None = None, *, method: MethodOptions | None = None, threads: int | None = None
+        cls,
+        options: ModelOptions | None = None,
+        *,
+        method: MethodOptions | None = None,
+        threads: int | None = None,
+        encoder: RowEncoder | None = None,
     ) -> AttentionModel:
         """Load a model and try it on one small row.
 
-        ``threads`` is the number of CPU threads of torch, for the whole process.
+        ``threads`` is the number of CPU threads of torch, for the whole process. ``encoder`` is the model's own, where
+        it is loaded already.
 
         Raises:
             ModelLoadError: if it cannot be loaded, or its attention cannot be taken.
         """
         if threads is not None:
             torch.set_num_threads(threads)
-        parts = load_parts(options or ModelOptions())
+        parts = load_parts(options or ModelOptions(), encoder=encoder)
         return cls(
             directory=parts.directory,
             model=parts.model,
@@ -183,6 +189,8 @@ def load_attention_model(
 ) -> AttentionModel:
     """``AttentionModel.from_pretrained``, but the last model stays loaded for the next call with the same options.
 
+    Its encoder is that of ``load_row_encoder``.
+
     Raises:
         ModelLoadError: as there.
     """
@@ -191,4 +199,4 @@ def load_attention_model(
 
 @lru_cache(maxsize=1)
 def _load(options: ModelOptions, threads: int | None) -> AttentionModel:
-    return AttentionModel.from_pretrained(options, threads=threads)
+    return AttentionModel.from_pretrained(options, threads=threads, encoder=load_row_encoder(options))

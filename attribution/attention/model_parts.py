@@ -29,8 +29,10 @@ class ModelParts:
     layer: LayerChoice
 
 
-def load_parts(options: ModelOptions) -> ModelParts:
+def load_parts(options: ModelOptions, *, encoder: RowEncoder | None = None) -> ModelParts:
     """Read the weights of the layers up to L*, of all of them where the model's code needs all.
+
+    ``encoder`` is the model's own, where it is loaded already.
 
     Raises:
         ModelLoadError: if the model cannot be loaded.
@@ -38,7 +40,7 @@ def load_parts(options: ModelOptions) -> ModelParts:
     directory = read_model_directory(options)
     device = choose_device(options.device)
     layer = layer_of(directory)
-    encoder = RowEncoder(directory)
+    encoder = encoder or RowEncoder(directory)
     loaded = max(layer.layer, options.loaded_layers or 0)
     if runs_own_code(directory) or depth_matters(directory.config):
         loaded = len(layer.kinds)

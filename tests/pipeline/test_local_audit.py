@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -191,12 +190,17 @@ def _kill_worker_when(audit: AuditProcess, output: Path, moment: Callable[[], bo
     """SIGKILL one worker; what the driver says, which must end with exit code 1."""
     with audit.start(output, "--workers", "1") as process:
         _wait_until(process, moment)
-        for child in psutil.Process(process.pid).children():
-            if "spawn_main" in " ".join(child.cmdline()):
-                os.kill(child.pid, signal.SIGKILL)
+        (worker,) = _workers(process)
+        worker.kill()
         text, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1, text
     return text
+
+
+def _workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes that were forked from the one that imports for them, or started by the driver itself."""
+    children = [child for child in psutil.Process(driver.pid).children() if "tracker" not in " ".join(child.cmdline())]
+    return [forked for child in children for forked in child.children()] or children
 
 
 def _wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:

@@ -238,3 +238,7 @@ def test_provenance_holds_what_the_result_depends_on(model: AttentionModel) -> N
     }
     assert provenance["prompt_template"] == model.template.digest
     assert all(provenance.values())
+
+
+def test_provenance_is_plain_text_that_is_unpickled_without_torch(model: AttentionModel) -> None:
+    assert {type(value) for value in model.provenance().values()} == {str}

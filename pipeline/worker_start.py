@@ -1,0 +1,57 @@
+"""How worker processes start: forked from one that has imported what they need, or each on its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, SpawnContext
+from pathlib import Path
+
+from pipeline.worker_process import environment
+
+_IMPORTS = "pipeline.worker_imports"
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+
+
+def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
+    """Forked, unless it is told what libraries say, or a GPU is there, whose driver may not survive it.
+
+    Only Linux's libraries are made for that.
+    """
+    if verbose or sys.platform != "linux" or any(Path(driver).exists() for driver in _GPU_DRIVERS):
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_IMPORTS])
+    return context
+
+
+def begin_imports(threads: int, *, verbose: bool) -> None:
+    """Let the process that workers are forked from import what they need, while the caller does something else."""
+    if isinstance(start_context(verbose=verbose), ForkServerContext):
+        with worker_environment(threads):
+            forkserver.ensure_running()
+
+
+def end_imports() -> None:
+    """End that process, if there is one, and wait for it; its workers have ended."""
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # there is no public name for it
+
+
+@contextmanager
+def worker_environment(threads: int) -> Iterator[None]:
+    """Set the variables of workers for the processes that are started inside."""
+    variables: Mapping[str, str] = environment(threads)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
