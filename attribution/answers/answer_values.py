@@ -67,6 +67,8 @@ class AnswerValue:
         )
 
     def _numbers_occur(self, passage: PassageContent) -> bool:
+        if not self.numbers:
+            return True
         numbers = passage.lone_numbers if self.durations else passage.numbers
         if all(_occurs(one, self.slack, numbers) for one in self.numbers):
             return True
