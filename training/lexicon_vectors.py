@@ -51,7 +51,8 @@ def draw_together(vectors: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> to
     for _ in range(ROUNDS):
         means = torch.zeros_like(own).index_add_(0, first, drawn[second]) / counts.clamp_min(1)
         drawn = torch.nn.functional.normalize(torch.where(counts > 0, own + means, own))
-    return drawn * lengths
+    result: torch.Tensor = drawn * lengths
+    return result
 
 
 def _forms(word: str) -> Iterator[str]:

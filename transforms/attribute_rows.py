@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
@@ -13,9 +15,12 @@ from attribution.token_attribution import TokenAttribution
 from schemas import RowFault
 from transforms.audit_row import AttributedBlock, AuditRow
 from transforms.audit_settings import AuditSettings
+from transforms.block_outcomes import outcomes_of
 from transforms.pack_rows import PackRows
 from transforms.row_counters import NAMESPACE
-from transforms.stage_clock import stage
+
+if TYPE_CHECKING:
+    import torch
 
 BLOCK_ROWS = 256
 BLOCK_TOKENS = 131_072
@@ -70,9 +75,8 @@ class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionMod
         model: AttentionModel,
         inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
     ) -> Iterable[AttributedBlock]:
-        with stage("attribute"):
-            outcomes = attribute_block(model, batch)
-        return [AttributedBlock(tuple(batch), tuple(outcomes), model.settings)]
+        outcomes = outcomes_of(partial(attribute_block, model, batch), ahead=works_ahead(model.device))
+        return [AttributedBlock(tuple(batch), outcomes, model.settings)]
 
     def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:
         return sum(row.encoded.token_ids.nbytes for row in batch)
@@ -82,6 +86,12 @@ class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionMod
 
     def share_model_across_processes(self) -> bool:
         return False
+
+
+def works_ahead(device: torch.device) -> bool:
+    """Whether the model works in a thread of its own, while the next block is read and parsed and the last one's
+    evidence is made: on a GPU. On a CPU all stages share the processors."""
+    return device.type != "cpu"
 
 
 def attribute_block(model: AttentionModel, rows: Sequence[AuditRow]) -> list[TokenAttribution | RowFault]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from attribution.answers.parsed_answer import ParsedAnswer
 from attribution.settings import UnionSettings
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import QARecord, RowFault, TargetSpan
+from attribution.token_attribution import EncodedRow
+from schemas import QARecord, TargetSpan
+from transforms.block_outcomes import BlockOutcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,10 @@ class AuditRow:
 class AttributedBlock:
     """Rows with their token-wise attributions, or the fault of a row that the model could not do.
 
-    ``settings`` are those of the union that belong to the model. Rows and outcomes are parallel.
+    ``settings`` are those of the union that belong to the model. Rows and outcomes are parallel; the outcomes may
+    still be on their way.
     """
 
     rows: tuple[AuditRow, ...]
-    outcomes: tuple[TokenAttribution | RowFault, ...]
+    outcomes: BlockOutcomes
     settings: UnionSettings

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from attribution.evidence.span_evidence import span_evidence
 from attribution.settings import UnionSettings
@@ -21,17 +23,36 @@ from transforms.stage_clock import stage
 
 
 class MakeEvidence(beam.DoFn):
-    """A block in; one table with the evidence of all its rows' spans (main output), or a row's one dead letter."""
+    """A block in; one table with the evidence of all its rows' spans (main output), or a row's one dead letter.
+
+    A block whose outcomes are on their way is held back until the next one comes or the bundle ends, so that the model
+    works meanwhile.
+    """
 
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
         self._schema = schema
         self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
         self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
 
+    def start_bundle(self) -> None:
+        self._held: AttributedBlock | None = None
+
     def process(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
+        held, self._held = self._held, block if block.outcomes.on_their_way else None
+        if held is not None:
+            yield from self._made(held)
+        if self._held is None:
+            yield from self._made(block)
+
+    def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
+        if self._held is not None:
+            yield from map(_in_window, self._made(self._held))
+        self._held = None
+
+    def _made(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
         audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
         tokens = in_windows = 0
-        for row, outcome in zip(block.rows, block.outcomes, strict=True):
+        for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):
             spans = self._spans(row, outcome, block.settings)
             if isinstance(spans, beam.pvalue.TaggedOutput):
                 yield spans
@@ -55,6 +76,13 @@ class MakeEvidence(beam.DoFn):
                 return evidence_of(row, outcome, settings)
         except RowFault as fault:
             return self._own_faults.refuse(row.record, fault)
+
+
+def _in_window(made: pa.Table | beam.pvalue.TaggedOutput) -> WindowedValue | beam.pvalue.TaggedOutput:
+    """As Beam wants what comes at the end of a bundle."""
+    if isinstance(made, beam.pvalue.TaggedOutput):
+        return beam.pvalue.TaggedOutput(made.tag, GlobalWindows.windowed_value(made.value))
+    return GlobalWindows.windowed_value(made)
 
 
 def evidence_of(row: AuditRow, tokens: TokenAttribution, settings: UnionSettings) -> tuple[SpanEvidence, ...]:

@@ -20,6 +20,7 @@ from tests.pipeline.audit_fixtures import (
     with_token_budget,
 )
 from tests.transforms.log_files import LOG_SCHEMA, log_row, write_log
+from transforms import attribute_rows
 from transforms.audit_settings import AuditSettings
 
 ROWS = 60
@@ -106,6 +107,33 @@ def test_second_run_writes_equal_bytes(
     run_locally(log, settings, output_in(tmp_path))
     for prefix in ("evidence", "dead_letters"):
         assert only(tmp_path, prefix).read_bytes() == only(audited[0], prefix).read_bytes()
+
+
+def test_model_in_a_thread_of_its_own_gives_equal_bytes(
+    tmp_path: Path, settings: AuditSettings, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 7)
+    counted = []
+    for ahead in (False, True):
+        monkeypatch.setattr(attribute_rows, "works_ahead", lambda _, ahead=ahead: ahead)
+        (tmp_path / str(ahead)).mkdir()
+        counted.append(counters(run_locally(log, settings, output_in(tmp_path / str(ahead)))))
+    for prefix in ("evidence", "dead_letters"):
+        ours, theirs = (only(tmp_path / str(ahead), prefix).read_bytes() for ahead in (False, True))
+        assert ours == theirs
+    assert counted[0] == counted[1]
+
+
+def test_what_the_models_thread_raises_fails_the_run(
+    tmp_path: Path, settings: AuditSettings, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*_: object) -> None:
+        raise RuntimeError("the device fell off")
+
+    monkeypatch.setattr(attribute_rows, "works_ahead", lambda _: True)
+    monkeypatch.setattr(AttentionModel, "attribute", break_down)
+    with pytest.raises(RuntimeError, match="the device fell off"):
+        run_locally(log, settings, output_in(tmp_path))
 
 
 def test_other_batches_move_scores_by_no_more_than_rounding(
