@@ -20,7 +20,7 @@ from pipeline.output_directory import OutputDirectory
 from pipeline.progress import Progress, choose_progress
 from pipeline.run_options import RunOptions
 from pipeline.run_record import RunClock, RunRecord
-from pipeline.run_workers import last_words, wait_for_models, worker_count
+from pipeline.run_workers import last_words, load_first, worker_count
 from pipeline.summary import summary_text
 from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows
 from pipeline.worker_pool import Worker, WorkerPool
@@ -63,9 +63,8 @@ def _audit(
     clock: RunClock,
 ) -> tuple[RunManifest, int]:
     """The run inside its directory; returns the final manifest and the rows that an earlier run had finished."""
-    first = pool.start()  # it loads the models while the plan is made
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
-    models = wait_for_models(pool)
+    first, models = load_first(pool)
     configuration = configuration_hash(settings, models, check.extra_fields)
     store = ChunkStore(directory, configuration=configuration)
     finished = store.keep_finished(plan.chunks, overwrite=options.overwrite)

@@ -27,19 +27,11 @@ def load_first(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
     Raises:
         AuditError: if they cannot be loaded.
     """
-    return pool.start(), wait_for_models(pool)
-
-
-def wait_for_models(pool: WorkerPool) -> Mapping[str, str]:
-    """Wait until the one worker of a pool has loaded its models; returns their provenance.
-
-    Raises:
-        AuditError: if they cannot be loaded.
-    """
+    worker = pool.start()
     while True:
         for _, message in pool.messages(timeout=_TICK_SECONDS):
             if isinstance(message, ModelsLoaded):
-                return message.models
+                return worker, message.models
             raise AuditError(last_words(message, "while the models were loaded"))
 
 
