@@ -29,7 +29,8 @@ class RowCapture:
         softmax_over: which columns a row of the attention is normalised over.
         head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
         bidirectional: whether the layer's tokens see to the right as well.
-        encoder: the same layers for a pass in few steps, None where there is none; not for observers.
+        encoder: the same layers for a pass in few steps, None where there is none. Where somebody watches, by ``observing``
+            or by hooks on the network's modules, the network's own pass runs.
     """
 
     network: PreTrainedModel
@@ -52,7 +53,7 @@ class RowCapture:
         )
         if layout is RowLayout.PADDED:
             padded_pass(self.network, rows, capture)
-        elif self.encoder is not None and not is_observed():
+        elif self.encoder is not None and not is_observed() and not _has_hooks(self.network):
             modernbert_pass(self.encoder, rows, capture)
         else:
             end_to_end_pass(self.network, rows, capture, share=not self.bidirectional)
@@ -63,3 +64,7 @@ class RowCapture:
         return row_requests(
             jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=self.network.device
         )
+
+
+def _has_hooks(network: PreTrainedModel) -> bool:
+    return any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())

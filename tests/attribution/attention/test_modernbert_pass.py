@@ -140,6 +140,15 @@ def test_pass_that_disagrees_with_the_model_is_not_used(tmp_path: Path, monkeypa
     assert model.provenance()["forward_pass"] == "of the model"
 
 
+def test_hooks_on_the_model_see_its_own_pass() -> None:
+    model, ran = tiny_encoder([LOCAL, FULL]), []
+    capture = shortened(capture_of(model))
+    with model.layers[0].register_forward_hook(lambda *_: ran.append("layer")):
+        similarities(capture, [row_of_tokens(9, 2)])
+    similarities(capture, [row_of_tokens(9, 2)])
+    assert ran == ["layer"]
+
+
 def test_observers_are_shown_the_models_own_pass() -> None:
     capture, seen = shortened(capture_of(tiny_encoder([LOCAL, FULL]))), []
     with observing(lambda _, attention: seen.append(attention.query.shape[1])):
