@@ -13,6 +13,9 @@ from transformers.models.modernbert.modeling_modernbert import ModernBertEncoder
 _MOST_WEIGHTS = 2**24
 """Of the layers' weights a second copy is kept; models with more than so many gain little by it."""
 
+_ROPE_BY_LENGTH = {"dynamic", "longrope"}
+"""Rotary embeddings whose frequencies follow the longest row of a batch."""
+
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -87,8 +90,8 @@ class EncoderWeights:
 def encoder_weights(network: PreTrainedModel, layer: int) -> EncoderWeights | None:
     """The weights of ``network`` up to the queries and keys of ``layer`` (1-based).
 
-    None where it is no ModernBERT encoder in float32 on the CPU, has biases, is large, or where the layer's tokens do
-    not see all of their row.
+    None where it is no ModernBERT encoder in float32 on the CPU, has biases, is large, quantised, or turned by the
+    length of its rows, or where the layer's tokens do not see all of their row.
     """
     if not isinstance(network, ModernBertModel) or not _is_served(network, layer):
         return None
@@ -113,10 +116,14 @@ def encoder_weights(network: PreTrainedModel, layer: int) -> EncoderWeights | No
 
 def _is_served(network: ModernBertModel, layer: int) -> bool:
     config: ModernBertConfig = network.config
-    plain = not (config.attention_bias or config.mlp_bias or config.norm_bias)
+    plain = not (
+        config.attention_bias or config.mlp_bias or config.norm_bias or getattr(network, "is_quantized", False)
+    )
+    turned_alike = _ROPE_BY_LENGTH.isdisjoint(network.rotary_emb.rope_type.values())
     on_cpu = network.device.type == "cpu" and network.dtype == torch.float32
     small = config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size)
-    return plain and on_cpu and small <= _MOST_WEIGHTS and _layers(network)[layer - 1].attn.sliding_window is None
+    sees_all = _layers(network)[layer - 1].attn.sliding_window is None
+    return plain and turned_alike and on_cpu and small <= _MOST_WEIGHTS and sees_all
 
 
 def _layers(network: ModernBertModel) -> list[ModernBertEncoderLayer]:

@@ -19,7 +19,7 @@ from attribution.attention.capture_pass import Capture, observing
 from attribution.attention.modernbert_weights import encoder_weights
 from attribution.attention.row_capture import RowCapture
 from attribution.attention.row_layout import RowLayout
-from attribution.models.model_options import ModelOptions
+from attribution.models.model_options import ModelOptions, Quantization
 from attribution.settings import QueryPosition, SoftmaxOver
 from attribution.token_attribution import EncodedRow
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model, tiny_model
@@ -101,6 +101,17 @@ def test_head_weights_count() -> None:
     assert_same(capture_of(tiny_encoder([LOCAL, FULL]), head_weights=weights), [row_of_tokens(40, 5)])
 
 
+def rope_of(kind: str, **options: object) -> dict[str, object]:
+    """Rotary embeddings of ``kind`` in layers that see all of a row, plain ones in the others."""
+    plain = {"rope_type": "default", "rope_theta": 1e4}
+    return {FULL: {**plain, "rope_type": kind, **options}, LOCAL: plain}
+
+
+LONGROPE = rope_of(
+    "longrope", short_factor=[1.0] * 4, long_factor=[4.0] * 4, factor=2.0, original_max_position_embeddings=64
+)
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -110,8 +121,19 @@ def test_head_weights_count() -> None:
         tiny_encoder([LOCAL, LOCAL]),
         tiny_encoder([LOCAL, FULL]).to(torch.float64),
         tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
+        tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
+        tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
     ],
-    ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "float64", "large"],
+    ids=[
+        "attention bias",
+        "mlp bias",
+        "norm bias",
+        "local layer captured",
+        "float64",
+        "large",
+        "longrope",
+        "dynamic rope",
+    ],
 )
 def test_other_models_have_no_pass_in_few_steps(model: ModernBertModel) -> None:
     assert encoder_weights(model, 2) is None
@@ -126,6 +148,18 @@ def test_encoder_is_loaded_with_the_pass_in_few_steps(tmp_path: Path) -> None:
 def test_other_models_are_loaded_with_their_own_pass(tmp_path: Path) -> None:
     model = AttentionModel.from_pretrained(ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu"))
     assert model.provenance()["forward_pass"] == "of the model"
+
+
+@pytest.mark.parametrize("quantization", [Quantization.NF4, Quantization.INT8])
+def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path: Path, quantization: Quantization) -> None:
+    directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
+    options = ModelOptions(model=str(directory), device="cpu", dtype="float32", quantization=quantization)
+    assert AttentionModel.from_pretrained(options).provenance()["forward_pass"] == "of the model"
+
+
+def test_scaled_rope_is_as_exact() -> None:
+    model = tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("linear", factor=4.0))
+    assert_same(capture_of(model), [row_of_tokens(100, 5)])
 
 
 def test_pass_that_disagrees_with_the_model_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
