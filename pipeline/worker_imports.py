@@ -4,11 +4,9 @@ That takes longer than to load the bundled models, and is done once instead of o
 """
 
 import gc
-import signal
 
 from pipeline.worker_process import be_quiet
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
 be_quiet()
 gc.disable()  # nothing that is imported is garbage; a worker that has loaded its models enables it
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from pipeline.failures import GO_ON, AuditError
 from pipeline.worker_messages import FromWorker, ModelsLoaded, RunRows, WorkerDied
 from pipeline.worker_process import run_worker
-from pipeline.worker_start import end_imports, start_context, worker_environment
+from pipeline.worker_start import begin_imports, end_imports, start_context, worker_environment
 from transforms.audit_settings import AuditSettings
 
 _END_SECONDS = 10
@@ -41,13 +42,22 @@ class WorkerPool:
         self._workers: list[Worker] = []
 
     def start(self) -> Worker:
-        """Start one more process; it says ``ModelsLoaded`` or ``WorkerFailed`` first."""
+        """Start one more process; it says ``ModelsLoaded`` or ``WorkerFailed`` first.
+
+        Raises:
+            AuditError: if the process that it should be forked from has ended.
+        """
+        begin_imports(self._settings.threads, verbose=self._verbose)
         ours, theirs = self._context.Pipe()
-        with worker_environment(self._settings.threads):
-            process = self._context.Process(
-                target=run_worker, args=(theirs, self._settings, self._verbose), daemon=True
-            )
-            process.start()
+        process = self._context.Process(target=run_worker, args=(theirs, self._settings, self._verbose), daemon=True)
+        try:
+            with worker_environment(self._settings.threads):
+                process.start()
+        except (EOFError, ConnectionError) as error:
+            raise AuditError(
+                "the process that workers are forked from ended before it had imported what they need; with --verbose "
+                f"workers start without it and say why. {GO_ON}"
+            ) from error
         theirs.close()
         worker = Worker(process, ours)
         self._workers.append(worker)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 
@@ -30,15 +31,29 @@ def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
 
 
 def begin_imports(threads: int, *, verbose: bool) -> None:
-    """Let the process that workers are forked from import what they need, while the caller does something else."""
+    """Let the process that workers are forked from import what they need, while the caller does something else.
+
+    Does nothing where it has begun, or where workers are not forked.
+    """
     if isinstance(start_context(verbose=verbose), ForkServerContext):
-        with worker_environment(threads):
+        resource_tracker.ensure_running()  # it would end the holding back
+        with worker_environment(threads), _interrupts_held_back():
             forkserver.ensure_running()
 
 
 def end_imports() -> None:
     """End that process, if there is one, and wait for it; its workers have ended."""
     forkserver._forkserver._stop()  # type: ignore[attr-defined]  # there is no public name for it
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C is the caller's alone: a process started inside never gets it, and the caller gets it behind the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
 from pipeline import worker_start
+from pipeline.failures import AuditError
+from pipeline.worker_pool import WorkerPool
+from transforms.audit_settings import AuditSettings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker starts by itself")
 
@@ -33,3 +39,32 @@ def test_workers_beside_a_gpu_start_by_themselves(driver_file: Path) -> None:
 @pytest.mark.usefixtures("driver_file")
 def test_workers_that_tell_what_libraries_say_start_by_themselves() -> None:
     assert worker_start.start_context(verbose=True).get_start_method() == "spawn"
+
+
+@pytest.fixture
+def other_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The module that is imported for all workers."""
+    worker_start.end_imports()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(worker_start, "_IMPORTS", "imports_for_workers")
+    yield tmp_path / "imports_for_workers.py"
+    worker_start.end_imports()
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_process_that_imports_is_never_interrupted(other_imports: Path) -> None:
+    other_imports.write_text("")
+    worker_start.begin_imports(1, verbose=False)
+    status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()  # type: ignore[attr-defined]
+    (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+    assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_imports_that_fail_are_a_failed_audit(other_imports: Path) -> None:
+    other_imports.write_text("raise OSError('a library is missing')")
+    pool = WorkerPool(AuditSettings(), verbose=False)
+    with pytest.raises(AuditError, match="ended before it had imported"):
+        pool.start()
+    pool.kill()
