@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from training.attributor_corpus import Corpus
 from training.attributor_names import names_in
-from training.attributor_synonyms import LONGEST_PHRASE
-from training.attributor_wording import MOST_DEBRIS, Answer, Wording
+from training.attributor_wording import Answer, Wording
 
 CharRange = tuple[int, int]
 WORD = re.compile(r"\S+")
@@ -23,7 +22,6 @@ REVERSED_SHARE = 0.15
 DROPPED_SHARE = 0.06
 SUBJECT_SHARE = 0.35
 SWITCH_SHARE = 0.25
-NOISES = (0.0, 0.0, 0.5, 1.0, 2.0, 4.0)
 RUN_WORDS = (2, 3, 4, 6, 8, 8, 12, 12, 16, 20, 30)
 CONNECTORS = (
     "According to the first source, ", "Also, ", "In addition, ", "However, ", "One source states that ",
@@ -31,7 +29,6 @@ CONNECTORS = (
     "This is because ", "In terms of ", "Yes, ", "For example, ", "Based on the passages, ", "- ", "The ",
 )  # fmt: skip
 SENTENCE_ENDS = (". ", ". ", ". ", ".\n", ".\n- ", "\n", ". It ")
-SENTENCE_MARKS = (".", "!", "?", '"', "\n", ".\n", "\n\n")
 SWITCHES = (" and ", ", and ", ", ", "; ", ", while ", " while ", " or ", ", but ", " but ", ", whereas ")
 SUBJECT_LINKS = (" ", " ", " was ", " is ", ", ", " has ", "'s ", " in ", ", which ", ", also known as ")
 RUN_LINKS = (" ", " ", ", ", " and ", " that ", " was ", " of ", " in ", " for ", " by ")
@@ -91,7 +88,7 @@ class AnswerWriter:
     def _quote_passage(self, answer: Answer, ranges: list[CharRange]) -> None:
         """Append runs of words of one or two sentences of a passage, now and then behind a name that it speaks of."""
         rng = self._rng
-        noise = rng.choice(NOISES)
+        noise = rng.choice([0.0, 0.0, 0.5, 1.0, 2.0])
         wording = Wording(rng, noise=noise, names=self._names)
         runs = [run for _ in range(rng.choice([1, 1, 1, 2])) for run in self._runs(self._words(rng.choice(ranges)))]
         if rng.random() < SUBJECT_SHARE:
@@ -132,40 +129,22 @@ class AnswerWriter:
         answer.invent(bold)
         start, claims = len(answer.text), len(answer.claims)
         words = self._reordered(self._thinned(words, wording), wording)
-        texts = self._word_texts(words, small=small, small_first=small_first)
-        starts = [char_start for char_start, _ in words]
-        names = [self._is_name(char_start) for char_start in starts]
-        index = 0
-        while index < len(words):
+        for index, (char_start, char_end) in enumerate(words):
             if index:
                 answer.add_ignored(" ")
-            phrase = slice(index, index + LONGEST_PHRASE)
-            written = 0 if any(names[phrase]) else wording.write_phrase(answer, texts[phrase], starts[phrase])
-            if not written:
-                behind = texts[index - 1] if index else ""
-                wording.write_word(answer, texts[index], starts[index], name=names[index], behind=behind)
-            index += written or 1
+            text = self._prompt[char_start:char_end]
+            if index == len(words) - 1:
+                text = without_last_mark(text, rng)
+            if small or (small_first and index == 0):
+                text = lower_case(text)
+            wording.write_word(answer, text, char_start)
         if len(answer.claims) == claims:
             answer.claim(start, supported=True)
         answer.invent(bold)
 
-    def _word_texts(self, words: list[CharRange], *, small: bool, small_first: bool) -> list[str]:
-        """The words as they are to be copied: the last perhaps without its mark, the first or all in small letters."""
-        texts = [self._prompt[char_start:char_end] for char_start, char_end in words]
-        texts[-1:] = [without_last_mark(text, self._rng) for text in texts[-1:]]
-        count = len(texts) if small else int(small_first)
-        return [lower_case(text) for text in texts[:count]] + texts[count:]
-
-    def _is_name(self, char_start: int) -> bool:
-        """Whether a word has a capital letter though it does not begin a sentence or a line."""
-        begins = char_start == 0 or self._prompt[char_start - 2 : char_start].strip(" ") in SENTENCE_MARKS
-        return self._prompt[char_start].isupper() and not begins
-
     def _thinned(self, words: list[CharRange], wording: Wording) -> list[CharRange]:
-        """Without some words, the more the higher the noise, up to a point; never without all."""
-        return [
-            word for word in words if self._rng.random() >= DROPPED_SHARE * min(wording.noise, MOST_DEBRIS)
-        ] or words
+        """Without some words, the more the higher the noise; never without all."""
+        return [word for word in words if self._rng.random() >= DROPPED_SHARE * wording.noise] or words
 
     def _reordered(self, words: list[CharRange], wording: Wording) -> list[CharRange]:
         """With day and month exchanged, now and then: "5 March" becomes "March 5"."""

@@ -7,8 +7,6 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from training.lexicon_vectors import draw_together, like_tokens, like_words
-
 FILE_NAME = "first_embeddings.pt"
 REACH = 4
 SMALLEST_COUNT = 2
@@ -33,8 +31,7 @@ def cooccurrence_embeddings(texts: Iterable[str], tokenizer: Tokenizer, *, size:
     """float32 [vocabulary, size] of unit variance: half of each token's numbers from its neighbours, half random.
 
     The first half is the truncated singular value decomposition of the positive pointwise mutual information of
-    tokens at most ``REACH`` places apart: tokens used alike begin near each other, and words that the lexicon says are
-    of like sense are drawn together. The second half tells them apart.
+    tokens at most ``REACH`` places apart: tokens used alike begin near each other. The second half tells them apart.
     """
     generator = torch.Generator().manual_seed(seed)
     vocabulary_size = tokenizer.get_vocab_size()
@@ -44,8 +41,7 @@ def cooccurrence_embeddings(texts: Iterable[str], tokenizer: Tokenizer, *, size:
     meaning = (left * values.sqrt())[:, : size // 2]
     seen = meaning.norm(dim=1, keepdim=True).clamp_min(1e-6)
     noise = torch.randn(vocabulary_size, size, generator=generator)
-    meaning = torch.where(seen > 1e-5, meaning / seen * (size // 2) ** 0.5, noise[:, : size // 2])
-    noise[:, : size // 2] = draw_together(meaning, like_tokens(tokenizer, like_words()))
+    noise[:, : size // 2] = torch.where(seen > 1e-5, meaning / seen * (size // 2) ** 0.5, noise[:, : size // 2])
     return noise
 
 

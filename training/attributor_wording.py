@@ -5,17 +5,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from training.attributor_synonyms import opposite_wording, other_wording, phrase_length
+from training.attributor_synonyms import other_wording
 
 NUMBER = re.compile(r"\d+")
 NO_SOURCE, IGNORED = -1, -2
 WRONG_NUMBER_SHARE = 0.04
 WRONG_NAME_SHARE = 0.03
-OPPOSITE_SHARE = 0.03
 OTHER_WORDING_SHARE = 0.5
-HEAVY_WORDING_SHARE = 0.95
-HEAVY_NOISE = 4.0
-MOST_DEBRIS = 2.0
 PRONOUNS = ("He", "She", "It", "They", "This")
 SUFFIXES = ("s", "ed", "ing", "ly", "'s", "er")
 FILLERS = ("also", "then", "the", "later", "a", "mainly", "later", "first", "of", "that", "in", "to")
@@ -72,32 +68,17 @@ class Wording:
     noise: float = 0.0
     names: Sequence[str] = ()
 
-    def write_phrase(self, answer: Answer, words: Sequence[str], sources: Sequence[int]) -> int:
-        """Append another wording of the phrase that ``words`` begin with; how many of them it stands for, 0 if none.
-
-        ``sources`` are where the words stand; all that is written goes back to the middle of the phrase.
-        """
-        count = phrase_length(words)
-        if not count or not self.noise or self.rng.random() >= self._other_wording_share():
-            return 0
-        other = other_wording(" ".join(words[:count]), self.rng)
-        if other is None:
-            return 0
-        answer.derive(other, middle(words[count // 2], sources[count // 2]))
-        return count
-
-    def write_word(self, answer: Answer, text: str, source: int, *, name: bool = False, behind: str = "") -> None:
+    def write_word(self, answer: Answer, text: str, source: int) -> None:
         """Append one word that stands at ``source``, or what a careless writer puts in its place.
 
         Fillers, other endings, other words of the same sense and pronouns, the more of them the higher ``noise``,
-        teach that wording may differ: all go back to the word. A wrong number, a wrong name and an opposite have no
-        source. A ``name`` is never given in words of the same or of the opposite sense. ``behind`` is the word before.
+        teach that wording may differ; a wrong number and a wrong name have no source.
         """
-        if not self._write_wrong(answer, text, name=name):
-            self._write_right(answer, text, source, name=name, behind=behind)
+        if not self._write_wrong(answer, text):
+            self._write_right(answer, text, source)
 
-    def _write_wrong(self, answer: Answer, text: str, *, name: bool) -> bool:
-        """Append another number, another name or an opposite in the place of one; whether that was done."""
+    def _write_wrong(self, answer: Answer, text: str) -> bool:
+        """Append another number or another name in the place of one; whether that was done."""
         rng = self.rng
         if NUMBER.search(text) and rng.random() < WRONG_NUMBER_SHARE:
             answer.claim_invented(NUMBER.sub(lambda found: str(rng.randrange(1, 10 ** min(len(found[0]), 9))), text))
@@ -105,35 +86,23 @@ class Wording:
         if self.names and len(text) > 3 and text[0].isupper() and rng.random() < WRONG_NAME_SHARE:
             answer.claim_invented(rng.choice(self.names))
             return True
-        opposite = None if name or rng.random() >= OPPOSITE_SHARE else opposite_wording(text, rng)
-        if opposite is not None:
-            answer.claim_invented(opposite)
-        return opposite is not None
+        return False
 
-    def _write_right(self, answer: Answer, text: str, source: int, *, name: bool, behind: str) -> None:
+    def _write_right(self, answer: Answer, text: str, source: int) -> None:
         rng = self.rng
-        dice = rng.random() / min(self.noise, MOST_DEBRIS) if self.noise else 1.0
-        reworded = self.noise and not name and rng.random() < self._other_wording_share()
-        other = other_wording(text, rng, behind=behind) if reworded else None
+        dice = rng.random() / self.noise if self.noise else 1.0
+        other = other_wording(text, rng) if self.noise and rng.random() < OTHER_WORDING_SHARE else None
         if other is not None:
-            answer.derive(other, middle(text, source))
+            answer.derive(other, source + len(text) // 2)
         elif dice < 0.04:
-            answer.derive(rng.choice(FILLERS), middle(text, source))
+            answer.add_ignored(rng.choice(FILLERS))
         elif dice < 0.08 and len(text) > 5 and text.isalpha():
             answer.copy(text[: -rng.choice((1, 2, 3))], source)
             answer.derive(rng.choice(SUFFIXES), source + len(text) - 1)
         elif dice < 0.1 and text[:1].isupper():
-            answer.derive(rng.choice(PRONOUNS), middle(text, source))
+            answer.add_ignored(rng.choice(PRONOUNS))
         elif dice < 0.13:
-            answer.derive(rng.choice(FILLERS) + " ", middle(text, source))
+            answer.add_ignored(rng.choice(FILLERS) + " ")
             answer.copy(text, source)
         else:
             answer.copy(text, source)
-
-    def _other_wording_share(self) -> float:
-        return HEAVY_WORDING_SHARE if self.noise >= HEAVY_NOISE else OTHER_WORDING_SHARE
-
-
-def middle(text: str, source: int) -> int:
-    """Where the middle character of a word stands that begins at ``source``."""
-    return source + len(text) // 2

