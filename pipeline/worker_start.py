@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
+from typing import Any
 
 from pipeline.worker_process import environment
 
@@ -42,8 +43,15 @@ def begin_imports(threads: int, *, verbose: bool) -> None:
 
 
 def end_imports() -> None:
-    """End that process, if there is one, and wait for it; its workers have ended."""
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # there is no public name for it
+    """End that process at once, if there is one; its workers have ended.
+
+    To ask it and wait would take as long as its imports, and for ever where the caller was interrupted while a worker
+    was being forked: such a worker, whom nobody knows, keeps the process alive and ends with the caller.
+    """
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]  # there is no public name for it
+    if server._forkserver_pid is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+    server._stop()
 
 
 @contextmanager

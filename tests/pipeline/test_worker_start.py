@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
@@ -68,3 +69,21 @@ def test_imports_that_fail_are_a_failed_audit(other_imports: Path) -> None:
     with pytest.raises(AuditError, match="ended before it had imported"):
         pool.start()
     pool.kill()
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_interrupt_while_a_worker_starts_does_not_wait_for_it(
+    other_imports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: int) -> int:
+        raise KeyboardInterrupt
+
+    other_imports.write_text("import signal; signal.pause()")
+    monkeypatch.setattr(forkserver, "read_signed", interrupt)
+    pool = WorkerPool(AuditSettings(), verbose=False)
+    with pytest.raises(KeyboardInterrupt):
+        pool.start()
+    ending = threading.Thread(target=pool.kill, daemon=True)
+    ending.start()
+    ending.join(60)
+    assert not ending.is_alive()
