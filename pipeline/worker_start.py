@@ -48,7 +48,7 @@ def end_imports() -> None:
     To ask it and wait would take as long as its imports, and for ever where the caller was interrupted while a worker
     was being forked: such a worker, whom nobody knows, keeps the process alive and ends with the caller.
     """
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]  # there is no public name for it
+    server: Any = forkserver._forkserver  # there is no public name for it
     if server._forkserver_pid is not None:
         os.kill(server._forkserver_pid, signal.SIGKILL)
     server._stop()
