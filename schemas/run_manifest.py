@@ -86,8 +86,9 @@ class AuditCounts:
 class StageSeconds:
     """How long one stage worked, summed over chunks and processes: read, encode, parse, attribute, evidence or write.
 
-    ``cpu_seconds`` are those of all threads of the process meanwhile. What Beam and the checks of a chunk take is in
-    no stage.
+    ``cpu_seconds`` are those of all threads of the process meanwhile. On a GPU the model works in a thread of its own:
+    attribute has the seconds of that thread alone, and stages that work beside it have them once more. What Beam and
+    the checks of a chunk take is in no stage.
     """
 
     stage: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
 from typing import TypeAlias
 
 from attribution.token_attribution import TokenAttribution
@@ -12,6 +11,9 @@ from schemas import RowFault
 from transforms.stage_clock import stage, thread_stage
 
 Outcome: TypeAlias = TokenAttribution | RowFault
+
+_MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
+"""One for all stages of a process, however many of its threads ask at once; it starts with the first block."""
 
 
 class BlockOutcomes:
@@ -44,7 +46,7 @@ def outcomes_of(attribute: Callable[[], list[Outcome]], *, ahead: bool) -> Block
     Its time counts as stage "attribute" either way.
     """
     if ahead:
-        return BlockOutcomes(_model_thread().submit(_in_thread, attribute))
+        return BlockOutcomes(_MODEL_THREAD.submit(_in_thread, attribute))
     with stage("attribute"):
         return BlockOutcomes(attribute())
 
@@ -52,8 +54,3 @@ def outcomes_of(attribute: Callable[[], list[Outcome]], *, ahead: bool) -> Block
 def _in_thread(attribute: Callable[[], list[Outcome]]) -> list[Outcome]:
     with thread_stage("attribute"):
         return attribute()
-
-
-@lru_cache(maxsize=1)
-def _model_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
