@@ -29,8 +29,8 @@ class RowCapture:
         softmax_over: which columns a row of the attention is normalised over.
         head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
         bidirectional: whether the layer's tokens see to the right as well.
-        encoder: the same layers for a pass in few steps, None where there is none. Where somebody watches, by ``observing``
-            or by hooks on the network's modules, the network's own pass runs.
+        encoder: the same layers for a pass in few steps, None where there is none. Where somebody watches, by
+            ``observing`` or by hooks on the network's modules, the network's own pass runs.
     """
 
     network: PreTrainedModel
