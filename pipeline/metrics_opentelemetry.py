@@ -43,18 +43,24 @@ def exporters_wanted(*, asked: bool, environment: Mapping[str, str] = os.environ
 
 
 def send(families: Iterable[Family], exporters: Sequence[MetricExporter], *, version: str) -> bool:
-    """Hand all metrics to each exporter, once; False where one could not send them."""
+    """Hand all metrics to each exporter, once; False where one could not send them.
+
+    Without exporters nothing is done, and OpenTelemetry's library need not be installed.
+    """
+    kept = tuple(families)
+    results = [_export(kept, exporter, version=version) for exporter in exporters]
+    return all(results)
+
+
+def _export(families: Sequence[Family], exporter: MetricExporter, *, version: str) -> bool:
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
 
-    kept = tuple(families)
-    results = []
-    for exporter in exporters:
-        reader = InMemoryMetricReader()
-        record(kept, reader, version=version)
-        data = reader.get_metrics_data()
-        results.append(MetricExportResult.FAILURE if data is None else exporter.export(data))
-        exporter.shutdown()
-    return all(result is MetricExportResult.SUCCESS for result in results)
+    reader = InMemoryMetricReader()
+    record(families, reader, version=version)
+    data = reader.get_metrics_data()
+    result = MetricExportResult.FAILURE if data is None else exporter.export(data)
+    exporter.shutdown()
+    return result is MetricExportResult.SUCCESS
 
 
 def record(families: Iterable[Family], reader: MetricReader, *, version: str) -> None:
