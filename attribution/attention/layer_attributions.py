@@ -76,7 +76,7 @@ class _LayersPass:
 def _capture_of(model: AttentionModel, layer: int) -> RowCapture:
     if layer == model.layer:
         return model.capture
-    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE)
+    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE, encoder=None)
 
 
 def _arrived(rows: Mapping[int, RowsOnTheirWay], place: int) -> _ByLayer | RowFault:
