@@ -69,7 +69,9 @@ def _dead_letters(counts: AuditCounts, before: AuditCounts | None) -> Figure:
 
 def _duration(audit: AuditDirectory) -> Figure:
     manifest = audit.manifest
-    note = f"{manifest.rows_per_second:,.1f} rows/s after {duration_text(manifest.load_seconds)} of loading"
+    note = "nothing was left to do"
+    if manifest.rows_per_second:
+        note = f"{manifest.rows_per_second:,.1f} rows/s after {duration_text(manifest.load_seconds)} of loading"
     return Figure("duration", "Duration", duration_text(manifest.seconds), note)
 
 
