@@ -15,6 +15,7 @@ from attribution.models.attribution_config import AttributionConfig
 from attribution.models.language_model import LanguageModel
 from attribution.models.model_directory import BUNDLED, ModelDirectory
 from attribution.models.model_options import MethodOptions, ModelOptions
+from attribution.models.quantization import keep_weights_as_loaded
 from attribution.prompts.row_encoder import RowEncoder
 from attribution.settings import Method
 
@@ -145,3 +146,4 @@ def _quantise(model: nn.Module) -> None:
             quantised.weight = Params4bit(weight.cpu(), requires_grad=False, quant_type="nf4", module=quantised)
             quantised.bias = linear.bias
             setattr(parent, name, quantised.to(weight.device))
+    keep_weights_as_loaded(model)

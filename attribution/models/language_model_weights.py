@@ -10,7 +10,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 from attribution.models.model_directory import ModelDirectory
 from attribution.models.model_errors import ModelLoadError, errors_named, quiet_transformers
-from attribution.models.quantization import placement, quantization_config
+from attribution.models.quantization import keep_weights_as_loaded, placement, quantization_config
 from attribution.models.weight_files import weights_folder
 from attribution.models.weight_loading import settled_dtype
 
@@ -53,6 +53,7 @@ def load_causal_weights(
         model.eval().requires_grad_(False)
         if quantised is None:
             model.to(device)
+    keep_weights_as_loaded(model)
     _check_complete(options.model, report)
     return cast(PreTrainedModel, model)
 

@@ -13,7 +13,7 @@ from attribution.models.free_memory import free_memory
 from attribution.models.model_directory import ModelDirectory
 from attribution.models.model_errors import ModelLoadError, errors_named, quiet_transformers
 from attribution.models.model_options import Quantization
-from attribution.models.quantization import Placement, placement, quantization_config
+from attribution.models.quantization import Placement, keep_weights_as_loaded, placement, quantization_config
 from attribution.models.text_model import nested_names, text_model_config
 from attribution.models.weight_files import weights_folder
 from attribution.models.weight_memory import total_size, weight_groups
@@ -58,6 +58,7 @@ def _read(
         model.eval().requires_grad_(False)
         if not placed:
             model.to(device)
+    keep_weights_as_loaded(model)
     return cast(PreTrainedModel, model), report["missing_keys"]
 
 

@@ -67,6 +67,7 @@ def test_model_that_can_serve_is_described_measured_and_tried(
     assert printed.endswith("can serve.\n")
 
 
+@pytest.mark.usefixtures("either_processor")
 def test_options_of_loading_reach_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = save_tiny_model(tmp_path)
     assert check(directory, "--quantization", "nf4", "--dtype", "bfloat16", "--layer", "2") == 0

@@ -150,6 +150,7 @@ def test_other_models_are_loaded_with_their_own_pass(tmp_path: Path) -> None:
     assert model.provenance()["forward_pass"] == "of the model"
 
 
+@pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("quantization", [Quantization.NF4, Quantization.INT8])
 def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path: Path, quantization: Quantization) -> None:
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])

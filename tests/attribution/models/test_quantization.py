@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from bitsandbytes.functional import dequantize_4bit
-from bitsandbytes.nn import Linear4bit, Linear8bitLt
+from bitsandbytes.nn import Linear4bit, Linear8bitLt, modules
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribution.attention.attention_model import AttentionModel
@@ -17,7 +17,7 @@ from attribution.models import quantization
 from attribution.models.language_model_weights import load_causal_weights
 from attribution.models.model_directory import ModelLoadError, read_model_directory
 from attribution.models.model_options import ModelOptions, Quantization
-from attribution.models.quantization import quantization_config, stored_quantization
+from attribution.models.quantization import keep_weights_as_loaded, quantization_config, stored_quantization
 from attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribution.token_attribution import TokenAttribution
 from tests.attribution.lighthouse_row import RECORD
@@ -60,6 +60,7 @@ def masses(model: AttentionModel) -> np.typing.NDArray[np.float32]:
     return tokens.passage_mass
 
 
+@pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize(("kind", "difference"), [(Quantization.NF4, 0.05), (Quantization.INT8, 0.01)])
 def test_attention_is_close_to_that_of_the_unquantised_model(
@@ -70,6 +71,7 @@ def test_attention_is_close_to_that_of_the_unquantised_model(
     assert 0 < np.abs(found - expected).max() < difference
 
 
+@pytest.mark.usefixtures("either_processor")
 def test_nf4_attention_is_that_of_a_model_with_the_rounded_weights(directory: Path) -> None:
     rounded, plain = load(directory, Quantization.NF4), load(directory, Quantization.NONE)
     for name, module in rounded.network.named_modules():
@@ -79,6 +81,7 @@ def test_nf4_attention_is_that_of_a_model_with_the_rounded_weights(directory: Pa
     np.testing.assert_allclose(masses(rounded), masses(plain), atol=1e-5)
 
 
+@pytest.mark.usefixtures("either_processor")
 def test_nf4_layers_hold_two_weights_a_byte_and_the_embedding_table_the_dtype(directory: Path) -> None:
     model = load(directory, Quantization.NF4, "bfloat16").network
     projection = model.layers[0].mlp.up_proj
@@ -97,6 +100,7 @@ def test_int8_layers_hold_one_weight_a_byte(directory: Path) -> None:
     assert model.embed_tokens.weight.dtype == torch.float16
 
 
+@pytest.mark.usefixtures("either_processor")
 def test_nf4_rows_do_not_depend_on_the_rows_beside_them(directory: Path) -> None:
     model = load(directory, Quantization.NF4)
     row = model.encode(RECORD)
@@ -106,6 +110,7 @@ def test_nf4_rows_do_not_depend_on_the_rows_beside_them(directory: Path) -> None
     np.testing.assert_allclose(alone[0].passage_mass, beside[1].passage_mass, atol=1e-5)
 
 
+@pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("kind", Quantization)
 def test_memory_of_the_loaded_layers_is_what_was_computed(directory: Path, kind: Quantization) -> None:
     held = held_size(load(directory, kind, "bfloat16").network.layers[0])
@@ -123,6 +128,7 @@ def test_provenance_names_the_quantisation_and_its_library(directory: Path) -> N
     assert "bitsandbytes_version" not in plain
 
 
+@pytest.mark.usefixtures("either_processor")
 @pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
 def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(
     directory: Path, tmp_path: Path, kind: Quantization
@@ -167,8 +173,31 @@ def test_model_that_is_quantised_already_is_refused() -> None:
         quantization_config(Quantization.INT8, config, torch.float32)
 
 
+@pytest.mark.usefixtures("either_processor")
 def test_language_model_is_quantised_but_for_its_head(directory: Path) -> None:
     options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.NF4)
     model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
     assert isinstance(model.model.layers[3].mlp.up_proj, Linear4bit)
     assert type(model.lm_head) is torch.nn.Linear
+    scores = model(input_ids=torch.arange(9)[None]).logits
+    assert scores.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_nf4_attention_is_the_same_on_either_processor(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    found = []
+    for supported in (False, True):
+        monkeypatch.setattr(modules, "has_avx512bf16", lambda supported=supported: supported)
+        found.append(masses(load(directory, Quantization.NF4, dtype)))
+    np.testing.assert_array_equal(*found)
+
+
+def test_layers_that_cannot_be_kept_from_repacking_are_refused() -> None:
+    layer = Linear4bit(64, 64)
+    keep_weights_as_loaded(torch.nn.Sequential(layer))
+    assert layer.support_avx512bf16_for_cpu is False
+    del layer.support_avx512bf16_for_cpu
+    with pytest.raises(ModelLoadError, match=r"may repack 4-bit weights.*'attribeam\[quantization\]'"):
+        keep_weights_as_loaded(torch.nn.Sequential(layer))
