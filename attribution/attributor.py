@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeAlias
 
-from attribution.answers.answer_parser import AnswerParser
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
-from attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribution.evidence.span_evidence import span_evidence
-from attribution.models.model_options import MethodOptions, ModelOptions, Quantization
-from attribution.settings import Method, QueryPosition
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
+from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
+from attribeam.attribution.evidence.span_evidence import span_evidence
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions, Quantization
+from attribeam.attribution.settings import Method, QueryPosition
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 
 PassageLike: TypeAlias = str | Passage | Mapping[str, str | None] | tuple[str | None, str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer
+from attribeam.attribution.option_types import evidence_window, isolation_tau, non_negative, positive_integer
 
 
 def add_union_arguments(group: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

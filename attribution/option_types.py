@@ -6,9 +6,9 @@ import argparse
 import math
 from pathlib import Path
 
-from attribution.answers.target_spans import parse_span_kinds
-from attribution.prompts.template_names import TEMPLATE_NAMES
-from schemas import SpanKind
+from attribeam.attribution.answers.target_spans import parse_span_kinds
+from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
+from attribeam.schemas import SpanKind
 
 
 def positive_integer(text: str) -> int:

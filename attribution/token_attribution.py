@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas import CharRange
+from attribeam.schemas import CharRange
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedRow:
-    """One row, rendered and tokenised once as a whole; made by ``attribution.prompts.row_encoding.encode_row``.
+    """One row, rendered and tokenised once as a whole; made by ``prompts.token_offsets.encode_row``.
 
     A row that is longer than the model's context has ``windows``, each one of which goes through the model alone; its
     own tokens are then those of all windows, in the order of the whole row.

@@ -5,8 +5,8 @@ Run it with ``python examples/notebook_usage.py``.
 
 from __future__ import annotations
 
-from attribution import Attributor
-from schemas import SpanEvidence
+from attribeam import Attributor
+from attribeam.schemas import SpanEvidence
 
 QUESTION = "How much did the Larkfield cannery earn in 2012 and 2013?"
 PASSAGES = [

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
-from pipeline.failures import GO_ON, AuditError, is_disk_full
-from pipeline.metrics_opentelemetry import exporters_wanted
-from pipeline.run_options import LOCAL
-from pipeline.worker_start import begin_imports
+from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
+from attribeam.pipeline.failures import RESUME_HINT, AuditError, is_disk_full
+from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.pipeline.worker_pool import begin_imports
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,26 +24,26 @@ def run(arguments: argparse.Namespace) -> int:
         AuditError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
-    exporters = exporters_wanted(asked=options.otel)
+    exporters = choose_exporters(asked=options.otel)
     try:
         if options.dry_run:
-            from pipeline.dry_run import run_dry
+            from attribeam.pipeline.dry_run import run_dry
 
             run_dry(settings, options)
             return 0
         if options.runner == LOCAL:
             begin_imports(settings.threads, verbose=options.verbose)
-            from pipeline.local_driver import run_local
+            from attribeam.pipeline.local_driver import run_local
 
             finished = run_local(settings, options)
         else:
-            from pipeline.distributed_driver import run_distributed
+            from attribeam.pipeline.distributed_driver import run_distributed
 
             finished = run_distributed(settings, options)
         return finished.tell(exporters)
     except KeyboardInterrupt:
-        print(f"attribeam audit: interrupted. {GO_ON}", file=sys.stderr)
+        print(f"attribeam audit: interrupted. {RESUME_HINT}", file=sys.stderr)
         return 130
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
-        raise AuditError(f"{reason}. {GO_ON}") from error
+        raise AuditError(f"{reason}. {RESUME_HINT}") from error

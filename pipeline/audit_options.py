@@ -1,30 +1,64 @@
-"""The options of ``attribeam audit``: arguments in, ``AuditSettings`` and ``RunOptions`` out."""
+"""The options of ``attribeam audit``: arguments in, ``AuditSettings`` and ``RunOptions`` out.
+
+``AuditSettings`` decide the records; ``RunOptions`` say how the audit is run.
+"""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
-from attribution.method_arguments import add_union_arguments
-from attribution.models.model_arguments import (
+from attribeam.attribution.method_arguments import add_union_arguments
+from attribeam.attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.option_types import (
-    fraction,
-    name_list,
-    positive_integer,
-    span_kinds,
-)
-from attribution.settings import Method, UnionSettings
-from pipeline.failures import UsageError
-from pipeline.quality_gates import check_gates, quality_gate
-from pipeline.run_options import LOCAL, RunOptions
-from schemas import SpanKind
-from transforms.audit_settings import AuditSettings
-from transforms.input_format import InputFormatError, parse_column_mapping
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.option_types import fraction, name_list, positive_integer, span_kinds
+from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.logs.columns import InputFormatError, parse_column_mapping
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
+from attribeam.schemas import SpanKind
+from attribeam.transforms.audit_settings import AuditSettings
+
+LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How an audit is run; none of this changes a record except ``rows_per_chunk``, which cuts the batches.
+
+    Attributes:
+        output: directory, or a prefix of one of Beam's file systems with a distributed runner.
+        workers: None for as many as there are CPUs, or one where the model runs on a GPU.
+        runner: "local", or the name of a Beam runner, which then gets ``runner_options``.
+        fail_if: quality gates as texts, judged on what the whole audit came to.
+        otel: send the metrics through OpenTelemetry; the environment may ask for it, too.
+        report: write ``report.html``, the page that shows what a local audit found.
+    """
+
+    input: tuple[str, ...]
+    output: str
+    workers: int | None = None
+    rows_per_chunk: int = 500
+    overwrite: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    runner: str = LOCAL
+    runner_options: tuple[str, ...] = ()
+    fail_if: tuple[str, ...] = ()
+    otel: bool = False
+    report: bool = True
+
+    @property
+    def gates(self) -> tuple[QualityGate, ...]:
+        """The quality gates of ``fail_if``."""
+        return tuple(quality_gate(text) for text in self.fail_if)
+
 
 _SETTINGS = AuditSettings()
 _KINDS = ", ".join(kind.value for kind in SpanKind)

@@ -15,16 +15,19 @@ import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from pipeline.beam_counters import counter_sum
-from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
-from pipeline.chunk_check import count_rows
-from pipeline.graph import GraphOutput, build_graph
-from schemas.run_manifest import OutputFile
-from transforms.audit_settings import AuditSettings
-from transforms.row_counters import ROWS_IN_WINDOWS, TOKENS
-from transforms.row_progress import reporting_rows
-from transforms.row_range import RowRange
-from transforms.stage_clock import take_stage_seconds
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.graph import GraphOutput, build_graph
+from attribeam.pipeline.reconciliation import count_rows
+from attribeam.pipeline.worker_messages import ChunkAttempt, OutputSchemas
+from attribeam.schemas.run_manifest import OutputFile
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.stage_metrics import (
+    ROWS_IN_WINDOWS,
+    TOKENS,
+    counter_sum,
+    listening_for_rows,
+    take_stage_seconds,
+)
 
 
 def run_chunk(
@@ -69,7 +72,7 @@ def _run_graph(
     )
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
     build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, distributed=False)
-    with reporting_rows(on_rows):
+    with listening_for_rows(on_rows):
         result = pipeline.run()
         result.wait_until_finish()
     return counter_sum(result, TOKENS), counter_sum(result, ROWS_IN_WINDOWS)

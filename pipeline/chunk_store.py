@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.chunk_attempt import ChunkAttempt
-from pipeline.failures import UsageError
-from pipeline.input_plan import Chunk
-from pipeline.output_directory import OutputDirectory, sync_folder, write_atomically
-from schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.input_plan import Chunk
+from attribeam.pipeline.output_directory import OutputDirectory, sync_folder, write_atomically
+from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
 
 
 class ChunkStore:

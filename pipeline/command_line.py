@@ -1,16 +1,35 @@
-"""``attribeam``: finds the command and hands over to the module that does it."""
+"""``attribeam``: finds the command and hands over to the module that does it.
+
+Loads no other library: what they may say on standard error is set before they are imported.
+"""
 
 from __future__ import annotations
 
 import argparse
+import logging
+import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from pipeline.failures import AuditError, UsageError
-from pipeline.quiet_libraries import set_verbosity
-from pipeline.version import ATTRIBEAM_VERSION
+from attribeam import __version__
+from attribeam.pipeline.failures import AuditError, UsageError
+
+
+def set_verbosity(*, verbose: bool) -> None:
+    """Show the libraries' messages where ``verbose``, else only errors; worker processes inherit it.
+
+    Must stand before the libraries are imported. Warnings that were asked for with ``-W`` or ``PYTHONWARNINGS`` and a
+    ``TRANSFORMERS_VERBOSITY`` that is set already are left alone.
+    """
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR)
+    if verbose:
+        return
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +47,17 @@ class Command:
 
 
 COMMANDS = (
-    Command("audit", "audit QA logs: Parquet in, evidence records out", "pipeline.audit_command", passes_on=True),
-    Command("report", "show what an audit found: a page, rows, or a digest", "report.command"),
-    Command("show", "print one answer of an audit with its spans and their evidence", "report.show_command"),
-    Command("evaluate", "measure the methods on a labelled data set", "evaluation.command"),
-    Command("import", "make a log with labels from a published data set", "evaluation.datasets.import_command"),
-    Command("models", "check whether a model can serve, and how fast", "pipeline.models_command"),
-    Command("train", "train a bundled model anew: parser or attributor", "training.command"),
+    Command(
+        "audit", "audit QA logs: Parquet in, evidence records out", "attribeam.pipeline.audit_command", passes_on=True
+    ),
+    Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
+    Command("show", "print one answer of an audit with its spans and their evidence", "attribeam.report.show_command"),
+    Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
+    Command(
+        "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"
+    ),
+    Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.models_command"),
+    Command("train", "train a bundled model anew: parser or attributor", "attribeam.lab.training.command"),
 )
 
 
@@ -56,7 +79,7 @@ def _top_parser() -> argparse.ArgumentParser:
         epilog=f"commands:\n{listing}\n\nattribeam COMMAND --help lists a command's options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"attribeam {ATTRIBEAM_VERSION}")
+    parser.add_argument("--version", action="version", version=f"attribeam {__version__}")
     parser.add_argument("command", choices=[command.name for command in COMMANDS], help=argparse.SUPPRESS)
     return parser
 

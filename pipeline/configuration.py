@@ -1,4 +1,4 @@
-"""What decides the records of an audit, as file metadata, as a hash, and as plain JSON."""
+"""What decides the records of an audit: as file metadata, hash and JSON, and complete for workers elsewhere."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 
 import pyarrow as pa
 
-from pipeline.chunk_attempt import OutputSchemas
-from pipeline.version import ATTRIBEAM_VERSION
-from schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
-from transforms.audit_settings import AuditSettings
+from attribeam import __version__
+from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.worker_messages import OutputSchemas
+from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
+from attribeam.transforms.audit_settings import AuditSettings
 
 _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", "transformers")
 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
     """The settings as JSON values; infinity as the text "inf"."""
-    plain: dict[str, object] = json.loads(json.dumps(asdict(settings)), parse_constant=_constant)
+    plain: dict[str, object] = json.loads(json.dumps(asdict(settings)), parse_constant=_json_constant)
     return plain
 
 
 def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[str, str]:
     """Provenance for the metadata of every Parquet file; holds nothing that changes from run to run."""
     return {
-        "attribeam.version": ATTRIBEAM_VERSION,
-        "attribeam.settings": _compact(plain_settings(settings)),
+        "attribeam.version": __version__,
+        "attribeam.settings": _compact_json(plain_settings(settings)),
         **{f"attribeam.{name}": value for name, value in sorted(models.items())},
     }
 
@@ -53,17 +55,41 @@ def configuration_hash(settings: AuditSettings, models: Mapping[str, str], extra
         "schema_version": SCHEMA_VERSION,
         "machine": platform.machine(),
     }
-    return hashlib.sha256(_compact(everything).encode()).hexdigest()
+    return hashlib.sha256(_compact_json(everything).encode()).hexdigest()
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that matter, for the run manifest."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
-def _compact(value: Mapping[str, object]) -> str:
+def _compact_json(value: Mapping[str, object]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _constant(name: str) -> str:
+def _json_constant(name: str) -> str:
     return {"Infinity": "inf", "-Infinity": "-inf"}.get(name, "nan")
+
+
+def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> AuditSettings:
+    """``settings`` with the commit that ``models``, the provenance, names for a hub model; a local one has none."""
+    revision = models["model_revision"]
+    if revision.startswith("sha256:"):
+        return settings
+    return replace(settings, model=replace(settings.model, revision=revision))
+
+
+def with_template_text(settings: AuditSettings) -> AuditSettings:
+    """``settings`` with the text of the template's file in the place of its path; as they are where none is named.
+
+    Raises:
+        UsageError: if the file cannot be read.
+    """
+    option = settings.model.prompt_template
+    if not isinstance(option, str) or option in TEMPLATE_NAMES:
+        return settings
+    try:
+        text = TemplateText.from_file(option)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return replace(settings, model=replace(settings.model, prompt_template=text))

@@ -11,29 +11,23 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineState, create_runner
 
-from pipeline.beam_counters import counter_sum
-from pipeline.chunk_attempt import OutputSchemas
-from pipeline.chunk_check import RowsDoNotReconcileError, count_rows
-from pipeline.configuration import configuration_hash, output_schemas
-from pipeline.failures import AuditError, UsageError
-from pipeline.finished_run import FinishedRun
-from pipeline.graph import GraphOutput, build_graph
-from pipeline.input_plan import InputPlan, check_input, make_plan
-from pipeline.metrics import RunMetrics
-from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json
-from pipeline.metrics_prometheus import prometheus_text
-from pipeline.pinned_models import with_pinned_model
-from pipeline.quality_gates import judge
-from pipeline.run_options import RunOptions
-from pipeline.run_record import RunClock, make_run_manifest
-from pipeline.run_workers import load_first
-from pipeline.shipped_template import with_template_text
-from pipeline.summary import summary_text
-from pipeline.worker_pool import WorkerPool
-from schemas.run_manifest import AuditCounts, RunManifest, RunStatus
-from transforms.audit_settings import AuditSettings
-from transforms.row_counters import ROWS_IN_WINDOWS, TOKENS
-from transforms.row_range import RowRange
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.configuration import configuration_hash, output_schemas, with_pinned_model, with_template_text
+from attribeam.pipeline.console import summary_text
+from attribeam.pipeline.failures import AuditError, UsageError
+from attribeam.pipeline.graph import GraphOutput, build_graph
+from attribeam.pipeline.input_plan import InputPlan, check_input, make_plan
+from attribeam.pipeline.metrics import RunMetrics
+from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
+from attribeam.pipeline.quality_gates import judge_gates
+from attribeam.pipeline.reconciliation import ReconciliationError, count_rows
+from attribeam.pipeline.run_record import FinishedRun, RunClock, make_run_manifest
+from attribeam.pipeline.worker_messages import OutputSchemas
+from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.stage_metrics import ROWS_IN_WINDOWS, TOKENS, counter_sum
 
 _FOLDERS = ("evidence", "dead_letters")
 
@@ -77,7 +71,7 @@ def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
     """Write the manifest and the metrics, and say how the run went."""
     _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
     metrics = RunMetrics(manifest)
-    finished = FinishedRun(metrics, judge(options.gates, metrics))
+    finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
     _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
     _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
     if not options.quiet:
@@ -88,7 +82,7 @@ def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
 def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:
     pool = WorkerPool(settings, verbose=options.verbose)
     try:
-        return load_first(pool)[1]
+        return start_first_worker(pool)[1]
     finally:
         pool.kill()
 
@@ -147,7 +141,7 @@ def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult) -> 
     ranges = [RowRange(file.path, 0, file.row_count) for file in plan.inputs]
     try:
         counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=counter_sum(result, TOKENS))
-    except RowsDoNotReconcileError as error:
+    except ReconciliationError as error:
         raise AuditError(str(error)) from error
     return replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
 

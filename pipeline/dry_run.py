@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
-from pipeline.configuration import output_schemas
-from pipeline.failures import AuditError
-from pipeline.input_plan import CheckedFile, InputCheck, check_input
-from pipeline.output_directory import OutputDirectory
-from pipeline.progress import readable_duration
-from pipeline.run_options import LOCAL, RunOptions
-from pipeline.run_workers import last_words, load_first, worker_count
-from pipeline.worker_messages import RowsFinished, RunRows
-from pipeline.worker_pool import Worker, WorkerPool
-from transforms.audit_settings import AuditSettings
-from transforms.row_range import RowRange
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.audit_options import LOCAL, RunOptions
+from attribeam.pipeline.configuration import output_schemas
+from attribeam.pipeline.console import readable_duration
+from attribeam.pipeline.failures import AuditError
+from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
+from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.worker_messages import ChunkAttempt, OutputSchemas, RowsFinished, RunRows
+from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
+from attribeam.transforms.audit_settings import AuditSettings
 
 _SAMPLE_RANGES = 4
 _RANGE_ROWS = 10
@@ -87,7 +85,7 @@ def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -
     pool = WorkerPool(settings, verbose=options.verbose)
     started = time.monotonic()
     try:
-        worker, models = load_first(pool)
+        worker, models = start_first_worker(pool)
         load_seconds = time.monotonic() - started
         schemas = output_schemas(settings, models, check.extra_fields)
         with TemporaryDirectory(prefix="attribeam-") as folder:
@@ -128,7 +126,7 @@ class _Sampler:
                 if isinstance(message, ChunkAttempt):
                     return message
                 if not isinstance(message, RowsFinished):
-                    raise AuditError(last_words(message, "while the sample was audited"))
+                    raise AuditError(describe_failure(message, "while the sample was audited"))
 
 
 def _run_sample(sampler: _Sampler, ranges: Sequence[RowRange]) -> _Sample:

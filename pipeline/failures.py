@@ -3,7 +3,7 @@
 import errno
 import os
 
-GO_ON = "Finished chunks are kept; start the same command again to go on."
+RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
 
 
 class UsageError(Exception):

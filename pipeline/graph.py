@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import apache_beam as beam
 import pyarrow as pa
 
-from transforms.attribute_rows import AttributeRows, PackForModel
-from transforms.audit_settings import AuditSettings
-from transforms.dead_letters import DEAD_LETTERS
-from transforms.encode_rows import EncodeRows
-from transforms.make_evidence import MakeEvidence
-from transforms.parse_answers import ParseAnswers
-from transforms.read_qa_logs import ReadQALogs
-from transforms.row_range import RowRange
-from transforms.write_evidence import WriteDeadLetters, WriteTables
+from attribeam.logs.rows import RowRange
+from attribeam.transforms.attribute_rows import AttributeRows, PackForModel
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DEAD_LETTERS
+from attribeam.transforms.make_evidence import MakeEvidence
+from attribeam.transforms.prepare_rows import EncodeRows, ParseAnswers
+from attribeam.transforms.read_qa_logs import ReadQALogs
+from attribeam.transforms.write_evidence import WriteDeadLetters, WriteTables
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.duplicate_ids import find_duplicate_rows
-from pipeline.failures import AuditError, UsageError
-from pipeline.input_files import match_input_files, measure_input, read_footer
-from schemas.run_manifest import InputFile
-from transforms.audit_settings import AuditSettings
-from transforms.input_format import InputFormat, InputFormatError, check_same_extra_fields
-from transforms.row_range import RowRange
+from attribeam.logs.columns import InputFormat, InputFormatError, check_same_extra_fields
+from attribeam.logs.files import fingerprint_file, match_files, read_footer
+from attribeam.logs.parquet_log import find_duplicate_rows
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.failures import AuditError, UsageError
+from attribeam.schemas.run_manifest import InputFile
+from attribeam.transforms.audit_settings import AuditSettings
 
-_LONGEST_STEM = 48
+_MAX_STEM_CHARS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def check_input(patterns: Sequence[str], settings: AuditSettings) -> InputCheck:
         UsageError: if nothing matches, a file is no Parquet file, a column is missing or has another type, or the
             files do not agree on the types of the extra columns.
     """
-    footers = {path: read_footer(path) for path in match_input_files(patterns)}
+    footers = {path: read_footer(path) for path in match_files(patterns)}
     try:
         formats = {
             path: InputFormat.from_schema(path, footer.schema.to_arrow_schema(), settings)
@@ -95,25 +95,27 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
     chunks: list[Chunk] = []
     for index, file in enumerate(check.files):
         try:
-            size_bytes, sha256 = measure_input(file.path)
+            size_bytes, sha256 = fingerprint_file(file.path)
             duplicates = find_duplicate_rows(file.path, id_column=file.id_column).tolist()
         except (OSError, pa.ArrowException) as error:
             raise AuditError(
                 f"input file {file.path!r} cannot be read: {error}; replace the file or leave it out of --input"
             ) from error
         inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))
-        chunks += _cut(index, inputs[-1], duplicates, rows_per_chunk)
+        chunks += _split_into_chunks(index, inputs[-1], duplicates, rows_per_chunk)
     return InputPlan(tuple(inputs), tuple(chunks))
 
 
 def chunk_name(file_index: int, path: str, row_start: int) -> str:
     """A readable name, unique in a run, that sorts by file and row: ``00003-part-0-r0000002000``."""
     stem = path.replace("\\", "/").rpartition("/")[2].removesuffix(".parquet")
-    readable = re.sub(r"[^A-Za-z0-9._]+", "-", stem)[:_LONGEST_STEM].strip("-.") or "file"
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", stem)[:_MAX_STEM_CHARS].strip("-.") or "file"
     return f"{file_index:05d}-{readable}-r{row_start:010d}"
 
 
-def _cut(file_index: int, file: InputFile, duplicates: Sequence[int], rows_per_chunk: int) -> Iterator[Chunk]:
+def _split_into_chunks(
+    file_index: int, file: InputFile, duplicates: Sequence[int], rows_per_chunk: int
+) -> Iterator[Chunk]:
     for row_start in range(0, max(1, file.row_count), rows_per_chunk):
         row_end = min(row_start + rows_per_chunk, file.row_count)
         inside = tuple(row for row in duplicates if row_start <= row < row_end)

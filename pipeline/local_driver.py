@@ -10,22 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
-from pipeline.chunk_store import ChunkStore
-from pipeline.configuration import configuration_hash, output_schemas
-from pipeline.failures import AuditError
-from pipeline.finished_run import FinishedRun, finish_local_run
-from pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
-from pipeline.output_directory import OutputDirectory
-from pipeline.progress import Progress, choose_progress
-from pipeline.run_options import RunOptions
-from pipeline.run_record import RunClock, RunRecord
-from pipeline.run_workers import last_words, load_first, worker_count
-from pipeline.summary import summary_text
-from pipeline.worker_messages import ModelsLoaded, RowsFinished, RunRows
-from pipeline.worker_pool import Worker, WorkerPool
-from schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
-from transforms.audit_settings import AuditSettings
+from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.chunk_store import ChunkStore
+from attribeam.pipeline.configuration import configuration_hash, output_schemas
+from attribeam.pipeline.console import Progress, choose_progress, summary_text
+from attribeam.pipeline.failures import AuditError
+from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
+from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
+from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, OutputSchemas, RowsFinished, RunRows
+from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
 
@@ -64,7 +60,7 @@ def _audit(
 ) -> tuple[RunManifest, int]:
     """The run inside its directory; returns the final manifest and the rows that an earlier run had finished."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
-    first, models = load_first(pool)
+    first, models = start_first_worker(pool)
     configuration = configuration_hash(settings, models, check.extra_fields)
     store = ChunkStore(directory, configuration=configuration)
     finished = store.keep_finished(plan.chunks, overwrite=options.overwrite)
@@ -89,7 +85,7 @@ def _audit(
         finished=finished,
     )
     clock.rows_begin()
-    manifest = _run_recorded(run, first, record, workers=worker_count(options, models))
+    manifest = _run_with_record(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
 
@@ -134,7 +130,7 @@ class _ChunkRun:
             self._commit(worker, message)
             self._hand_over(worker)
         else:
-            raise AuditError(last_words(message, self._at_work(worker)))
+            raise AuditError(describe_failure(message, self._at_work(worker)))
 
     def _commit(self, worker: Worker, attempt: ChunkAttempt) -> None:
         chunk = self._running.pop(worker)
@@ -158,7 +154,7 @@ class _ChunkRun:
         return f"at rows {chunk.rows.row_start} to {chunk.rows.row_end} of {chunk.rows.file!r}"
 
 
-def _run_recorded(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
+def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
     """Run the chunks; the run manifest says "running" before, and afterwards how it ended.
 
     Raises:

@@ -6,15 +6,15 @@ import argparse
 import sys
 import time
 
-from attribution.models.model_arguments import (
+from attribeam.attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.models.model_options import ModelOptions
-from attribution.option_types import positive_integer
-from pipeline.failures import AuditError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.option_types import positive_integer
+from attribeam.pipeline.failures import AuditError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         AuditError: if it cannot; the message says why, and the way out.
     """
-    from attribution.models.model_errors import ModelLoadError
+    from attribeam.attribution.models.model_errors import ModelLoadError
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     options = ModelOptions(**loading_options(arguments), **reading_options(arguments))
@@ -43,13 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(options: ModelOptions, *, threads: int | None) -> None:
-    from attribution.answers.answer_parser import AnswerParser
-    from attribution.answers.target_spans import DEFAULT_SPAN_KINDS
-    from attribution.attention.attention_model import AttentionModel
-    from attribution.attributor import Attributor
-    from attribution.models.attention_shares import attention_shares
-    from attribution.models.model_check import EXAMPLE, describe_model, measure_speed
-    from pipeline.models_report import description_lines, example_lines, loaded_line, shares_line, speed_line
+    from attribeam.attribution.answers.answer_parser import AnswerParser
+    from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+    from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.attributor import Attributor
+    from attribeam.attribution.models.model_check import EXAMPLE_RECORD, attention_shares, describe_model, measure_speed
+    from attribeam.pipeline.models_report import description_lines, example_lines, loaded_line, shares_line, speed_line
 
     print("\n".join(description_lines(describe_model(options))), flush=True)
     start = time.perf_counter()
@@ -57,6 +56,6 @@ def _check(options: ModelOptions, *, threads: int | None) -> None:
     print(loaded_line(model, time.perf_counter() - start), flush=True)
     print(speed_line(measure_speed(model)), flush=True)
     attributor = Attributor(parser=AnswerParser.from_pretrained("bundled"), model=model, spans=DEFAULT_SPAN_KINDS)
-    print("\n".join(example_lines(EXAMPLE, attributor.attribute_many([EXAMPLE])[0])))
-    print(f"\n{shares_line(attention_shares(model, EXAMPLE))}")
+    print("\n".join(example_lines(EXAMPLE_RECORD, attributor.attribute_many([EXAMPLE_RECORD])[0])))
+    print(f"\n{shares_line(attention_shares(model, EXAMPLE_RECORD))}")
     print(f"\n{options.model} can serve.")

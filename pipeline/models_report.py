@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from attribution.attention.attention_model import AttentionModel
-from attribution.models.attention_shares import AttentionShares
-from attribution.models.model_check import ModelDescription, Speed
-from attribution.models.model_directory import runs_own_code
-from attribution.models.model_errors import ModelLoadError
-from attribution.models.model_options import Quantization
-from attribution.models.model_revision import revision_of
-from attribution.models.quantization import stored_quantization
-from attribution.models.weight_loading import size_text
-from attribution.models.weight_memory import WeightGroup, held_size, total_size
-from schemas import QARecord, RowFault, SpanEvidence
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.model_check import AttentionShares, ModelDescription, Speed
+from attribeam.attribution.models.model_directory import runs_own_code
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import Quantization
+from attribeam.attribution.models.quantization import stored_quantization
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_loading import format_size
+from attribeam.attribution.models.weight_memory import WeightGroup, held_size, total_size
+from attribeam.schemas import QARecord, RowFault, SpanEvidence
 
 _PRECISIONS = {
     "float32": (torch.float32, Quantization.NONE),
@@ -37,7 +36,7 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
     yield _line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     yield _line("attention", layer.provenance()["layer_choice"])
     yield _line("context", _context(model.max_tokens))
-    free = "" if model.free is None else f", {size_text(model.free)} free"
+    free = "" if model.free is None else f", {format_size(model.free)} free"
     yield _line("device", f"{model.device}{free}")
     yield ""
     yield from _table(model.groups)
@@ -47,9 +46,9 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
 
 def loaded_line(model: AttentionModel, seconds: float) -> str:
     """What the loaded model holds, and for a GPU what loading took at most."""
-    text = f"in {seconds:.1f} s; {size_text(held_size(model.network))} of weights are kept"
+    text = f"in {seconds:.1f} s; {format_size(held_size(model.network))} of weights are kept"
     if model.device.type == "cuda":
-        text += f", at most {size_text(torch.cuda.max_memory_allocated(model.device))} were in use"
+        text += f", at most {format_size(torch.cuda.max_memory_allocated(model.device))} were in use"
     return _line("loaded", text)
 
 
@@ -96,10 +95,10 @@ def _table(groups: Sequence[WeightGroup]) -> Iterator[str]:
     yield f"{'':{width}}  {'weights':>16}" + "".join(f"{name:>11}" for name in _PRECISIONS)
     for group in groups:
         sizes = [group.size(*precision) for precision in _PRECISIONS.values()]
-        yield f"{group.name:{width}}  {group.weights:>16,}" + "".join(f"{size_text(size):>11}" for size in sizes)
+        yield f"{group.name:{width}}  {group.weights:>16,}" + "".join(f"{format_size(size):>11}" for size in sizes)
     totals = [total_size(groups, *precision) for precision in _PRECISIONS.values()]
     weights = sum(group.weights for group in groups)
-    yield f"{'all':{width}}  {weights:>16,}" + "".join(f"{size_text(size):>11}" for size in totals)
+    yield f"{'all':{width}}  {weights:>16,}" + "".join(f"{format_size(size):>11}" for size in totals)
 
 
 def _context(max_tokens: int | None) -> str:
@@ -112,7 +111,7 @@ def _weights(model: ModelDescription) -> str:
     if stored is not None:
         return f"stored as {stored}; the table is of unquantised weights"
     needed = total_size(model.groups, model.dtype, options.quantization)
-    return f"{size_text(needed)} as {_precision(model.dtype, options.quantization)}"
+    return f"{format_size(needed)} as {_precision(model.dtype, options.quantization)}"
 
 
 def _precision(dtype: torch.dtype, quantization: Quantization) -> str:

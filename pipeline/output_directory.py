@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.failures import UsageError
+from attribeam.pipeline.failures import UsageError
 
 MARKER = "_attribeam"
 OWN_PARQUET = re.compile(r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}\.parquet|part-\d{5}-of-\d{5}\.parquet")

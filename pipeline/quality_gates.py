@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from pipeline.failures import UsageError
-from pipeline.metrics import METRICS, RunMetrics
-from schemas import SpanKind
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.metrics import METRICS, RunMetrics
+from attribeam.schemas import SpanKind
 
-EXIT_CODE = 3
+GATE_FAILED_EXIT_CODE = 3
 GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -63,7 +63,7 @@ def quality_gate(text: str) -> QualityGate:
     return QualityGate(name, relation, _limit(name, number))
 
 
-def judge(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
+def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
     """A verdict a gate, in their order."""
     return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
 
@@ -88,7 +88,7 @@ def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:
     return GateVerdict(gate, value, failed)
 
 
-def failure_text(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
+def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
     """One line a failed gate, with value and limit."""
     for verdict in verdicts:
         if verdict.value is None:

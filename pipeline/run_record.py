@@ -1,20 +1,26 @@
-"""``run_manifest.json`` of a local run, written when it starts and when it ends."""
+"""What a run says about itself: its manifest from start to end, then its metrics, judged gates and page."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipeline.configuration import plain_settings, versions
-from pipeline.input_plan import InputPlan
-from pipeline.metrics import RunMetrics
-from pipeline.metrics_files import write_metrics
-from pipeline.output_directory import OutputDirectory, write_atomically
-from pipeline.run_options import RunOptions
-from pipeline.version import ATTRIBEAM_VERSION
-from schemas.run_manifest import (
+from attribeam import __version__
+from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.configuration import package_versions, plain_settings
+from attribeam.pipeline.failures import AuditError
+from attribeam.pipeline.input_plan import InputPlan
+from attribeam.pipeline.metrics import RunMetrics, sum_evidence
+from attribeam.pipeline.metrics_export import metric_families, send_metrics, write_metrics
+from attribeam.pipeline.output_directory import OutputDirectory, write_atomically
+from attribeam.pipeline.quality_gates import GATE_FAILED_EXIT_CODE, GateVerdict, failed_gate_lines, judge_gates
+from attribeam.report.audit_directory import AuditDirectory, ReportError
+from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
     RunManifest,
@@ -23,7 +29,10 @@ from schemas.run_manifest import (
     sum_counts,
     sum_stage_seconds,
 )
-from transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter
 
 
 class RunClock:
@@ -62,7 +71,7 @@ def make_run_manifest(
     seconds = clock.seconds
     return RunManifest(
         status=status,
-        attribeam_version=ATTRIBEAM_VERSION,
+        attribeam_version=__version__,
         runner=options.runner,
         started_at=clock.started_at,
         seconds=round(seconds, 3),
@@ -72,7 +81,7 @@ def make_run_manifest(
         inputs=plan.inputs,
         options={**plain_settings(settings), "run": asdict(options)},
         models=dict(models),
-        versions=versions(),
+        versions=package_versions(),
         counts=counts,
         chunks=chunks,
         stages=stages,
@@ -126,3 +135,47 @@ class RunRecord:
             chunks=tuple(sorted(finished)),
             stages=sum_stage_seconds(manifest.stages for manifest in finished.values()),
         )
+
+
+REPORT_PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run that is done, with its judged gates."""
+
+    metrics: RunMetrics
+    verdicts: tuple[GateVerdict, ...]
+
+    def tell(self, exporters: Sequence[MetricExporter]) -> int:
+        """Send the metrics and name the failed gates on standard error; returns the exit code, 0 or 3."""
+        version = self.metrics.manifest.attribeam_version
+        if not send_metrics(metric_families(self.metrics, self.verdicts), exporters, version=version):
+            print("attribeam audit: the audit is done, but its metrics could not be sent, see OTEL_*", file=sys.stderr)
+        for line in failed_gate_lines(self.verdicts):
+            print(f"attribeam audit: {line}", file=sys.stderr)
+        return GATE_FAILED_EXIT_CODE if any(verdict.failed for verdict in self.verdicts) else 0
+
+
+def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> FinishedRun:
+    """Sum the evidence up, judge the gates, write both metrics files and the page; also if an earlier run did all rows.
+
+    Raises:
+        AuditError: if the evidence cannot be read, or the page not be written.
+        OSError: if the metrics cannot be written.
+    """
+    try:
+        metrics = RunMetrics(manifest, sum_evidence(AuditDirectory.open(root)))
+        finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
+        write_metrics(root, metrics, finished.verdicts)
+        if options.report:
+            _write_report_page(root)
+    except ReportError as error:
+        raise AuditError(f"the audit is done, but what it found cannot be summed up: {error}") from error
+    return finished
+
+
+def _write_report_page(root: Path) -> None:
+    from attribeam.report.html_page import write_html_report
+
+    write_html_report(root, root / REPORT_PAGE)

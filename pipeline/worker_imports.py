@@ -5,13 +5,13 @@ That takes longer than to load the bundled models, and is done once instead of o
 
 import gc
 
-from pipeline.worker_process import be_quiet
+from attribeam.pipeline.worker_pool import silence_libraries
 
-be_quiet()
+silence_libraries()
 gc.disable()  # nothing that is imported is garbage; a worker that has loaded its models enables it
 
 import spacy  # noqa: E402, F401
 
-import pipeline.worker  # noqa: E402, F401
+import attribeam.pipeline.worker  # noqa: E402, F401
 
 gc.freeze()  # a collection would touch, and so copy, what all workers share

@@ -1,4 +1,7 @@
-"""What the driver and its worker processes say to each other."""
+"""What the driver and its worker processes say to each other: rows to audit, and what came of them.
+
+Light to import, because the driver has no models.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipeline.chunk_attempt import ChunkAttempt, OutputSchemas
-from transforms.row_range import RowRange
+import pyarrow as pa
+
+from attribeam.logs.rows import RowRange
+from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchemas:
+    """The Arrow schemas of the two outputs, provenance in their metadata."""
+
+    evidence: pa.Schema
+    dead_letters: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkAttempt:
+    """A chunk that was run and verified but not yet committed; files are relative to ``folder``."""
+
+    folder: str
+    evidence: OutputFile
+    dead_letters: OutputFile
+    counts: AuditCounts
+    seconds: float
+    stages: tuple[StageSeconds, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""The output directory of an audit, opened for reading: manifest, evidence and dead letters in small batches."""
+"""The output directory of an audit, opened for reading: manifest, evidence and dead letters in small batches.
+
+Rows come in small batches with all their fields, or in large batches of chosen columns; what is not chosen is never
+decoded. ``ReportUsageError`` and ``ReportError`` are the two ways in which a command of this room ends early.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
-from report.failures import ReportError, ReportUsageError
-from schemas import dead_letter_schema, evidence_schema
-from schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.schemas import Support, dead_letter_schema, evidence_schema
+from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
+
+
+class ReportUsageError(Exception):
+    """What was asked for is not there or cannot be done as asked: exit code 2."""
+
+
+class ReportError(Exception):
+    """Something that should be readable or writable is not: exit code 1."""
+
 
 BATCH_ROWS = 4096
 _LOCAL = "local"
@@ -164,3 +180,40 @@ def _batches(
         )
     except (OSError, pa.ArrowException) as error:
         raise ReportError(f"{files[0].parent} cannot be read: {error}") from error
+
+
+_COLUMN_BATCH_ROWS = 65_536
+SUPPORTS = tuple(support.value for support in Support)
+
+
+def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of up to 65,536 spans in the order of the files; memory does not grow with the audit.
+
+    A column is the name of a field, or ``field.member`` for one member of a list of structs.
+
+    Raises:
+        ReportError: if a file cannot be read.
+    """
+    for path in audit.evidence_files:
+        try:
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
+                yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise ReportError(f"{Path(path)} cannot be read: {error}") from error
+
+
+def support_codes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Each span's support as its place in ``SUPPORTS``, shape (spans,)."""
+    codes = pc.index_in(batch.column("support"), value_set=pa.array(SUPPORTS))
+    found: npt.NDArray[np.int64] = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _leaf_columns(schema: pq.ParquetSchema, name: str) -> Iterator[str]:
+    field, _, member = name.partition(".")
+    for index in range(len(schema)):
+        path = schema.column(index).path
+        inside = path.startswith(f"{field}.") and (not member or path.endswith(f".{member}"))
+        if path == field or inside:
+            yield path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas import CharRange, EvidencePiece, RowSource, SpanEvidence, SpanKind, Support, evidence_schema
+from attribeam.schemas import CharRange, EvidencePiece, RowSource, SpanEvidence, SpanKind, Support, evidence_schema
 
 _OWN = frozenset(evidence_schema().names)
 _Row = Mapping[str, Any]  # one evidence row as Arrow gives it; it is turned into typed records here

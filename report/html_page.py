@@ -1,4 +1,4 @@
-"""The page of one audit as one HTML text."""
+"""The page of one audit: one HTML text that needs nothing beside itself, and the file that it is written to."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from report import page_assets
-from report.answers import AnswerLogs
-from report.audit_directory import AuditDirectory
-from report.audit_facts import audit_facts, audit_key, audit_title, model_line
-from report.embedded_answers import embedded_answers
-from report.embedded_letters import LETTERS_A_REASON, embedded_letters
-from report.figures import top_figures
-from report.overview import Overview, read_overview
-from report.page_data import EmbeddedJson, answers_json, compact_json, letters_json, plots_json
-from schemas import Support
-from schemas.run_manifest import RunStatus
+from attribeam.report import page_assets
+from attribeam.report.audit_directory import AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.audit_summary import audit_facts, audit_key, audit_title, model_line, top_figures
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.page_data import (
+    AnswersJson,
+    Overview,
+    answers_json,
+    compact_json,
+    dead_letters_json,
+    plots_json,
+    read_overview,
+)
+from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
+from attribeam.schemas import Support
+from attribeam.schemas.run_manifest import RunStatus
 
 DEFAULT_ANSWERS = 1000
 
@@ -41,7 +47,7 @@ def html_page(request: PageRequest) -> str:
         ReportError: if a file of the audit cannot be read.
     """
     audit = request.audit
-    logs = AnswerLogs.of(audit)
+    logs = AuditedLogs.of(audit)
     overview = read_overview(audit, logs, answers=request.answers)
     riskiest = overview.ranking.riskiest
     embedded = answers_json(embedded_answers(audit, logs, riskiest))
@@ -71,7 +77,7 @@ def html_page(request: PageRequest) -> str:
         audit_json=Markup(_audit_json(request)),
         plots_json=Markup(plots_json(overview)),
         answers_json=Markup(embedded.text),
-        letters_json=Markup(letters_json(embedded_letters(audit))),
+        letters_json=Markup(dead_letters_json(embedded_dead_letters(audit))),
     )
 
 
@@ -107,9 +113,7 @@ def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
         start += width
 
 
-def _notes(
-    request: PageRequest, overview: Overview, embedded: EmbeddedJson, problems: tuple[str, ...]
-) -> Iterator[str]:
+def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, problems: tuple[str, ...]) -> Iterator[str]:
     """What a reader must know about what is not on the page."""
     manifest = request.audit.manifest
     if manifest.status is not RunStatus.DONE:
@@ -125,8 +129,11 @@ def _notes(
     elif embedded.with_texts < embedded.answers:
         missing = embedded.answers - embedded.with_texts
         yield f"{missing:,} answers are shown without their whole texts, which are too long for this page."
-    if any(letter.rows > LETTERS_A_REASON for letter in request.audit.counts.dead_letters):
-        yield f"The first {LETTERS_A_REASON} dead letters of a reason are listed; all stand in dead_letters/*.parquet."
+    if any(letter.rows > DEAD_LETTERS_PER_REASON for letter in request.audit.counts.dead_letters):
+        yield (
+            f"The first {DEAD_LETTERS_PER_REASON} dead letters of a reason are listed; "
+            "all stand in dead_letters/*.parquet."
+        )
     for share in overview.shares:
         if share.too_many_values:
             yield f"“{share.column}” is not drawn, it has too many different values."
@@ -134,3 +141,28 @@ def _notes(
 
 def _readable_moment(moment: str) -> str:
     return datetime.fromisoformat(moment).strftime("%d %B %Y, %H:%M UTC").lstrip("0")
+
+
+def write_html_report(
+    audit: Path, output: Path, *, previous: Path | None = None, answers: int = DEFAULT_ANSWERS
+) -> None:
+    """Write the page of the audit in directory ``audit``; an earlier file is replaced only when the new one is whole.
+
+    ``previous`` is the directory of an audit to compare with, ``answers`` the most answers in the worklist.
+
+    Raises:
+        ReportUsageError: if there is no such audit, or no directory for the output.
+        ReportError: if the audit cannot be read or the page not written.
+    """
+    if output.is_dir() or not output.parent.is_dir():
+        raise ReportUsageError(f"--output should be a file in an existing directory, was: {str(output)!r}")
+    earlier = None if previous is None else AuditDirectory.open(previous)
+    page = html_page(PageRequest(AuditDirectory.open(audit), earlier, answers))
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        partial.write_text(page, encoding="utf-8", newline="")
+        partial.replace(output)
+    except OSError as error:
+        raise ReportError(f"{str(output)!r} cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The data of the page as JSON: what is drawn, the worklist with its answers, and the dead letters.
+"""The data of the page: what is drawn, from one pass over the evidence, the answers and the dead letters, as JSON.
 
 Ranges are ``[char_start, char_end]`` and count code points; scores are rounded to three digits. A text that the page
 can cut out of the answer or a passage is not written a second time.
@@ -10,16 +10,76 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Protocol
 
-from report.embedded_answers import EmbeddedAnswer, EvidenceRow
-from report.embedded_letters import EmbeddedLetter
-from report.overview import Overview
+import pyarrow as pa
+
+from attribeam.report.audit_directory import AuditDirectory, evidence_columns
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.passage_use import PassageRanking, PassageTally, RankTally, RankUse, retrieved_passages
+from attribeam.report.support_distribution import (
+    MassHistogram,
+    MassTally,
+    ShareBy,
+    ShareTally,
+    Timeline,
+    TimelineTally,
+    can_be_grouped,
+)
+from attribeam.report.worklist import AnswerRanking, EmbeddedAnswer, EmbeddedDeadLetter, EvidenceRow, RiskTally
+
+
+class _Tally(Protocol):
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def add(self, batch: pa.RecordBatch) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Aggregates of a whole audit; their size does not depend on the number of spans.
+
+    ``shares`` are by generator, by kind of span, and by each extra column whose values can be grouped.
+    """
+
+    timeline: Timeline
+    masses: MassHistogram
+    shares: tuple[ShareBy, ...]
+    ranks: tuple[RankUse, ...]
+    passages: PassageRanking
+    ranking: AnswerRanking
+
+
+def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> Overview:
+    """Aggregate an audit, with the ranking of its ``answers`` riskiest answers.
+
+    Raises:
+        ReportError: if a file of the audit cannot be read.
+    """
+    timeline, masses, ranks, passages, risks = TimelineTally(), MassTally(), RankTally(), PassageTally(), RiskTally()
+    grouped = [field.name for field in audit.extra_fields if can_be_grouped(field)]
+    shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
+    tallies: Sequence[_Tally] = (timeline, masses, ranks, passages, risks, *shares)
+    columns = sorted({column for tally in tallies for column in tally.columns})
+    for batch in evidence_columns(audit, columns):
+        for tally in tallies:
+            tally.add(batch)
+    return Overview(
+        timeline=timeline.result(),
+        masses=masses.result(),
+        shares=tuple(tally.result() for tally in shares),
+        ranks=ranks.result(),
+        passages=passages.result(retrieved_passages(logs)),
+        ranking=risks.ranking(answers),
+    )
+
 
 MAX_ANSWER_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedJson:
+class AnswersJson:
     """The answers' JSON array, how many answers are in it, and how many of these have their texts."""
 
     text: str
@@ -27,21 +87,21 @@ class EmbeddedJson:
     with_texts: int
 
 
-def answers_json(answers: Iterable[EmbeddedAnswer], *, max_bytes: int = MAX_ANSWER_BYTES) -> EmbeddedJson:
+def answers_json(answers: Iterable[EmbeddedAnswer], *, max_bytes: int = MAX_ANSWER_BYTES) -> AnswersJson:
     """As many answers, from the first on, as fit into ``max_bytes`` of UTF-8."""
     items: list[str] = []
     size = with_texts = 0
     for answer in answers:
-        item = compact_json(_answer(answer))
+        item = compact_json(_answer_json(answer))
         size += len(item.encode()) + 1
         if size > max_bytes:
             break
         items.append(item)
         with_texts += answer.texts is not None
-    return EmbeddedJson(f"[{','.join(items)}]", len(items), with_texts)
+    return AnswersJson(f"[{','.join(items)}]", len(items), with_texts)
 
 
-def letters_json(letters: Iterable[EmbeddedLetter]) -> str:
+def dead_letters_json(letters: Iterable[EmbeddedDeadLetter]) -> str:
     """The dead letters as a JSON array."""
     return compact_json([asdict(letter) for letter in letters])
 
@@ -65,7 +125,7 @@ def compact_json(value: object) -> str:
     return text.translate(_ESCAPES)
 
 
-def _answer(answer: EmbeddedAnswer) -> dict[str, object]:
+def _answer_json(answer: EmbeddedAnswer) -> dict[str, object]:
     first = answer.spans[0]
     texts = answer.texts
     passages = () if texts is None else texts.passages
@@ -80,18 +140,18 @@ def _answer(answer: EmbeddedAnswer) -> dict[str, object]:
         "question": None if texts is None else texts.question,
         "answer": None if texts is None else texts.answer,
         "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
-        "spans": [_span(row, with_texts=texts is not None) for row in answer.spans],
+        "spans": [_span_json(row, with_texts=texts is not None) for row in answer.spans],
     }
 
 
-def _span(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
+def _span_json(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
     return {
         "index": row["span_index"],
         "kind": row["span_kind"],
         "at": [row["char_start"], row["char_end"]],
         "text": None if with_texts else row["text"],
         "fact": [[one["char_start"], one["char_end"]] for one in _structs(row["atomic_fact"])],
-        "evidence": [_piece(one, with_texts=with_texts) for one in _structs(row["evidence"])],
+        "evidence": [_piece_json(one, with_texts=with_texts) for one in _structs(row["evidence"])],
         "scores": [_rounded(score) for score in _floats(row["passage_scores"])],
         "top": row["top_passage_index"],
         "margin": _rounded(row["margin"]),
@@ -102,7 +162,7 @@ def _span(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
     }
 
 
-def _piece(piece: Mapping[str, object], *, with_texts: bool) -> list[object]:
+def _piece_json(piece: Mapping[str, object], *, with_texts: bool) -> list[object]:
     """Passage, 1 for its title or 0 for its text, range, score; then id and text where the page has no passages."""
     place = [piece["passage_index"], int(bool(piece["in_title"])), piece["char_start"], piece["char_end"]]
     return [*place, _rounded(piece["score"]), *(() if with_texts else (piece["passage_id"], piece["text"]))]

@@ -1,14 +1,68 @@
-"""Which passages answers draw on, and which are retrieved in vain."""
+"""Which passages answers draw on: by their place in the prompt, by their id, and which are retrieved in vain."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from attribeam.report.audited_logs import AuditedLogs, LogState, open_log
+
+SHOWN_RANKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RankUse:
+    """The passage at one place; ``rank`` counts from 1, in the order of the prompt.
+
+    Attributes:
+        offered: spans of answers that had a passage at this place.
+        used: of these, spans with any score on it.
+        best: of these, spans that have their largest score on it.
+    """
+
+    rank: int
+    offered: int
+    used: int
+    best: int
+
+
+class RankTally:
+    """Counts batch by batch; ranks above ``SHOWN_RANKS`` are not counted."""
+
+    columns: tuple[str, ...] = ("passage_scores", "top_passage_index")
+
+    def __init__(self) -> None:
+        self._offered = np.zeros(SHOWN_RANKS, dtype=np.int64)
+        self._used = np.zeros(SHOWN_RANKS, dtype=np.int64)
+        self._best = np.zeros(SHOWN_RANKS, dtype=np.int64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of spans."""
+        scores = batch.column("passage_scores")
+        lengths = pc.list_value_length(scores).to_numpy(zero_copy_only=False)
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        ranks = np.arange(len(starts)) - starts
+        self._offered += _rank_counts(ranks)
+        self._used += _rank_counts(ranks[pc.list_flatten(scores).to_numpy(zero_copy_only=False) > 0])
+        best = pc.drop_null(batch.column("top_passage_index")).to_numpy(zero_copy_only=False)
+        self._best += _rank_counts(best.astype(np.int64))
+
+    def result(self) -> tuple[RankUse, ...]:
+        """One entry a rank that was offered at least once."""
+        table = zip(self._offered.tolist(), self._used.tolist(), self._best.tolist(), strict=True)
+        return tuple(RankUse(index + 1, *row) for index, row in enumerate(table) if row[0])
+
+
+def _rank_counts(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.bincount(ranks[ranks < SHOWN_RANKS], minlength=SHOWN_RANKS)
+
 
 SHOWN_PASSAGES = 8
 
@@ -86,3 +140,42 @@ def _distinct_pairs(batch: pa.RecordBatch) -> list[tuple[str, int, str]]:
     groups = table.group_by(["file", "row", "passage"], use_threads=False).aggregate([])
     members = (groups[name].to_pylist() for name in ("file", "row", "passage"))
     return list(zip(*members, strict=True))
+
+
+_BATCH_ROWS = 4096
+
+
+def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
+    """Rows of the logs by the id of a passage that they retrieved; None unless every log is still as audited.
+
+    Only the ids are read. Rows that became dead letters count as well.
+    """
+    if any(log.state is not LogState.AS_AUDITED for log in logs.files.values()):
+        return None
+    counts: Counter[str] = Counter()
+    column = logs.columns.get("passages", "passages")
+    for path in logs.files:
+        for ids in _passage_id_lists(path, column):
+            counts.update(_rows_by_id(ids))
+    return counts
+
+
+def _passage_id_lists(path: str, column: str) -> Iterable[pa.Array]:
+    """The lists of passage ids of a log, batch by batch; nothing where its passages have no ids."""
+    with open_log(path) as source:
+        parquet = pq.ParquetFile(source, pre_buffer=False)
+        paths = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
+        leaves = [path for path in paths if path.startswith(f"{column}.") and path.endswith(".passage_id")]
+        if leaves:
+            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=leaves, use_threads=False):
+                yield batch.column(0)
+
+
+def _rows_by_id(lists: pa.Array) -> dict[str, int]:
+    ids = pc.struct_field(pc.list_flatten(lists), "passage_id")
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    table = pa.table({"row": pc.list_parent_indices(lists), "passage": ids.cast(pa.string())})
+    distinct = table.group_by(["row", "passage"]).aggregate([])
+    counts = pc.value_counts(distinct["passage"].drop_null())
+    return {item["values"]: item["counts"] for item in counts.to_pylist()}

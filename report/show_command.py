@@ -1,26 +1,26 @@
-"""Print one answer of an audit: its spans by support, the evidence of each, and the passages."""
+"""``attribeam show``: print one record of an audit, or name the ids that look like one that is not there."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
 
-from report.answers import AnswerLogs
-from report.audit_directory import AuditDirectory
-from report.audited_answer import AuditedAnswer, audited_answers
-from report.failures import ReportError, ReportUsageError
-from report.nearest_ids import nearest_ids
-from report.show_answer import AnswerView
-from report.show_dead_letter import dead_letter_lines
-from report.terminal_text import one_line
+from attribeam.report.audit_directory import AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.show_record import AnswerView, dead_letter_lines
+from attribeam.report.terminal_text import one_line
 
-_PIECES = 3
+_DEFAULT_PIECES = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record_id", metavar="RECORD_ID", help="id of the row in its log")
     parser.add_argument("--audit", required=True, type=Path, metavar="DIR", help="output directory of the audit")
     parser.add_argument(
-        "--evidence", type=_piece_count, default=_PIECES, metavar="N",
+        "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
         help="pieces of evidence printed for each span (default: %(default)s)",
     )  # fmt: skip
 
@@ -62,15 +62,15 @@ def record_lines(audit: AuditDirectory, record_id: str, view: AnswerView) -> Ite
     answers = list(audited_answers(audit.evidence_of(record_id)))
     letters = audit.dead_letters_of(record_id)
     if not answers and not letters.num_rows:
-        raise ReportUsageError(_unknown(audit, record_id))
-    yield from _answer_lines(AnswerLogs.of(audit), answers, view)
+        raise ReportUsageError(_unknown_id_message(audit, record_id))
+    yield from _answer_lines(AuditedLogs.of(audit), answers, view)
     for number, letter in enumerate(letters.to_pylist()):
         if answers or number:
             yield Text()
         yield from dead_letter_lines(letter, width=view.width)
 
 
-def _answer_lines(logs: AnswerLogs, answers: list[AuditedAnswer], view: AnswerView) -> Iterator[Text]:
+def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerView) -> Iterator[Text]:
     rows = frozenset(answer.source for answer in answers)
     texts = {text.source: text for text in logs.answers(rows)}
     for number, answer in enumerate(answers):
@@ -81,7 +81,7 @@ def _answer_lines(logs: AnswerLogs, answers: list[AuditedAnswer], view: AnswerVi
         yield Text(f"Question, answer and passages are not shown: {one_line(problem)}", style="bold")
 
 
-def _unknown(audit: AuditDirectory, record_id: str) -> str:
+def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
     near = nearest_ids(audit, record_id)
     hint = f"the nearest are: {', '.join(one_line(name) for name in near)}" if near else "it has no records"
     return f"the audit {str(audit.root)!r} has no record {record_id!r}; {hint}"
@@ -91,3 +91,40 @@ def _piece_count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"should be a whole number from 0, was: {text!r}")
     return int(text)
+
+
+_MAX_COMPARED = 20_000
+
+
+def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[str]:
+    """Up to ``count`` ids of the audit that resemble ``wanted``, the most similar first; else the first ids there are.
+
+    One slip leaves either the first or the second half as it was, so that only ids that share a half are compared,
+    20,000 of them at most.
+    """
+    alike = list(islice(_distinct_ids(_ids_sharing_a_half(audit, wanted)), _MAX_COMPARED))
+    found = get_close_matches(wanted, alike, n=count, cutoff=0.5)
+    return found or list(islice(_distinct_ids(_id_columns(audit)), count))
+
+
+def _id_columns(audit: AuditDirectory) -> Iterator[pa.Array]:
+    for batch in audit.dead_letter_batches(["record_id"]):
+        yield batch.column("record_id")
+    for batch in audit.evidence_batches(["record_id"]):
+        yield batch.column("record_id")
+
+
+def _ids_sharing_a_half(audit: AuditDirectory, wanted: str) -> Iterator[pa.Array]:
+    half = (len(wanted) + 1) // 2
+    for ids in _id_columns(audit):
+        alike = pc.or_(pc.starts_with(ids, wanted[:half]), pc.ends_with(ids, wanted[half:]))
+        yield ids.filter(alike)
+
+
+def _distinct_ids(arrays: Iterator[pa.Array]) -> Iterator[str]:
+    seen: set[str] = set()
+    for ids in arrays:
+        for name in pc.unique(ids.drop_null()).to_pylist():
+            if name not in seen:
+                seen.add(name)
+                yield name

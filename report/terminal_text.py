@@ -1,8 +1,19 @@
-"""Text of a log made harmless for a terminal, character by character, so that offsets still count."""
+"""Text of a log on a terminal: made harmless character by character, broken into lines, with marks below them.
+
+Offsets still count: the harmless text has as many characters. Each line comes with the row of letters that says what is
+marked in it.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.cells import cell_len
+from rich.text import Text
 
 _STAND_INS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x0A} | {0x09: " ", 0x7F: "\u2421"}
 _UNKNOWN = "\ufffd"
@@ -15,7 +26,7 @@ def harmless(text: str) -> str:
     Control characters become their pictures (ESC is shown as ␛), tabs become spaces, line feeds stay; C1 controls,
     marks of direction, separators of lines and lone surrogates become U+FFFD. Joiners, which scripts need, stay.
     """
-    return "".join(_harmless(char) for char in text.translate(_STAND_INS))
+    return "".join(_harmless_char(char) for char in text.translate(_STAND_INS))
 
 
 def one_line(text: str) -> str:
@@ -23,7 +34,98 @@ def one_line(text: str) -> str:
     return harmless(text).replace("\n", " ")
 
 
-def _harmless(char: str) -> str:
+def _harmless_char(char: str) -> str:
     if char.isprintable() or char == "\n" or char in _HARMLESS_FORMATS:
         return char
     return " " if unicodedata.category(char) == "Zs" else _UNKNOWN
+
+
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Marks ``[char_start, char_end)`` of a text with a letter and a style; ``label`` stands at its start.
+
+    Where marks overlap, the one with the larger ``rank`` is seen.
+    """
+
+    char_start: int
+    char_end: int
+    letter: str
+    style: str
+    rank: int = 0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedLine:
+    """One line of a text, in style, and the letters below it; these are empty where nothing is marked."""
+
+    text: Text
+    letters: str
+
+
+def marked_lines(text: str, marks: Sequence[Mark], *, width: int) -> Iterator[MarkedLine]:
+    """The lines of ``text``, at most ``width`` cells wide, each with its letters."""
+    shown = harmless(text)
+    seen: list[Mark | None] = [None] * len(shown)
+    for mark in sorted(marks, key=lambda one: (one.rank, one.char_start)):
+        for place in range(mark.char_start, min(mark.char_end, len(shown))):
+            seen[place] = mark
+    letters = _letters(shown, seen, marks)
+    for start, end in line_ranges(shown, width):
+        yield MarkedLine(_styled(shown, seen, start, end), "".join(letters[start:end]).rstrip())
+
+
+def line_ranges(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Half-open ranges of the lines, broken between words; white space at a break and line feeds are in none."""
+    start = 0
+    for paragraph in text.split("\n"):
+        yield from _paragraph_ranges(text, start, start + len(paragraph), width)
+        start += len(paragraph) + 1
+
+
+def _paragraph_ranges(text: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
+    line = start
+    for word in _WORD.finditer(text, start, end):
+        word_end = word.start() + len(word.group().rstrip())
+        if line < word.start() and _end_of_fit(text, line, word_end, width) < word_end:
+            yield line, line + len(text[line : word.start()].rstrip())
+            line = word.start()
+        while (cut := _end_of_fit(text, line, word_end, width)) < word_end:
+            yield line, cut
+            line = cut
+    yield line, line + len(text[line:end].rstrip())
+
+
+def _end_of_fit(text: str, start: int, end: int, width: int) -> int:
+    """The end of the longest part of ``[start, end)`` that fits; at least one character."""
+    cells = 0
+    for place in range(start, end):
+        cells += cell_len(text[place])
+        if cells > width and place > start:
+            return place
+    return end
+
+
+def _letters(text: str, seen: Sequence[Mark | None], marks: Sequence[Mark]) -> list[str]:
+    """What stands below each character, as wide as it is; labels at the starts of marks that have room for them."""
+    letters = [(mark.letter if mark else " ") * cell_len(char) for char, mark in zip(text, seen, strict=True)]
+    taken: set[int] = set()
+    for mark in marks:
+        places = range(mark.char_start, mark.char_start + len(mark.label))
+        narrow = all(cell_len(text[place]) == 1 for place in places if place < len(text))
+        if mark.label and places.stop < min(mark.char_end, len(text)) and narrow and taken.isdisjoint(places):
+            taken.update(places)
+            letters[places.start : places.stop] = list(mark.label)
+    return letters
+
+
+def _styled(text: str, seen: Sequence[Mark | None], start: int, end: int) -> Text:
+    line = Text(text[start:end])
+    for mark, places in groupby(range(start, end), key=lambda place: seen[place]):
+        run = list(places)
+        if mark is not None:
+            line.stylize(mark.style, run[0] - start, run[-1] - start + 1)
+    return line

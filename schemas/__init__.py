@@ -1,8 +1,7 @@
 """What crosses a boundary: QA record, evidence record, dead letter, manifests. Imports no other room."""
 
-from schemas.char_range import CharRange
-from schemas.dead_letter import DeadLetter, Reason, RowFault, Stage, dead_letter_row, dead_letter_schema
-from schemas.evidence_record import (
+from attribeam.schemas.dead_letter import DeadLetter, Reason, RowFault, Stage, dead_letter_row, dead_letter_schema
+from attribeam.schemas.evidence_record import (
     EvidencePiece,
     SpanEvidence,
     SpanKind,
@@ -11,8 +10,8 @@ from schemas.evidence_record import (
     evidence_row,
     evidence_schema,
 )
-from schemas.qa_record import Passage, QARecord, RowSource
-from schemas.version import SCHEMA_VERSION
+from attribeam.schemas.qa_record import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.version import SCHEMA_VERSION
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, ClassVar, Self
 
-from schemas.version import SCHEMA_VERSION
+from attribeam.schemas.version import SCHEMA_VERSION
 
 
 class RunStatus(StrEnum):

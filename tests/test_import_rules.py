@@ -11,23 +11,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("schemas", "attribution", "transforms", "report", "pipeline", "evaluation", "training")
-OWN = {*ROOMS, "benchmarks", "examples", "tests"}
+PACKAGE = ROOT / "src" / "attribeam"
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "lab")
 ALLOWED = {
     "schemas": {"schemas"},
+    "logs": {"schemas", "logs"},
     "attribution": {"schemas", "attribution"},
-    "transforms": {"schemas", "attribution", "transforms"},
-    "report": {"schemas", "report"},
-    "pipeline": {"schemas", "attribution", "transforms", "report", "pipeline"},
-    "evaluation": {"schemas", "attribution", "evaluation"},
-    "training": {"schemas", "attribution", "training"},
-    "examples": {"schemas", "attribution", "examples"},
+    "transforms": {"schemas", "logs", "attribution", "transforms"},
+    "report": {"schemas", "logs", "report"},
+    "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
+    "lab/evaluation": {"schemas", "logs", "attribution", "lab"},
+    "lab/training": {"schemas", "logs", "attribution", "lab"},
+    "examples": {"schemas", "attribution"},
 }
 FORBIDDEN = {
     "schemas": {"torch", "transformers", "spacy", "apache_beam"},
+    "logs": {"torch", "transformers", "spacy", "apache_beam"},
     "attribution": {"apache_beam"},
     "report": {"torch", "transformers", "spacy", "apache_beam"},
-    "evaluation": {"apache_beam"},
+    "lab/evaluation": {"apache_beam"},
 }
 
 
@@ -45,18 +47,44 @@ def _files(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
 
 
+def _rooms_of(path: Path) -> set[str]:
+    """The rooms that a file imports from."""
+    parts = [name.split(".") for name in _imports(path)]
+    return {part[1] for part in parts if part[0] == "attribeam" and len(part) > 1}
+
+
+def test_every_room_stands_at_the_top_and_is_linked_into_the_package() -> None:
+    links = {path.name: path.resolve() for path in PACKAGE.iterdir() if path.is_symlink()}
+    assert links == {room: ROOT / room for room in ROOMS}
+
+
+def test_no_room_is_imported_by_its_bare_name() -> None:
+    bare = {*ROOMS, "evaluation", "training", "benchmarks"}
+    paths = [path for room in (*ROOMS, "examples", "tests", "src") for path in _files(room)]
+    assert len(paths) > 300
+    assert [path.name for path in paths for name in _imports(path) if name.split(".")[0] in bare] == []
+
+
 @pytest.mark.parametrize("room", ALLOWED)
 def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
-    found = {(path.name, name) for path in _files(room) for name in _imports(path) if name.split(".")[0] in OWN}
-    assert found, f"{room} should import something, else this test looks at nothing"
-    assert {(file, name) for file, name in found if name.split(".")[0] not in ALLOWED[room]} == set()
+    found = {(path.name, name) for path in _files(room) for name in _rooms_of(path)}
+    assert found or room == "examples", f"{room} should import something, else this test looks at nothing"
+    assert {(file, name) for file, name in found if name not in ALLOWED[room]} == set()
 
 
-@pytest.mark.parametrize(("room", "allowed"), [("answers", {"answers"}), ("evidence", {"answers", "evidence"})])
+def test_nothing_that_is_shipped_imports_tests_or_benchmarks() -> None:
+    shipped = [path for room in ROOMS for path in _files(room) if "benchmarks" not in path.parts]
+    wanted = ("tests", "attribeam.lab.benchmarks")
+    assert [path.name for path in shipped for name in _imports(path) if name.startswith(wanted)] == []
+
+
+@pytest.mark.parametrize(
+    ("room", "allowed"), [("answers", {"answers", "fast_paths"}), ("evidence", {"answers", "evidence"})]
+)
 def test_answers_and_evidence_know_nothing_of_models(room: str, allowed: set[str]) -> None:
     rooms = {path.name for path in (ROOT / "attribution").iterdir() if (path / "__init__.py").is_file()}
     parts = [name.split(".") for path in _files(f"attribution/{room}") for name in _imports(path)]
-    found = {part[1] for part in parts if part[0] == "attribution" and len(part) > 1 and part[1] in rooms}
+    found = {part[2] for part in parts if part[:2] == ["attribeam", "attribution"] and part[2] in rooms}
     assert room in found
     assert found <= allowed
 
@@ -69,7 +97,7 @@ def test_a_room_does_without_the_libraries_that_are_not_its_business(room: str) 
 
 def test_spacy_is_imported_for_the_answer_parser_only() -> None:
     found = {path.name for path in _files("attribution") for name in _imports(path) if name.split(".")[0] == "spacy"}
-    assert found == {"answer_parser.py", "lockstep_parser.py", "parser_input.py"}
+    assert found == {"answer_parser.py", "spacy_pipeline.py"}
     parser = ROOT / "attribution" / "answers" / "answer_parser.py"
     assert "spacy" not in {name.split(".")[0] for name in _imports(parser, top_level_only=True)}
 
@@ -80,12 +108,13 @@ def test_imports_are_absolute(room: str) -> None:
 
 
 def test_no_module_is_called_utils() -> None:
-    names = {path.stem for room in OWN for path in _files(room)}
+    names = {path.stem for room in (*ROOMS, "examples", "tests") for path in _files(room)}
     assert "command_line" in names
     assert names.isdisjoint({"utils", "util", "helpers", "misc", "common"})
 
 
-def test_the_driver_of_the_command_line_loads_no_model_library() -> None:
-    code = "import sys, pipeline.local_driver; print(sorted({'torch', 'spacy', 'transformers'} & set(sys.modules)))"
+@pytest.mark.parametrize("module", ["attribeam", "attribeam.pipeline.local_driver"])
+def test_the_package_and_the_driver_load_no_model_library(module: str) -> None:
+    code = f"import sys, {module}; print(sorted({{'torch', 'spacy', 'transformers'}} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribution.token_attribution import TokenAttribution
-from schemas import RowFault
-from transforms.audit_row import AttributedBlock, AuditRow
-from transforms.audit_settings import AuditSettings
-from transforms.block_outcomes import outcomes_of
-from transforms.pack_rows import PackRows
-from transforms.row_counters import NAMESPACE
+from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.schemas import RowFault
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.elements import AttributedBlock, AuditRow, PackRows, start_outcomes
+from attribeam.transforms.stage_metrics import NAMESPACE
 
 if TYPE_CHECKING:
     import torch
@@ -75,7 +73,7 @@ class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionMod
         model: AttentionModel,
         inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
     ) -> Iterable[AttributedBlock]:
-        outcomes = outcomes_of(partial(attribute_block, model, batch), ahead=works_ahead(model.device))
+        outcomes = start_outcomes(partial(attribute_block, model, batch), ahead=works_ahead(model.device))
         return [AttributedBlock(tuple(batch), outcomes, model.settings)]
 
     def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:

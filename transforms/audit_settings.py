@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from attribution.answers.target_spans import DEFAULT_SPAN_KINDS
-from attribution.models.model_options import MethodOptions, ModelOptions
-from schemas import SpanKind
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.schemas import SpanKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class AuditSettings:
     Attributes:
         columns: (field of the QA record, column of the log) pairs where the names differ.
         extra_columns: columns of the log that are carried through to the evidence.
-        span_kinds: which target spans are chosen, see ``attribution.answers.target_spans``.
+        span_kinds: which target spans are chosen, see ``attribeam.attribution.answers.target_spans``.
         parser: "bundled", an installed spaCy pipeline's name, or a directory.
         max_text_chars: longest text of one field in code points; a longer one is a dead letter.
         dead_letter_text: write the answer's text into dead letters.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from apache_beam.pvalue import TaggedOutput
 
-from schemas import DeadLetter, QARecord, RowFault, Stage
-from transforms.row_counters import count_dead_letter
+from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage
+from attribeam.transforms.stage_metrics import count_dead_letter
 
 DEAD_LETTERS = "dead_letters"
 
@@ -21,7 +21,7 @@ class DeadLetterOffice:
 
     def refuse(self, record: QARecord, fault: RowFault) -> TaggedOutput:
         """The dead letter of a valid record that this stage could not do."""
-        return tagged(
+        return tag_dead_letter(
             DeadLetter(
                 record_id=record.record_id,
                 source=record.source,
@@ -34,7 +34,7 @@ class DeadLetterOffice:
         )
 
 
-def tagged(letter: DeadLetter) -> TaggedOutput:
+def tag_dead_letter(letter: DeadLetter) -> TaggedOutput:
     """The dead letter on its way to the sink, counted."""
     count_dead_letter(letter.reason)
     return TaggedOutput(DEAD_LETTERS, letter)

@@ -9,17 +9,16 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribution.evidence.span_evidence import span_evidence
-from attribution.settings import UnionSettings
-from attribution.token_attribution import TokenAttribution
-from schemas import QARecord, RowFault, SpanEvidence, Stage
-from schemas.evidence_table import evidence_table
-from transforms.attribute_rows import token_count
-from transforms.audit_row import AttributedBlock, AuditRow
-from transforms.audit_settings import AuditSettings
-from transforms.dead_letters import DeadLetterOffice
-from transforms.row_counters import count_audited_rows
-from transforms.stage_clock import stage
+from attribeam.attribution.evidence.span_evidence import span_evidence
+from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.schemas import QARecord, RowFault, SpanEvidence, Stage
+from attribeam.schemas.evidence_record import evidence_table
+from attribeam.transforms.attribute_rows import token_count
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DeadLetterOffice
+from attribeam.transforms.elements import AttributedBlock, AuditRow
+from attribeam.transforms.stage_metrics import count_audited_rows, stage
 
 
 class MakeEvidence(beam.DoFn):

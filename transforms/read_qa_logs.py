@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from schemas import DeadLetter, QARecord
-from transforms.audit_settings import AuditSettings
-from transforms.dead_letters import DEAD_LETTERS, tagged
-from transforms.qa_record_reader import QARecordReader
-from transforms.row_counters import count_row_read
-from transforms.row_range import RowRange
-from transforms.stage_clock import stage
+from attribeam.logs.parquet_log import QARecordReader
+from attribeam.logs.rows import RowRange
+from attribeam.schemas import DeadLetter, QARecord
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DEAD_LETTERS, tag_dead_letter
+from attribeam.transforms.stage_metrics import count_row_read, stage
 
 
 @dataclass
@@ -43,4 +42,4 @@ class ReadRows(beam.DoFn):
             if outcome is None:
                 return
             count_row_read()
-            yield tagged(outcome) if isinstance(outcome, DeadLetter) else outcome
+            yield tag_dead_letter(outcome) if isinstance(outcome, DeadLetter) else outcome

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io import WriteToParquetBatched
 
-from schemas import DeadLetter, dead_letter_row
-from transforms.pack_rows import PackRows
-from transforms.stage_clock import stage
+from attribeam.schemas import DeadLetter, dead_letter_row
+from attribeam.transforms.elements import PackRows
+from attribeam.transforms.stage_metrics import stage
 
 _CODEC = "zstd"
 _LETTERS_AT_ONCE = 1000

@@ -1,28 +1,39 @@
-"""The answer parser: a spaCy pipeline in, plain data out. spaCy is imported only when a parser is loaded."""
+"""The answer parser: a spaCy pipeline in, plain data out. spaCy is imported only when a parser is loaded.
+
+The pipeline is given one block at a time: its words, without white space between them.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribution.answers.answer_blocks import blocks, is_table_row, without_marks
-from attribution.answers.code_spans import inline_code
-from attribution.answers.label_schemes import scheme_of_labels
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.parsed_blocks import ParsedBlock, heads_within, joined_blocks, with_code_as_names
-from attribution.answers.parser_input import ParserInput, parser_input
-from attribution.answers.sentence_ends import closing_marks, sentence_ends, with_closed_sentences, with_ended_sentences
-from attribution.answers.subtokens import ParsedTokens
-from schemas import CharRange
+from attribeam.attribution.answers.label_schemes import scheme_of_labels
+from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, is_table_row
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parser_output import (
+    ParsedBlock,
+    ParsedTokens,
+    attach_closing_marks,
+    closing_marks,
+    heads_from_distances,
+    join_blocks,
+    join_unended_sentences,
+    sentence_ends,
+    tag_code_as_names,
+)
+from attribeam.schemas import CharRange
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-_BUNDLED = Path(__file__).parents[1] / "bundled" / "parser"
+
+_BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
 _LONGEST_TEXT = 1_000_000_000
 _NEEDED_FACTORIES = frozenset(
     {
@@ -62,10 +73,9 @@ class AnswerParser:
         import spacy
         from thinc.api import use_ops
 
-        from attribution.answers.lockstep_parser import lockstep_overrides
-        from attribution.answers.torch_products import TORCH_PRODUCTS
+        from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
 
-        path = _BUNDLED if parser == "bundled" else Path(parser)
+        path = _BUNDLED_PARSER if parser == "bundled" else Path(parser)
         if (path / "meta.json").is_file():
             with use_ops(TORCH_PRODUCTS):
                 nlp = spacy.load(path, config=lockstep_overrides(path))
@@ -74,7 +84,7 @@ class AnswerParser:
         else:
             raise FileNotFoundError(
                 f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
-                f"{parser!r}" + (f", and {_BUNDLED} has none" if parser == "bundled" else "")
+                f"{parser!r}" + (f", and {_BUNDLED_PARSER} has none" if parser == "bundled" else "")
             )
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
@@ -106,12 +116,12 @@ class AnswerParser:
             docs = self._nlp.pipe([one.doc for _, one, _ in inputs], batch_size=batch_size)
             for (index, one, code), doc in zip(inputs, docs, strict=True):
                 parsed[index].append(_parsed_block(doc, one, code))
-        return [joined_blocks(one, label_scheme=self._scheme) for one in parsed]
+        return [join_blocks(one, label_scheme=self._scheme) for one in parsed]
 
     def _inputs(self, text: str) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
         """The blocks of an answer that have words, each with the answer's inline code."""
-        masked, code = without_marks(text), inline_code(text)
-        for block in blocks(text):
+        masked, code = hide_markup(text), inline_code(text)
+        for block in block_ranges(text):
             shown = block.of(masked)
             if not shown.isspace():
                 row = is_table_row(block.of(text))
@@ -125,14 +135,14 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     words, forms = tokens.ranges, tokens.forms
     gaps = [one.char_end != following.char_start for one, following in pairwise(words)]
     closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
-    heads, labels, starts = with_closed_sentences(tokens.heads, tokens.labels, tokens.starts, closing=closing)
+    heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
     ended = [False] * len(words) if given.is_row else sentence_ends(forms)
-    heads, labels, starts = with_ended_sentences(heads, labels, starts, ended=ended)
+    heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
     return ParsedBlock(
         words=list(words),
         dependency_heads=heads,
         dependency_labels=labels,
-        universal_tags=with_code_as_names(list(tokens.universal_tags), words, code),
+        universal_tags=tag_code_as_names(list(tokens.universal_tags), words, code),
         fine_tags=list(tokens.fine_tags),
         sentence_starts=starts,
         entities=[CharRange(ranges[one.start].char_start, ranges[one.end - 1].char_end) for one in doc.ents],
@@ -142,7 +152,7 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
 def _parsed_tokens(doc: Doc, ranges: Sequence[CharRange]) -> ParsedTokens:
     columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
     starts = [place for place, opens in enumerate(columns[4].tolist()) if opens == 1 or not place]
-    heads = heads_within(columns[0].astype("int64").tolist(), starts)
+    heads = heads_from_distances(columns[0].astype("int64").tolist(), starts)
     labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
     labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
     forms = [token.text for token in doc]
@@ -156,3 +166,67 @@ def _identity(nlp: Language) -> str:
         digest.update(file.relative_to(root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return f"{nlp.meta['lang']}_{nlp.meta['name']}@{nlp.meta['version']}+sha256:{digest.hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ParserInput:
+    """One block of an answer as a document to be parsed.
+
+    Attributes:
+        doc: the block's words, one blank between those that white space parts.
+        places: the answer's code points of each word that ``doc`` began with.
+        is_row: True for a row of a table, which is one sentence.
+    """
+
+    doc: Doc
+    places: list[CharRange]
+    is_row: bool
+
+    def ranges(self) -> list[CharRange]:
+        """The answer's code points for each word of ``doc``, of which the parser may have merged some."""
+        if len(self.doc) == len(self.places):
+            return self.places
+        starts, ends, length = {}, {}, 0
+        for place, gap in zip(self.places, (*_gaps_between(self.places), False), strict=True):
+            starts[length] = place.char_start
+            length += place.char_end - place.char_start
+            ends[length] = place.char_end
+            length += gap
+        return [CharRange(starts[token.idx], ends[token.idx + len(token)]) for token in self.doc]
+
+
+def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange], is_row: bool) -> ParserInput:
+    """The words of a block's ``text``, which begins at ``char_start`` of the answer.
+
+    White space is no word: blanked marks would else look like words that no parser was trained on. Each of the
+    ``whole`` ranges of the answer is one word, however the tokeniser splits it.
+    """
+    tokens = nlp.make_doc(text)
+    ranges = [
+        CharRange(char_start + start, char_start + start + len(word))
+        for start, word in ((token.idx, token.text) for token in tokens)
+        if not word.isspace()
+    ]
+    places = _with_whole_ranges(ranges, whole) if whole else ranges
+    words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
+    doc = type(tokens)(nlp.vocab, words=words, spaces=[*_gaps_between(places), False] if words else [])
+    return ParserInput(doc, places, is_row)
+
+
+def _gaps_between(places: Sequence[CharRange]) -> list[bool]:
+    """For each word but the last whether the next one stands apart from it."""
+    return [one.char_end < following.char_start for one, following in pairwise(places)]
+
+
+def _with_whole_ranges(words: Iterable[CharRange], whole: Sequence[CharRange]) -> list[CharRange]:
+    """The words, those that share a code point with one of ``whole`` joined to one."""
+    joined: list[CharRange] = []
+    last: CharRange | None = None
+    for word in words:
+        around = next((one for one in whole if one.overlaps(word)), None)
+        if around is not None and around == last:
+            joined[-1] = CharRange(joined[-1].char_start, word.char_end)
+        else:
+            joined.append(word)
+        last = around
+    return joined

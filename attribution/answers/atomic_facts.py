@@ -1,16 +1,65 @@
 """The atomic fact of a word: its predicate's clause without irrelevant conjuncts (Section 3.3, Appendix C).
 
-Sets of words of one sentence are held as bits of an int, which makes "v's successors without these subtrees" two
-operations.
+First the coordinating structures of a sentence and the tree reformed around them (steps 1 and 2), then the facts
+(steps 3 to 6), then their ranges in the answer. Within one sentence words are counted from its first. A structure is
+the ascending tuple of its components; the first is its leader. Sets of words of one sentence are held as bits of an
+int, which makes "v's successors without these subtrees" two operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from attribution.answers.coordination import Coordination, find_coordinations, reform_tree
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.sentence_tree import SentenceTree, sentence_of_word, sentence_tree
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_of_word, sentence_tree
+from attribeam.schemas import CharRange
+
+Coordination = tuple[int, ...]
+
+
+def find_coordinations(heads: Sequence[int], labels: Sequence[str]) -> tuple[Coordination, ...]:
+    """The coordinating structures, by ascending leader (Appendix C, step 1).
+
+    Components are collected as the paper's listing does: the leader and its later children that have its own label or
+    ``conj``. The listing alone would also take a noun's nested complement for a coordination where both have one label
+    ("the state of Ohio" under "the capital of": ``nmod`` under ``nmod``), so that the equation above it is asked as
+    well: the last component is a ``conj``.
+    """
+    later_children: dict[int, list[int]] = {}
+    for word, leader in enumerate(heads):
+        if word > leader and labels[word] in ("conj", labels[leader]):
+            later_children.setdefault(leader, []).append(word)
+    found: list[Coordination] = []
+    taken: set[int] = set()
+    for leader in sorted(later_children):
+        if leader not in taken and labels[later_children[leader][-1]] == "conj":
+            found.append((leader, *later_children[leader]))
+            taken.update(found[-1])
+    return tuple(found)
+
+
+def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, predicate: int) -> list[int]:
+    """The heads with all components of a structure made sisters (Appendix C, step 2).
+
+    A component gets the head of its leader; so does a child of the leader that stands after the leader's first
+    fellow component, because it belongs to all of them. ``predicate`` is the root of the tree that is looked at, so
+    that it counts as its own head: a structure that it leads stays below it.
+    """
+    reformed = list(heads)
+    reformed[predicate] = predicate
+    for coordination in sorted(coordinations, key=lambda one: _depth_in_tree(one[0], heads)):
+        leader, first_other = coordination[0], coordination[1]
+        for word, dependency_head in enumerate(heads):
+            if dependency_head == leader and word >= first_other and word != predicate:
+                reformed[word] = reformed[leader]
+    return reformed
+
+
+def _depth_in_tree(word: int, heads: Sequence[int]) -> int:
+    depth = 0
+    while heads[word] != word:
+        word = heads[word]
+        depth += 1
+    return depth
 
 
 def atomic_fact_words(parsed: ParsedAnswer, word: int) -> frozenset[int]:
@@ -60,7 +109,7 @@ class _SentenceFacts:
 
     def _as_set(self, bits: int) -> frozenset[int]:
         if bits not in self._sets:
-            self._sets[bits] = frozenset(self._tree.first_word + word for word in _members(bits))
+            self._sets[bits] = frozenset(self._tree.first_word + word for word in _words_of_bits(bits))
         return self._sets[bits]
 
 
@@ -70,7 +119,7 @@ class _Clause:
     def __init__(self, tree: SentenceTree, coordinations: Sequence[Coordination], predicate: int) -> None:
         self._predicate = predicate
         self._heads = reform_tree(tree.heads, coordinations, predicate=predicate)
-        self._successors = _successors(self._heads, predicate)
+        self._successors = _successor_bits(self._heads, predicate)
         inside = self._successors[predicate]
         self._coordinations = tuple(one for one in coordinations if any(inside >> word & 1 for word in one))
         self._kept: dict[tuple[int | None, ...], int] = {}
@@ -119,7 +168,7 @@ def _component_on_path(coordination: Coordination, path: list[int]) -> int | Non
     return next((coordination.index(word) for word in path if word in coordination), None)
 
 
-def _successors(heads: Sequence[int], root: int) -> list[int]:
+def _successor_bits(heads: Sequence[int], root: int) -> list[int]:
     """For each word below ``root`` the bits of itself and its successors; 0 for all others."""
     children: list[list[int]] = [[] for _ in heads]
     for word, dependency_head in enumerate(heads):
@@ -136,5 +185,36 @@ def _successors(heads: Sequence[int], root: int) -> list[int]:
     return bits
 
 
-def _members(bits: int) -> list[int]:
+def _words_of_bits(bits: int) -> list[int]:
     return [word for word in range(bits.bit_length()) if bits >> word & 1]
+
+
+class AtomicFactRanges:
+    """The ranges of an answer's atomic facts; those of equal facts are found once."""
+
+    def __init__(self, *, answer: str, words: Sequence[CharRange]) -> None:
+        self._answer = answer
+        self._words = words
+        self._of_facts: dict[frozenset[frozenset[int]], tuple[CharRange, ...]] = {}
+
+    def around(self, span: CharRange, facts: frozenset[frozenset[int]]) -> tuple[CharRange, ...]:
+        """Ranges over a span and the words of some facts, ascending.
+
+        They are merged where they overlap, touch, or only white space lies between.
+        """
+        if facts not in self._of_facts:
+            words = sorted(frozenset().union(*facts))
+            self._of_facts[facts] = self._merged([self._words[word] for word in words])
+        ranges = self._of_facts[facts]
+        if any(one.char_start <= span.char_start and span.char_end <= one.char_end for one in ranges):
+            return ranges
+        return self._merged(sorted([span, *ranges], key=lambda one: one.char_start))
+
+    def _merged(self, ranges: Iterable[CharRange]) -> tuple[CharRange, ...]:
+        merged: list[list[int]] = []
+        for one in ranges:
+            if merged and not self._answer[merged[-1][1] : one.char_start].strip():
+                merged[-1][1] = max(merged[-1][1], one.char_end)
+            else:
+                merged.append([one.char_start, one.char_end])
+        return tuple(CharRange(start, end) for start, end in merged)

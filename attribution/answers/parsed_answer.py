@@ -1,10 +1,17 @@
-"""A dependency-parsed text as plain data: what leaves spaCy and crosses process borders."""
+"""A dependency-parsed answer as plain data, and the tree of each of its sentences, made alike for all parsers.
+
+This is what leaves spaCy and crosses process borders.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from schemas import CharRange
+from attribeam.attribution.answers.label_schemes import LabelScheme, base_label, label_scheme
+from attribeam.schemas import CharRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +28,7 @@ class ParsedAnswer:
         fine_tags: the parser's own tags, "" where it gives none.
         sentence_starts: index of the first word of each sentence, ascending; empty only where there are no words.
         entities: named entities, where the parser gives them.
-        label_scheme: name of the scheme in ``attribution.answers.label_schemes``: "universal" or "spacy-english".
+        label_scheme: name of the scheme in ``label_schemes``: "universal" or "spacy-english".
     """
 
     words: tuple[CharRange, ...]
@@ -32,3 +39,126 @@ class ParsedAnswer:
     sentence_starts: tuple[int, ...]
     entities: tuple[CharRange, ...] = ()
     label_scheme: str = "universal"
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTree:
+    """The tree of one sentence; words are counted from the sentence's first (``first_word`` of the answer).
+
+    Conjuncts hang on the first conjunct and a coordinator on the conjunct that follows it, whatever the parser does.
+
+    Attributes:
+        first_word: index in the answer of the sentence's first word.
+        heads: index of each word's head; a root is its own head.
+        labels: relation to the head, without subtype.
+        predicates: True for verbs and copular predicates.
+        punctuation: True for punctuation marks.
+    """
+
+    first_word: int
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+    predicates: tuple[bool, ...]
+    punctuation: tuple[bool, ...]
+
+    def closest_predicate(self, word: int) -> int | None:
+        """The word itself if it is a predicate, else its closest ancestor that is one, else None."""
+        while not self.predicates[word]:
+            if self.heads[word] == word:
+                return None
+            word = self.heads[word]
+        return word
+
+
+def sentence_bounds(parsed: ParsedAnswer) -> tuple[tuple[int, int], ...]:
+    """Half-open word ranges of the sentences."""
+    return tuple(pairwise((*parsed.sentence_starts, len(parsed.words))))
+
+
+def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:
+    """Half-open word range of the sentence that a word stands in."""
+    place = bisect_right(parsed.sentence_starts, word)
+    end = parsed.sentence_starts[place] if place < len(parsed.sentence_starts) else len(parsed.words)
+    return parsed.sentence_starts[place - 1], end
+
+
+def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
+    """The tree of the words ``[start, end)``; a head outside the sentence makes its word a root."""
+    scheme = label_scheme(parsed.label_scheme)
+    labels = [base_label(label) for label in parsed.dependency_labels[start:end]]
+    tags = parsed.universal_tags[start:end]
+    heads = [
+        head - start if start <= head < end else word for word, head in enumerate(parsed.dependency_heads[start:end])
+    ]
+    predicates = _predicates(heads, labels, tags, scheme)
+    if scheme.last_conjunct_leads:
+        _let_first_conjuncts_lead(heads, labels, scheme)
+    _flatten_coordination(heads, labels, scheme)
+    punctuation = tuple(
+        label in scheme.punctuation_labels or tag == "PUNCT" for label, tag in zip(labels, tags, strict=True)
+    )
+    return SentenceTree(start, tuple(heads), tuple(labels), predicates, punctuation)
+
+
+def _predicates(
+    heads: Sequence[int], labels: Sequence[str], tags: Sequence[str], scheme: LabelScheme
+) -> tuple[bool, ...]:
+    copular = {heads[word] for word, label in enumerate(labels) if label in scheme.copula_labels}
+    return tuple(
+        word in copular or _is_verb(label, tag, scheme)
+        for word, (label, tag) in enumerate(zip(labels, tags, strict=True))
+    )
+
+
+def _is_verb(label: str, tag: str, scheme: LabelScheme) -> bool:
+    if tag in scheme.clause_head_tags:
+        return label not in scheme.auxiliary_labels and label not in scheme.modifier_labels
+    return tag in scheme.predicate_tags and label not in scheme.modifier_labels | scheme.auxiliary_labels
+
+
+def _let_first_conjuncts_lead(heads: list[int], labels: list[str], scheme: LabelScheme) -> None:
+    """Where the last conjunct leads its structure, put the first one into its place.
+
+    The first conjunct gets the head and the label of the last, the others become its conjuncts, and what stood before
+    them all and hung on the last one, such as their subject, hangs on the first.
+    """
+    followers: dict[int, list[int]] = {}
+    for word, label in enumerate(labels):
+        if label in scheme.conjunct_labels and heads[word] != word:
+            followers.setdefault(_chain_leader(word, heads, labels, scheme), []).append(word)
+    for leader, members in followers.items():
+        first = min(members)
+        if first > leader:
+            continue
+        conjunct_label = labels[first]
+        shared = [word for word in range(first) if heads[word] == leader and word not in members]
+        is_root = heads[leader] == leader
+        heads[first], labels[first] = (first if is_root else heads[leader]), labels[leader]
+        for word in (*members, leader):
+            if word != first:
+                heads[word], labels[word] = first, conjunct_label
+        for word in shared:
+            heads[word] = first
+
+
+def _flatten_coordination(heads: list[int], labels: Sequence[str], scheme: LabelScheme) -> None:
+    """Hang each conjunct on its chain's first word, and each coordinator on the conjunct that follows it."""
+    members: dict[int, list[int]] = {}
+    leaders: dict[int, int] = {}
+    for word, label in enumerate(labels):
+        if label in scheme.conjunct_labels and heads[word] != word:
+            leader = _chain_leader(word, heads, labels, scheme)
+            leaders[word] = leader
+            members.setdefault(leader, []).append(word)
+    for word, label in enumerate(labels):
+        if label in scheme.coordinator_labels and heads[word] < word:
+            leader = leaders.get(heads[word], heads[word])
+            heads[word] = next((member for member in members.get(leader, ()) if member > word), heads[word])
+    for word, leader in leaders.items():
+        heads[word] = leader
+
+
+def _chain_leader(word: int, heads: Sequence[int], labels: Sequence[str], scheme: LabelScheme) -> int:
+    while labels[word] in scheme.conjunct_labels and heads[word] != word:
+        word = heads[word]
+    return word

@@ -8,30 +8,28 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
 
-from attribution.answers.value_patterns import (
+from attribeam.attribution.answers.numbers_and_dates import (
     DOTTED_DATE,
     ISO_DATE,
     MONTHS,
     NUMBER,
     VERSION,
-    amounts,
-    worded_amount,
-    worded_numbers,
-)
-from attribution.answers.worded_amounts import (
     Duration,
+    amounts,
     clock_times,
     counts_time,
     durations_of,
     mixed_number,
     shares,
     unit_durations,
+    worded_amount,
+    worded_numbers,
 )
-from schemas import Passage
+from attribeam.schemas import Passage
 
 _WORD = re.compile(r"[^\W_]+")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
-_FRACTION = re.compile(r"half|quarter", re.IGNORECASE)
+_FRACTION_WORD = re.compile(r"half|quarter", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _POSSESSIVE = re.compile(r"'s\b")
 _FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
@@ -119,7 +117,7 @@ class PassageContent:
 
     @cached_property
     def _has_fractions(self) -> bool:
-        return _FRACTION.search(self._plain) is not None
+        return _FRACTION_WORD.search(self._plain) is not None
 
     @cached_property
     def _has_digits(self) -> bool:

@@ -1,15 +1,20 @@
-"""The target spans of an answer: what the audit asks evidence for."""
+"""The target spans of an answer: what the audit asks evidence for.
+
+Facts are verbs or copular predicates with their arguments. Mentions are named entities, numbers and dates with their
+units, and noun chunks. Both must carry content, and no span begins or ends with a mark or a joining word.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
-from attribution.answers.fact_spans import fact_ranges
-from attribution.answers.mention_spans import mention_ranges
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.sentence_tree import sentence_bounds
-from attribution.answers.span_edges import has_letter_or_digit, is_content_word, words_range
-from schemas import CharRange, SpanKind, TargetSpan
+from attribeam.attribution.answers.label_schemes import LabelScheme, base_label, label_scheme
+from attribeam.attribution.answers.markup import hide_markup
+from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_bounds, sentence_tree
+from attribeam.schemas import CharRange, SpanKind, TargetSpan
 
 DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
 
@@ -85,3 +90,272 @@ def _whole_answer(answer: str) -> CharRange:
         raise ValueError("an answer with something besides white space is needed to choose target spans")
     char_start = len(answer) - len(answer.lstrip())
     return CharRange(char_start, char_start + len(trimmed))
+
+
+def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
+    """The facts of an answer; every word that carries content lies in at least one.
+
+    A fact belongs to a sentence's root, to a conjoined predicate, or to the predicate of a nested clause with a
+    subject of its own (or a relative clause). Every other word belongs to the fact of its closest such ancestor. A
+    fact's range runs from its first to its last word without marks and joining words at the edges; a nested clause
+    in its middle lies within it as well. A fragment of function words alone belongs to a fact beside it.
+    """
+    scheme = label_scheme(parsed.label_scheme)
+    for start, end in sentence_bounds(parsed):
+        tree = sentence_tree(parsed, start, end)
+        owners = _owners(tree, _fact_words(tree, parsed.dependency_labels[start:end], scheme))
+        owners = _without_fragments(parsed, answer, start, owners)
+        for owner in dict.fromkeys(owners):
+            owned = [start + word for word, its_owner in enumerate(owners) if its_owner == owner]
+            words = trimmed_words(parsed, owned, answer)
+            if words and not _is_function_word(parsed, words, answer):
+                yield words_range(parsed, words)
+
+
+def _without_fragments(parsed: ParsedAnswer, answer: str, start: int, owners: list[int]) -> list[int]:
+    """The owners with those replaced that state nothing by themselves, by the fact before them, else the one after."""
+    stating = [
+        owner
+        for owner in dict.fromkeys(owners)
+        if not _is_fragment(parsed, answer, [start + word for word, one in enumerate(owners) if one == owner])
+    ]
+    if not stating:
+        return [owners[0]] * len(owners)
+    merged = list(owners)
+    for place, owner in enumerate(owners):
+        if owner not in stating:
+            first = owners.index(owner)
+            before = [one for one in owners[:first] if one in stating]
+            merged[place] = before[-1] if before else next(one for one in owners[first:] if one in stating)
+    return merged
+
+
+def _is_fragment(parsed: ParsedAnswer, answer: str, owned: list[int]) -> bool:
+    """True for words without content, and for a lone adverb."""
+    content = [word for word in owned if is_content_word(parsed, word, answer)]
+    return not content or (len(owned) == 1 and parsed.universal_tags[owned[0]] == "ADV")
+
+
+def _is_function_word(parsed: ParsedAnswer, words: range, answer: str) -> bool:
+    return len(words) == 1 and not is_content_word(parsed, words[0], answer)
+
+
+def _fact_words(tree: SentenceTree, full_labels: tuple[str, ...], scheme: LabelScheme) -> list[bool]:
+    """True for the roots and predicates that state a fact of their own; a conjunct does where its leader does."""
+    with_subject = {tree.heads[word] for word, label in enumerate(tree.labels) if label in scheme.subject_labels}
+    stating = [
+        tree.heads[word] == word or (tree.predicates[word] and _is_full_clause(label, word in with_subject, scheme))
+        for word, label in enumerate(full_labels)
+    ]
+    conjoined = [label in scheme.conjunct_labels for label in tree.labels]
+    return [
+        stating[word] or (conjoined[word] and tree.predicates[word] and stating[tree.heads[word]])
+        for word in range(len(stating))
+    ]
+
+
+def _is_full_clause(label: str, has_subject: bool, scheme: LabelScheme) -> bool:
+    if base_label(label) not in scheme.clause_labels:
+        return False
+    return has_subject or label.endswith("relcl") or base_label(label) in ("parataxis", "list")
+
+
+def _owners(tree: SentenceTree, stating: list[bool]) -> list[int]:
+    """For each word the closest of itself and its ancestors that states a fact."""
+    owners = []
+    for word in range(len(stating)):
+        owner = word
+        while not stating[owner]:
+            owner = tree.heads[owner]
+        owners.append(owner)
+    return owners
+
+
+def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
+    """The mentions of an answer, ascending; of nested ones the outermost, and none without a word of content.
+
+    Entities are the parser's where it gives any, else runs of proper nouns.
+    """
+    runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
+    whole = [piece for run in runs for piece in _without_bars(parsed, _with_hyphenated(parsed, run, answer), answer)]
+    trimmed = {trimmed_words(parsed, run, answer) for run in whole}
+    named = [words for words in trimmed if words and any(is_content_word(parsed, word, answer) for word in words)]
+    return [words_range(parsed, words) for words in _outermost(named)]
+
+
+def _with_hyphenated(parsed: ParsedAnswer, run: range, answer: str) -> range:
+    """The run with the words that a hyphen without white space joins to its edges: "Runa line" of "Skelde-Runa"."""
+    if not run:
+        return run
+    first, end = run.start, run.stop
+    while first >= 2 and _is_hyphen_inside(parsed, first - 1, answer):
+        first -= 2
+    while end + 1 < len(parsed.words) and _is_hyphen_inside(parsed, end, answer):
+        end += 2
+    return range(first, end)
+
+
+def _is_hyphen_inside(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    before, hyphen, after = parsed.words[word - 1 : word + 2]
+    glued = before.char_end == hyphen.char_start and hyphen.char_end == after.char_start
+    return glued and hyphen.of(answer) in ("-", "\u2010", "\u2011")
+
+
+def _without_bars(parsed: ParsedAnswer, run: range, answer: str) -> Iterator[range]:
+    """The parts of a run between the bars of a table's row."""
+    first = run.start
+    for word in run:
+        following = parsed.words[word + 1].char_start if word + 1 < run.stop else None
+        if following is None or "|" in answer[parsed.words[word].char_end : following]:
+            yield range(first, word + 1)
+            first = word + 1
+
+
+def _outermost(runs: list[range]) -> list[range]:
+    kept: list[range] = []
+    for run in sorted(runs, key=lambda one: (one.start, -one.stop)):
+        if not kept or run.stop > kept[-1].stop:
+            kept.append(run)
+    return kept
+
+
+def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
+    """Numbers and dates written with digits, with the words of their unit."""
+    text = hide_markup(answer)
+    for pattern in (DATE, QUANTITY):
+        for match in pattern.finditer(text):
+            yield _words_in(parsed, match.start(), match.end())
+
+
+def _name_words(parsed: ParsedAnswer) -> Iterator[range]:
+    for entity in parsed.entities:
+        yield _words_in(parsed, entity.char_start, entity.char_end)
+    if not parsed.entities:
+        for start, end in sentence_bounds(parsed):
+            yield from _runs_tagged(parsed, start, end, "PROPN")
+
+
+def _runs_tagged(parsed: ParsedAnswer, start: int, end: int, tag: str) -> Iterator[range]:
+    first = start
+    for word in range(start, end + 1):
+        if word == end or parsed.universal_tags[word] != tag:
+            if first < word:
+                yield range(first, word)
+            first = word + 1
+
+
+def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:
+    """The words that share a code point with ``[char_start, char_end)``."""
+    return range(
+        bisect_right(parsed.words, char_start, key=lambda word: word.char_end),
+        bisect_left(parsed.words, char_end, key=lambda word: word.char_start),
+    )
+
+
+def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
+    """Each noun with the determiners, adjectives, numbers and names that hang on it, as far as they stand together."""
+    scheme = label_scheme(parsed.label_scheme)
+    for start, end in sentence_bounds(parsed):
+        members = _chunk_heads(parsed, start, end, scheme)
+        for noun in range(start, end):
+            if members[noun - start] == noun and parsed.universal_tags[noun] in scheme.noun_tags:
+                inside = {start + word for word, head in enumerate(members) if head == noun}
+                between = range(start + 1, end - 1)
+                hyphens = {word for word in between if word + 1 in inside and _is_hyphen_inside(parsed, word, answer)}
+                yield _run_around(noun, inside | hyphens)
+
+
+def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
+    """For each word of the sentence the noun whose chunk it may be in, itself where it hangs on none."""
+    heads = []
+    for word in range(start, end):
+        top = word
+        while _hangs_within_chunk(parsed, top, start, end, scheme):
+            top = parsed.dependency_heads[top]
+        heads.append(top)
+    return heads
+
+
+def _hangs_within_chunk(parsed: ParsedAnswer, word: int, start: int, end: int, scheme: LabelScheme) -> bool:
+    label = parsed.dependency_labels[word]
+    dependency_head = parsed.dependency_heads[word]
+    if dependency_head == word or not start <= dependency_head < end:
+        return False
+    possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
+    return possessive or label in scheme.noun_chunk_labels or base_label(label) in scheme.noun_chunk_labels
+
+
+def _run_around(noun: int, inside: set[int]) -> range:
+    first = end = noun
+    while first - 1 in inside:
+        first -= 1
+    while end in inside:
+        end += 1
+    return range(first, end)
+
+
+_FUNCTION_TAGS = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SPACE"})
+_JOINING_LABELS = frozenset({"cc", "mark"})
+_PICTURE_CATEGORIES = frozenset({"So", "Sk", "Cf", "Mn", "Me"})
+_SIGNS = frozenset("°©®№℃℉")
+_CLOSED_BY = {")": "(", "]": "[", "}": "{", "»": "«", "”": "“"}
+
+
+def is_content_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    """True for a word with a letter or digit that is no function word; any tag unknown here is content."""
+    return parsed.universal_tags[word] not in _FUNCTION_TAGS and has_letter_or_digit(parsed.words[word].of(answer))
+
+
+def has_letter_or_digit(text: str) -> bool:
+    """True where some code point is a letter or digit of any script."""
+    return any(character.isalnum() for character in text)
+
+
+def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> range:
+    """From the first to the last of ascending words, without marks and joining words at the edges; may be empty.
+
+    A closing bracket after the last one is taken along where its opening one is in the span.
+    """
+    first, end = 0, len(words)
+    while first < end and _is_edge_word(parsed, words[first], answer):
+        first += 1
+    while first < end and _is_edge_word(parsed, words[end - 1], answer):
+        end -= 1
+    if first == end:
+        return range(0)
+    closed = (
+        end < len(words)
+        and words[end] == words[end - 1] + 1
+        and _is_closing_bracket(parsed, words[first], words[end], answer)
+    )
+    return range(words[first], words[end if closed else end - 1] + 1)
+
+
+def words_range(parsed: ParsedAnswer, words: range) -> CharRange:
+    """From the first to the last of a non-empty run of words."""
+    return CharRange(parsed.words[words[0]].char_start, parsed.words[words[-1]].char_end)
+
+
+def _is_mark(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    """True for punctuation, and for emoji and the like whatever their tag."""
+    form = parsed.words[word].of(answer)
+    categories = {unicodedata.category(character) for character in form}
+    if categories & _PICTURE_CATEGORIES and categories <= _PICTURE_CATEGORIES | {"Po"} and form not in _SIGNS:
+        return True
+    tagged = parsed.universal_tags[word] == "PUNCT" or parsed.dependency_labels[word].startswith("punct")
+    return tagged and not has_letter_or_digit(form)
+
+
+def _is_edge_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+    return _is_mark(parsed, word, answer) or _is_joining(parsed, word)
+
+
+def _is_joining(parsed: ParsedAnswer, word: int) -> bool:
+    label = parsed.dependency_labels[word].partition(":")[0]
+    return label in _JOINING_LABELS and parsed.universal_tags[word] in _FUNCTION_TAGS
+
+
+def _is_closing_bracket(parsed: ParsedAnswer, first: int, word: int, answer: str) -> bool:
+    closing = parsed.words[word].of(answer)
+    before = answer[parsed.words[first].char_start : parsed.words[word].char_start]
+    return closing in _CLOSED_BY and before.count(_CLOSED_BY[closing]) > before.count(closing)

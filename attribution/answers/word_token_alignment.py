@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from schemas import CharRange
+from attribeam.schemas import CharRange
 
 _Places = npt.NDArray[np.intp]
 

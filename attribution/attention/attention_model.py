@@ -9,23 +9,20 @@ from functools import lru_cache
 import torch
 from transformers import PreTrainedModel
 
-from attribution.attention import model_provenance
-from attribution.attention.attention_layer import LayerChoice
-from attribution.attention.model_parts import load_parts
-from attribution.attention.model_probe import try_model
-from attribution.attention.rope_lengths import rope_border
-from attribution.attention.row_attention import RowRequest
-from attribution.attention.row_attributions import attribute_jobs
-from attribution.attention.row_batches import row_batches
-from attribution.attention.row_capture import RowCapture
-from attribution.models.attribution_config import merge_settings
-from attribution.models.model_directory import ModelDirectory
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.prompts.row_encoder import RowEncoder, load_row_encoder
-from attribution.prompts.window_merge import attribute_with_windows
-from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import QARecord, RowFault
+from attribeam.attribution.attention import model_provenance
+from attribeam.attribution.attention.batching import rope_border, row_batches
+from attribeam.attribution.attention.forward_pass import LayerCapture, attribute_jobs
+from attribeam.attribution.attention.layer_choice import LayerChoice
+from attribeam.attribution.attention.model_setup import load_parts, try_model
+from attribeam.attribution.attention.reduction import RowRequest
+from attribeam.attribution.models.attribution_config import merge_settings
+from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.prompts.passage_windows import attribute_with_windows
+from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
+from attribeam.attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import QARecord, RowFault
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 
@@ -100,7 +97,7 @@ class AttentionModel:
         return self._capture.network
 
     @property
-    def capture(self) -> RowCapture:
+    def capture(self) -> LayerCapture:
         """How the attention of L* is taken."""
         return self._capture
 
@@ -144,7 +141,7 @@ class AttentionModel:
         gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on both sides of the border of ``longrope`` are
         never in one batch.
 
-        The windows of a long row are rows of their own here; ``attribution.prompts.window_merge`` puts them together.
+        The windows of a long row are rows of their own here; ``prompts.passage_windows`` puts them together.
 
         Raises:
             ValueError: if there is not one passage count a row.

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attribution.attention.out_of_memory import run_halving
-from attribution.models.language_model import LanguageModel
-from attribution.token_attribution import EncodedRow
-from schemas import Reason, RowFault
+from attribeam.attribution.attention.batching import run_halving
+from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Reason, RowFault
 
 
 def contrastive_saliency(

@@ -1,14 +1,29 @@
-"""Attention of rows laid end to end, by the best means that the machine and the layer allow."""
+"""Attention of rows laid end to end, by the best means that the machine and the layer allow.
+
+On a GPU one kernel for rows of variable length takes all rows: flash-attn's where it is installed, else torch's.
+Elsewhere layers in which a token sees its neighbours within a window (encoders such as ModernBERT) run in blocks
+of queries against the keys around them, and every other layer runs one row after the other. No mask over all
+pairs of tokens is ever made, so memory grows linearly with the tokens of a row, and so does the cost of local
+layers.
+"""
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
-from attribution.attention.attention_rule import AttentionRule
-from attribution.attention.end_to_end_rows import EndToEndRows
-from attribution.attention.local_attention import local_attention
-from attribution.attention.row_by_row_attention import row_by_row_attention
-from attribution.attention.varlen_attention import runs_varlen, varlen_attention
+import torch
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
+from attribeam.attribution.attention.plain_attention import (
+    MAX_WEIGHTS,
+    AttentionRule,
+    attention_weights,
+    weighted_values,
+)
 
 
 def end_to_end_attention(
@@ -24,3 +39,268 @@ def end_to_end_attention(
     if not rule.causal and rule.reach and not rule.is_plain:
         return local_attention(query, key, value, rows=rows, window=rule.reach, scaling=rule.scaling)
     return row_by_row_attention(query, key, value, rows=rows, rule=rule)
+
+
+_LARGEST_HEAD_SIZE = 256
+_HEAD_SIZE_STEP = 8
+_HALF_PRECISION = (torch.float16, torch.bfloat16)
+
+
+@lru_cache
+def varlen_kernel(device_index: int | None, device_type: str, dtype: torch.dtype) -> str | None:
+    """The kernel that runs rows of variable length: "flash-attn" or "torch-varlen"; None where there is none.
+
+    Both need a GPU of compute capability 8.0 or more, and half precision.
+    """
+    if device_type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device_index) < (8, 0):
+        return None
+    if find_spec("flash_attn") is not None:
+        return "flash-attn"
+    return "torch-varlen" if torch.backends.cuda.is_flash_attention_available() else None
+
+
+def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
+    """``varlen_kernel`` of a device."""
+    return varlen_kernel(device.index, device.type, dtype)
+
+
+def kernel_name(device: torch.device, dtype: torch.dtype) -> str:
+    """What computes the attention below the captured layer, for a run's provenance; "sdpa" where no kernel is."""
+    kernel = kernel_of(device, dtype)
+    if kernel != "flash-attn":
+        return kernel or "sdpa"
+    try:
+        return f"flash-attn {version('flash-attn')}"
+    except PackageNotFoundError:
+        return "flash-attn"
+
+
+def runs_varlen(query: torch.Tensor, value: torch.Tensor, rule: AttentionRule) -> bool:
+    """Whether a kernel for rows of variable length can run this layer."""
+    kernel = kernel_of(query.device, query.dtype)
+    size = query.shape[-1]
+    fits = size == value.shape[-1] and size <= _LARGEST_HEAD_SIZE and size % _HEAD_SIZE_STEP == 0 and rule.sinks is None
+    return fits and kernel is not None and (rule.softcap is None or kernel == "flash-attn")
+
+
+def varlen_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, rule: AttentionRule
+) -> torch.Tensor:
+    """Attention of every token to those of its own row: [1, places, attention heads, size].
+
+    ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size]. A prefix that rows
+    share is repeated for each of them, among the keys and values only. Call it where ``runs_varlen``.
+    """
+    queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
+    if rows.key_places is not None:
+        keys, values = keys.index_select(0, rows.key_places), values.index_select(0, rows.key_places)
+    run = _flash_attn if kernel_of(query.device, query.dtype) == "flash-attn" else _torch_varlen
+    return run(queries, keys, values, rows, rule)[None]
+
+
+def _kernel_window(rule: AttentionRule) -> tuple[int, int]:
+    """Keys to the left and to the right of a query, -1 for all; positions are counted from the ends of the rows."""
+    left = -1 if rule.reach is None else rule.reach
+    return left, 0 if rule.causal else left
+
+
+def _torch_varlen(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
+) -> torch.Tensor:
+    from torch.nn.attention.varlen import varlen_attn  # imports much that a CPU run does not need
+
+    output = varlen_attn(
+        query,
+        key,
+        value,
+        rows.query_starts,
+        rows.key_starts,
+        *rows.longest,
+        scale=rule.scaling,
+        window_size=_kernel_window(rule),
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
+    assert isinstance(output, torch.Tensor)
+    return output
+
+
+def _flash_attn(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
+) -> torch.Tensor:
+    from flash_attn import flash_attn_varlen_func  # an extra, not there on most machines
+
+    output = flash_attn_varlen_func(
+        query,
+        key,
+        value,
+        rows.query_starts,
+        rows.key_starts,
+        *rows.longest,
+        softmax_scale=rule.scaling,
+        causal=rule.causal,
+        window_size=_kernel_window(rule) if rule.reach is not None else (-1, -1),
+        softcap=rule.softcap or 0.0,
+    )
+    assert isinstance(output, torch.Tensor)
+    return output
+
+
+_CPU_BLOCK = 32
+"""Queries of a block on the CPU: fewer cost more for their number, more see more keys in vain."""
+
+
+def local_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, window: int, scaling: float
+) -> torch.Tensor:
+    """Attention of every token to those of its row at most ``window`` places away: [1, tokens, heads, size].
+
+    ``query`` [1, attention heads, tokens, size]; ``key``, ``value`` [1, key heads, tokens, size]; the rows share no
+    prefix. Runs in blocks of queries against the keys of the block and of ``window`` places on both sides.
+    """
+    tokens = query.shape[2]
+    behind = block_padding(tokens, window, query.device)
+    output = padded_local_attention(
+        pad(query[0], (0, 0, 0, behind)),
+        pad(key[0], (0, 0, window, behind + window)),
+        pad(value[0], (0, 0, window, behind + window)),
+        rows=rows,
+        window=window,
+        scaling=scaling,
+    )
+    return output[None, :tokens]
+
+
+def padded_local_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, window: int, scaling: float
+) -> torch.Tensor:
+    """``local_attention`` of states with finite padding: [tokens and ``block_padding``, heads, size].
+
+    ``query`` [attention heads, tokens and places behind, size]; ``key``, ``value`` [key heads, all these with
+    ``window`` places on both sides, size].
+    """
+    block = _block_size(window, query.device)
+    output = scaled_dot_product_attention(
+        query.view(len(query), -1, block, query.shape[-1]).transpose(0, 1),
+        _around_each_block(key, block, window),
+        _around_each_block(value, block, window),
+        attn_mask=_band_mask(rows, block, window, query.dtype),
+        scale=scaling,
+        enable_gqa=query.shape[0] != key.shape[0],
+    )
+    return output.transpose(1, 2).flatten(0, 1)
+
+
+def block_padding(tokens: int, window: int, device: torch.device) -> int:
+    """How many places are missing behind so many tokens for the last block of queries to be full."""
+    return -tokens % _block_size(window, device)
+
+
+def _block_size(window: int, device: torch.device) -> int:
+    return min(_CPU_BLOCK, window) if device.type == "cpu" else window
+
+
+def _band_mask(rows: EndToEndRows, block: int, window: int, dtype: torch.dtype) -> torch.Tensor:
+    """[blocks, 1, block, block + 2 * window]: 0 where a block's query sees a key around it, else minus infinity."""
+    if (window, dtype) not in rows.local_masks:
+        rows.local_masks[window, dtype] = _new_band_mask(rows.row_of, block, window, dtype)
+    return rows.local_masks[window, dtype]
+
+
+def _new_band_mask(row_of: torch.Tensor, block: int, window: int, dtype: torch.dtype) -> torch.Tensor:
+    """Places behind the last row see each other, so that no query sees nothing."""
+    row_of = row_of.to(torch.int32)
+    behind = -len(row_of) % block
+    around = block + 2 * window
+    query_rows = pad(row_of, (0, behind), value=-1).view(-1, 1, block, 1)
+    key_rows = pad(row_of, (window, behind + window), value=-1).unfold(0, around, block)[:, None, None]
+    places = torch.arange(around, device=row_of.device)
+    near = (places - places[window : window + block, None]).abs() <= window
+    unseen = torch.full((), float("-inf"), dtype=dtype, device=row_of.device)
+    return torch.where((query_rows == key_rows) & near, unseen.new_zeros(()), unseen)
+
+
+def _around_each_block(states: torch.Tensor, block: int, window: int) -> torch.Tensor:
+    """[heads, places, size] to [blocks, heads, block + 2 * window, size], a view: blocks and what lies around."""
+    return states.unfold(1, block + 2 * window, block).permute(1, 0, 3, 2)
+
+
+_MASK_SIZE = 2**21
+"""Largest mask of a block, in pairs of tokens."""
+
+
+def row_by_row_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, rule: AttentionRule
+) -> torch.Tensor:
+    """Attention of every token to those of its own row: [1, places, attention heads, size] in the dtype of ``query``.
+
+    ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size].
+    """
+    _, head_count, place_count, _ = query.shape
+    output = torch.empty((place_count, head_count, value.shape[-1]), dtype=query.dtype, device=query.device)
+    for one in rows.places:
+        keys, values = one.states(key[0]), one.states(value[0])
+        for start, end in _query_blocks(one, rule, head_count):
+            places = slice(one.start + start - one.prefix_length, one.start + end - one.prefix_length)
+            output[places] = _block_attention(query[0, :, places], keys, values, start, rule).transpose(0, 1)
+    return output[None]
+
+
+def _query_blocks(one: RowPlaces, rule: AttentionRule, head_count: int) -> Iterator[tuple[int, int]]:
+    """The row's own positions in blocks, half-open: one block where no mask and no weights are made."""
+    start, length = one.prefix_length, len(one)
+    first, last = rule.keys_of(start, length, length)
+    size = length
+    if rule.is_plain:
+        size = max(1, MAX_WEIGHTS // (head_count * (last - first)))
+    elif not _needs_no_mask(start, length, length, rule):
+        size = max(64, min(512, _MASK_SIZE // (last - first)))
+    for position in range(start, length, size):
+        yield position, min(position + size, length)
+
+
+def _needs_no_mask(start: int, end: int, length: int, rule: AttentionRule) -> bool:
+    """Whether a block sees just what fused kernels let it see: everything, or, from a row's start on, all before."""
+    if rule.reach is not None and rule.reach < length - 1:
+        return False
+    return start == 0 and end == length if rule.causal else True
+
+
+def _block_attention(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, start: int, rule: AttentionRule
+) -> torch.Tensor:
+    """Attention of the queries [attention heads, block, size] from position ``start`` on, over their row's keys."""
+    end, length = start + query.shape[1], keys.shape[1]
+    first, last = rule.keys_of(start, end, length)
+    if not rule.is_plain and _needs_no_mask(start, end, length, rule):
+        return _fused_attention(query, keys, values, None, rule, causal=rule.causal)
+    positions = torch.arange(length, device=query.device)
+    seen = rule.visible(positions[start:end], positions[first:last])
+    keys, values = keys[:, first:last], values[:, first:last]
+    if rule.is_plain:
+        return weighted_values(attention_weights(query, keys, seen, rule), values).to(query.dtype)
+    return _fused_attention(query, keys, values, seen, rule, causal=False)
+
+
+def _fused_attention(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    seen: torch.Tensor | None,
+    rule: AttentionRule,
+    *,
+    causal: bool,
+) -> torch.Tensor:
+    """torch's fused attention; keys of a group are repeated where its kernels would else make all pairs of tokens."""
+    grouped = query.shape[0] != keys.shape[0]
+    if grouped and query.is_cuda and (seen is not None or query.dtype == torch.float32):
+        group = query.shape[0] // keys.shape[0]
+        keys, values, grouped = keys.repeat_interleave(group, 0), values.repeat_interleave(group, 0), False
+    return scaled_dot_product_attention(
+        query[None],
+        keys[None],
+        values[None],
+        attn_mask=seen,
+        is_causal=causal,
+        scale=rule.scaling,
+        enable_gqa=grouped,
+    )[0]

@@ -1,4 +1,4 @@
-"""Learned weights of one layer's attention heads: the JSON file that ``training.head_weights`` writes."""
+"""Learned weights of one layer's attention heads: the JSON file that ``attribeam train head-weights`` writes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HeadWeights:
         if not isinstance(values, dict) or set(values) != set(names):
             found = sorted(values) if isinstance(values, dict) else type(values).__name__
             raise ValueError(f"head weights {path} should hold an object with the keys {names}, holds: {found}")
-        if not _typed(values):
+        if not _has_field_types(values):
             raise ValueError(
                 f"head weights {path}: 'model' and 'revision' should be strings, 'layer' a whole number and 'weights' "
                 "a list of numbers, are not"
@@ -89,11 +89,11 @@ class HeadWeights:
             if own[name] != value:
                 raise ValueError(
                     f"head weights of model {self.model!r} have the {name} {own[name]}, the model in use has {value}; "
-                    "fit them anew with python -m training.head_weights"
+                    "fit them anew with python -m attribeam.lab.training.head_weights.recipe"
                 )
 
 
-def _typed(values: dict[str, object]) -> bool:
+def _has_field_types(values: dict[str, object]) -> bool:
     weights = values["weights"]
     return (
         isinstance(values["model"], str)

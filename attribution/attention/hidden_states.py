@@ -1,18 +1,29 @@
-"""Taking the hidden states of a layer out of any Hugging Face model, by hooks on its layers."""
+"""The hidden states of one layer of any Hugging Face model, taken by hooks, and their cosine similarities.
+
+Compared are response and prompt tokens, and spans with windows of passages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
+from torch.nn.functional import avg_pool1d, normalize
+
+from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
+from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
+from attribeam.attribution.prompts.passage_windows import merge_windows
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Reason, RowFault
 
 
-class _StatesTaken(Exception):  # noqa: N818 - a message to the caller, not a fault
+class _LayerReached(Exception):  # noqa: N818 - a message to the caller, not a fault
     """Raised behind the wanted layer, caught in ``hidden_states``."""
 
 
@@ -30,13 +41,13 @@ def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer
 
     def take_and_end(states: torch.Tensor) -> None:
         taken.append(states)
-        raise _StatesTaken
+        raise _LayerReached
 
     device = next(network.parameters()).device
     try:
-        with _hooked(network, layer, take_and_end):
+        with _hook_on_layer(network, layer, take_and_end):
             network(input_ids=torch.from_numpy(token_ids.astype(np.int64))[None].to(device))
-    except _StatesTaken:
+    except _LayerReached:
         return taken[0]
     raise RuntimeError(f"the forward pass should go through layer {layer}, but did not")
 
@@ -50,7 +61,7 @@ def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer
     Raises:
         ValueError: as ``hidden_states``.
     """
-    with _hooked(network, layer, kept.append):
+    with _hook_on_layer(network, layer, kept.append):
         yield
 
 
@@ -71,7 +82,7 @@ def layer_modules(network: nn.Module) -> nn.ModuleList:
 
 
 @contextmanager
-def _hooked(network: nn.Module, layer: int, take: Callable[[torch.Tensor], None]) -> Iterator[None]:
+def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor], None]) -> Iterator[None]:
     layers = layer_modules(network)
     if not 0 <= layer <= len(layers):
         raise ValueError(f"layer of the hidden states should be from 0 to {len(layers)}, was: {layer}")
@@ -96,3 +107,93 @@ def _only_row(states: torch.Tensor) -> torch.Tensor:
     if states.shape[0] != 1:
         raise ValueError(f"hidden states should be of one row at a time, were of {states.shape[0]}")
     return states[0].float()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowScores:
+    """For each span and passage the best window of the passage.
+
+    Attributes:
+        cosines: float32 [spans, passages], -1 where a passage has no token.
+        columns: for each span and passage the prompt columns of that window, ascending; empty without a token.
+    """
+
+    cosines: npt.NDArray[np.float32]
+    columns: list[list[npt.NDArray[np.int32]]]
+
+
+class HiddenSimilarity:
+    """The similarities of one row, from the hidden states of one layer; the states stay on the device.
+
+    A row that is longer than the model's context went through it in windows of whole passages; tokens are compared
+    within one of them, and a column outside the passages counts as its largest similarity.
+
+    Raises:
+        RowFault: NON_FINITE_ATTENTION if a state has NaN or infinity.
+    """
+
+    def __init__(self, states: Sequence[torch.Tensor], *, encoded: EncodedRow, passage_count: int) -> None:
+        """``states`` float32 [tokens, size], one of each of the row's windows, or one of the row where it has none."""
+        if not all(bool(one.isfinite().all()) for one in states):
+            raise RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, have NaN or infinity")
+        windows = [(window.row, window.columns) for window in encoded.windows]
+        parts = windows or [(encoded, np.arange(encoded.prompt_length, dtype=np.int32))]
+        self._encoded, self._passage_count = encoded, passage_count
+        self._parts = [_WindowStates(one, row, columns) for one, (row, columns) in zip(states, parts, strict=True)]
+
+    def top_columns(self, top_k: int) -> TokenAttribution:
+        """Token-wise attributions with S_ij = cos(r_i, d_j) of the tokens' own states (Section 3.4, Equation 1).
+
+        A negative cosine counts as 0. ``passage_mass`` and ``sink_mass`` hold sums of cosines.
+        """
+        found = [part.top_columns(top_k, self._passage_count) for part in self._parts]
+        return merge_windows(self._encoded, found, top_k=top_k) if self._encoded.windows else found[0]
+
+    def best_windows(self, tokens: npt.NDArray[np.bool_], *, window: int) -> WindowScores:
+        """Cosine of each span's mean state with the mean states of each passage's windows (Phukan et al. 2024).
+
+        Args:
+            tokens: bool [spans, responses], the tokens of each span; a span without tokens has the cosine 0 everywhere.
+            window: tokens of a window; windows move by one token, over the tokens of one passage in their order, title
+                included. A passage with fewer tokens is one window.
+        """
+        scores = WindowScores(
+            np.full((len(tokens), self._passage_count), -1, dtype=np.float32),
+            [[np.empty(0, dtype=np.int32)] * self._passage_count for _ in tokens],
+        )
+        for part in self._parts:
+            part.fill_windows(scores, tokens, window)
+        return scores
+
+
+class _WindowStates:
+    """What went through the model at once; ``columns`` says which column of the row each prompt token is."""
+
+    def __init__(self, states: torch.Tensor, row: EncodedRow, columns: npt.NDArray[np.int32]) -> None:
+        self._prompt, self._response = states[: row.prompt_length], states[row.prompt_length :]
+        self._row, self._columns = row, columns
+
+    def top_columns(self, top_k: int, passage_count: int) -> TokenAttribution:
+        prompt = normalize(self._prompt, dim=1)
+        column_passage = torch.from_numpy(self._row.column_passage.astype(np.int64)).to(prompt.device)
+        parts = []
+        for response in torch.split(normalize(self._response, dim=1), max(1, MAX_WEIGHTS // len(prompt))):
+            cosines = response @ prompt.T
+            cosines = torch.where(cosines > 0, cosines, 0.0)
+            mass = passage_mass(cosines, column_passage, passage_count)
+            parts.append((*top_columns(cosines, top_k), mass, sink_mass(cosines, column_passage)))
+        columns, *sums = (torch.cat(part).cpu() for part in zip(*parts, strict=True))
+        return TokenAttribution(columns.to(torch.int32).numpy(), *(one.numpy() for one in sums))
+
+    def fill_windows(self, scores: WindowScores, tokens: npt.NDArray[np.bool_], window: int) -> None:
+        """Set the columns of ``scores`` that belong to this part's passages."""
+        weights = torch.from_numpy(tokens).to(self._response)
+        spans = normalize((weights @ self._response) / weights.sum(1, keepdim=True).clamp(min=1), dim=1)
+        for passage in np.unique(self._row.column_passage[self._row.column_passage >= 0]).tolist():
+            places = np.flatnonzero(self._row.column_passage == passage)
+            width = min(window, len(places))
+            means = avg_pool1d(self._prompt[torch.from_numpy(places)].T[None], width, stride=1)[0].T
+            best = (spans @ normalize(means, dim=1).T).max(dim=1)
+            scores.cosines[:, passage] = best.values.cpu().numpy()
+            for span, start in enumerate(best.indices.tolist()):
+                scores.columns[span][passage] = self._columns[places[start : start + width]]

@@ -6,15 +6,15 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from attribution.attention.attention_layer import LayerChoice
-from attribution.attention.row_capture import RowCapture
-from attribution.attention.row_layout import RowLayout
-from attribution.attention.varlen_attention import kernel_name
-from attribution.models.model_directory import ModelDirectory, runs_own_code
-from attribution.models.model_revision import revision_of
-from attribution.models.quantization import quantization_provenance
-from attribution.prompts.row_encoder import RowEncoder
-from attribution.settings import UnionSettings
+from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.end_to_end_attention import kernel_name
+from attribeam.attribution.attention.forward_pass import LayerCapture
+from attribeam.attribution.attention.layer_choice import LayerChoice
+from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
+from attribeam.attribution.models.quantization import quantization_provenance
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.prompts.row_encoder import RowEncoder
+from attribeam.attribution.settings import UnionSettings
 
 
 def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
@@ -28,12 +28,12 @@ def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
     }
 
 
-def of_capture(capture: RowCapture) -> dict[str, str]:
+def of_capture(capture: LayerCapture) -> dict[str, str]:
     """What of the layer's attention is S, and by which pass."""
     return {
         "query_position": str(capture.query_position),
         "softmax_over": str(capture.softmax_over),
-        "head_weights": _in_words(capture.head_weights),
+        "head_weights": _describe_head_weights(capture.head_weights),
         "forward_pass": "of the model" if capture.encoder is None else "in few steps",
     }
 
@@ -83,5 +83,5 @@ def of_machine(network: PreTrainedModel, directory: ModelDirectory) -> dict[str,
     }
 
 
-def _in_words(head_weights: torch.Tensor | None) -> str:
+def _describe_head_weights(head_weights: torch.Tensor | None) -> str:
     return "equal" if head_weights is None else " ".join(f"{weight:.6g}" for weight in head_weights.tolist())

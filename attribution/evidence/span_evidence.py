@@ -1,4 +1,4 @@
-"""The evidence of each target span of one answer: augmentation, union, filter, decision."""
+"""The evidence of each target span of one answer: augmentation, union, filter, decisions on passage and support."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from attribution.answers.answer_ranges import AnswerRanges
-from attribution.answers.atomic_facts import AtomicFacts
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.unmatched_values import ValueMatcher
-from attribution.answers.word_token_alignment import WordTokenAlignment
-from attribution.evidence.evidence_pieces import scaled_pieces
-from attribution.evidence.evidence_window import ColumnContext, windowed
-from attribution.evidence.sentence_context import SentenceContext
-from attribution.evidence.span_weights import ResponseWeights, SpanWeights, split_unions
-from attribution.evidence.support import decide_support
-from attribution.evidence.union import PassageScores
-from attribution.evidence.united_evidence import UnitedEvidence, united_evidence
-from attribution.settings import Method, UnionSettings
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import CharRange, QARecord, SpanEvidence, TargetSpan
+from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
+from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scaled_pieces, union_evidence
+from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
+from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
+from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import CharRange, QARecord, SpanEvidence, Support, TargetSpan
 
 _SPANS_AT_ONCE = 64
 """Arrays over these spans times the response's tokens stay small."""
@@ -74,20 +69,20 @@ class _Response:
         self._context = None
         if augmented and settings.sentence_weight:
             self._context = SentenceContext(parsed=parsed, alignment=alignment, scores=self._passage_scores)
-        self._ranges = AnswerRanges(answer=record.answer, words=parsed.words)
+        self._ranges = AtomicFactRanges(answer=record.answer, words=parsed.words)
         self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
 
     def evidence_of(self, span_indices: Sequence[int], spans: Sequence[TargetSpan]) -> Iterator[SpanEvidence]:
         """The evidence records of some spans, whose sums are made at once."""
         weights, context = self._weights_and_context([span.chars for span in spans])
-        scores = windowed(
+        scores = keep_best_windows(
             self._passage_scores.unite(weights.unions, isolation_tau=self._settings.isolation_tau),
             encoded=self._encoded,
             passage_count=len(self._record.passages),
             window=self._settings.evidence_window,
             context=context,
         )
-        united = united_evidence(scores, encoded=self._encoded, passages=self._record.passages)
+        united = union_evidence(scores, encoded=self._encoded, passages=self._record.passages)
         masses = self._passage_scores.mean_masses(
             scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
@@ -112,7 +107,7 @@ class _Response:
         span: TargetSpan,
         weights: SpanWeights,
         place: int,
-        united: UnitedEvidence,
+        united: UnionEvidence,
         *,
         mass: float,
     ) -> SpanEvidence:
@@ -134,3 +129,14 @@ class _Response:
             support=decide_support(mass, bool(unmatched), self._settings),
             unmatched_values=unmatched,
         )
+
+
+def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: UnionSettings) -> Support:
+    """``supported`` from ``supported_threshold`` on, ``weak`` from ``weak_threshold`` on, else ``unsupported``.
+
+    A span with a number, date or name that occurs in none of its evidence passages is ``unsupported``, however much
+    attention its other words have on evidence.
+    """
+    if has_unmatched_values or evidence_mass < settings.weak_threshold:
+        return Support.UNSUPPORTED
+    return Support.WEAK if evidence_mass < settings.supported_threshold else Support.SUPPORTED

@@ -1,17 +1,22 @@
-"""How often each response token's attribution counts for a span (Section 3.3, step 2)."""
+"""How much each response token counts for a span: its atomic facts (Section 3.3, step 2), and its sentence.
+
+The facts weigh the union. The sentence counts only in the choice of the passage.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from attribution.answers.atomic_facts import AtomicFacts
-from attribution.answers.word_token_alignment import WordTokenAlignment
-from schemas import CharRange
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
+from attribeam.attribution.evidence.union import PassageScores
+from attribeam.schemas import CharRange
 
 _Counts = npt.NDArray[np.int64]
 
@@ -105,3 +110,33 @@ def _distinct_rows(rows: _Counts) -> tuple[_Counts, list[int]]:
     place_of_row = [places.setdefault(row.tobytes(), len(places)) for row in rows]
     firsts = [place_of_row.index(place) for place in range(len(places))]
     return rows[firsts], place_of_row
+
+
+class SentenceContext:
+    """Sums the token-wise scores of one response's sentences on each passage column."""
+
+    def __init__(self, *, parsed: ParsedAnswer, alignment: WordTokenAlignment, scores: PassageScores) -> None:
+        """``scores`` are those of the tokens that ``alignment`` is about."""
+        borders = [*parsed.sentence_starts, len(parsed.words)]
+        sentences = [
+            CharRange(parsed.words[first].char_start, parsed.words[end - 1].char_end)
+            for first, end in pairwise(borders)
+        ]
+        self._firsts, self._ends = alignment.tokens_of_ranges(sentences)
+        tokens = np.arange(alignment.token_count)
+        inside = (tokens >= self._firsts[:, None]) & (tokens < self._ends[:, None])
+        self._sums = np.zeros((len(sentences) + 1, len(scores.columns)))
+        np.cumsum(scores.column_sums(inside.astype(np.int64)), axis=0, out=self._sums[1:])
+
+    def of_spans(self, runs: Sequence[tuple[int, int]]) -> npt.NDArray[np.float64]:
+        """For each run of sentences ``[first, end)``, as ``sentences_of`` gives it, its score on each column of the
+        passage scores: float64 [spans, columns]."""
+        firsts, ends = np.array(runs, dtype=np.intp).reshape(-1, 2).T
+        sums: npt.NDArray[np.float64] = self._sums[ends] - self._sums[firsts]
+        return sums
+
+    def sentences_of(self, firsts: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
+        """For each span, given by its run of tokens ``[first, end)``, the half-open run of sentences it stands in."""
+        opening = np.searchsorted(self._ends, np.array(firsts, dtype=np.intp), side="right")
+        closing = np.searchsorted(self._firsts, np.array(ends, dtype=np.intp), side="left")
+        return list(zip(opening.tolist(), np.maximum(opening, closing).tolist(), strict=True))

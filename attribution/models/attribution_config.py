@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from attribution.models.model_options import MethodOptions
-from attribution.prompts.prompt_template import PromptTemplate
-from attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
+from attribeam.attribution.models.model_options import MethodOptions
+from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 
 FILE_NAME = "attribution_config.json"
 _PAPER = UnionSettings()

@@ -1,35 +1,43 @@
-"""A causal language model that says how probable an answer is, token by token."""
+"""A causal language model that says how probable an answer is, token by token.
+
+It is loaded whole, with its language-model head, and what is none is refused. The same answer can be put behind a
+prompt that lacks some of its passages.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
 from tokenizers import Tokenizer
-from transformers import PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
-from attribution.attention.out_of_memory import run_halving
-from attribution.attention.packing import pack_by_token_budget
-from attribution.models.language_model_weights import NotCausalError, load_causal_weights
-from attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
-from attribution.models.model_errors import ModelLoadError
-from attribution.models.model_options import ModelOptions
-from attribution.models.model_revision import revision_of
-from attribution.models.placement import choose_device, choose_dtype
-from attribution.models.quantization import quantization_name
-from attribution.prompts.row_encoder import RowEncoder
-from attribution.token_attribution import EncodedRow
-from schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
+from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors, quiet_transformers
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.quantization import (
+    keep_weights_as_loaded,
+    loading_arguments,
+    quantization_config,
+    quantization_name,
+)
+from attribeam.attribution.models.weight_files import revision_of, weights_folder
+from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, resolve_dtype
+from attribeam.attribution.prompts.row_encoder import RowEncoder
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
 _NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
-_GREEDY = {
+_GREEDY_SETTINGS = {
     "do_sample": False,
     "num_beams": 1,
     "repetition_penalty": 1.0,
@@ -186,14 +194,16 @@ class LanguageModel:
     def _greedy(self, prompt: EncodedRow, max_new_tokens: int) -> list[int]:
         ids = self.token_ids([prompt])[:, : prompt.prompt_length]
         generated = self._model.generate(  # type: ignore[operator]
-            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, **_GREEDY
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=max_new_tokens, **_GREEDY_SETTINGS
         )
         new: list[int] = generated[0, prompt.prompt_length :].tolist()
         return new
 
     @torch.inference_mode()
     def _batch_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
-        return [_chosen(logits, row) for logits, row in zip(self.response_logits(rows), rows, strict=True)]
+        return [
+            _token_log_probabilities(logits, row) for logits, row in zip(self.response_logits(rows), rows, strict=True)
+        ]
 
     @torch.inference_mode()
     def _probe(self) -> None:
@@ -212,10 +222,102 @@ class LanguageModel:
             raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
 
 
-def _chosen(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
+def _token_log_probabilities(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
     """The log-probabilities of the tokens that stand there, from float32 [responses, vocabulary]."""
     targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
     found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
     if not bool(found.isfinite().all()):
         return RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
     return found.cpu().numpy()
+
+
+class NotCausalError(ModelLoadError):
+    """The model predicts no next token: it is an encoder, or has no language-model head.
+
+    The message is what is wrong, then the way out.
+    """
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"{fault}; name one with --language-model")
+
+
+def load_causal_weights(
+    directory: ModelDirectory, *, dtype: torch.dtype | str, device: torch.device
+) -> PreTrainedModel:
+    """All layers and the language-model head, in evaluation mode on ``device``; quantised, but for the head, where the
+    options say so.
+
+    Raises:
+        NotCausalError: if the model is no causal language model, or comes without its head.
+        ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
+    """
+    options = directory.options
+    _check_causal(directory)
+    settled = resolve_dtype(directory, dtype)
+    quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
+    with weights_folder(directory) as folder, as_load_errors(options.model), quiet_transformers():
+        loaded = AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            config=directory.config,
+            trust_remote_code=options.trust_remote_code,
+            use_safetensors=True,
+            dtype=dtype,
+            output_loading_info=True,
+            **loading_arguments(quantised, device),
+        )
+        model, report = cast(tuple[Any, Mapping[str, set[str]]], loaded)
+        model.eval().requires_grad_(False)
+        if quantised is None:
+            model.to(device)
+    keep_weights_as_loaded(model)
+    _check_head_loaded(options.model, report)
+    return cast(PreTrainedModel, model)
+
+
+def _check_causal(directory: ModelDirectory) -> None:
+    if not _has_causal_class(directory):
+        raise NotCausalError(
+            f"model {directory.options.model!r} should be a causal language model, is an encoder "
+            f"({directory.config.model_type})"
+        )
+
+
+def _check_head_loaded(name: str, report: Mapping[str, set[str]]) -> None:
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise NotCausalError(
+            f"model {name!r} should have all weights of a causal language model, lacks {len(missing)}: "
+            f"{', '.join(missing[:3])}"
+        )
+
+
+def _has_causal_class(directory: ModelDirectory) -> bool:
+    """Whether transformers, or the model's own code, has a causal language model of this kind."""
+    own = getattr(directory.config, "auto_map", None) or {}
+    return type(directory.config) in MODEL_FOR_CAUSAL_LM_MAPPING or "AutoModelForCausalLM" in own
+
+
+def ablated_row(
+    model: LanguageModel, record: QARecord, *, kept: Collection[int], response_of: EncodedRow
+) -> EncodedRow:
+    """The row whose prompt was rendered anew with the ``kept`` passages only, numbered through, none of them included.
+
+    The answer's tokens and their characters are those of ``response_of``, the whole record's row: they never change
+    with the prompt.
+
+    Raises:
+        RowFault: faults of ``LanguageModel.encode``.
+        ValueError: if ``kept`` names a passage that the record does not have.
+    """
+    passages = range(len(record.passages))
+    if not set(kept) <= set(passages):
+        raise ValueError(f"kept passages should lie in [0, {len(passages)}), were: {sorted(kept)}")
+    left = tuple(record.passages[index] for index in passages if index in kept)
+    prompt = model.encode(replace(record, passages=left))
+    token_ids = (prompt.token_ids[: prompt.prompt_length], response_of.token_ids[response_of.prompt_length :])
+    return replace(
+        prompt,
+        token_ids=np.concatenate(token_ids),
+        response_char_start=response_of.response_char_start,
+        response_char_end=response_of.response_char_end,
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TypedDict
 
-from attribution.models.model_options import ModelOptions, Quantization
-from attribution.option_types import positive_integer, prompt_template
-from attribution.prompts.template_names import TEMPLATE_NAMES
-from attribution.settings import QueryPosition
+from attribeam.attribution.models.model_options import ModelOptions, Quantization
+from attribeam.attribution.option_types import positive_integer, prompt_template
+from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
+from attribeam.attribution.settings import QueryPosition
 
 _DEFAULTS = ModelOptions()
 

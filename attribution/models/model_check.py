@@ -1,4 +1,7 @@
-"""Can this model serve? What its config says before anything is loaded, then loading, speed and one worked example."""
+"""Can this model serve? What its config says before anything is loaded, then loading, speed and one worked example.
+
+On the worked example its attention must go to the passages: a layer that hardly looks at them is no good.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,17 @@ from dataclasses import dataclass
 
 import torch
 
-from attribution.attention.attention_layer import LayerChoice
-from attribution.attention.attention_model import AttentionModel
-from attribution.attention.model_parts import layer_of
-from attribution.models.free_memory import free_memory
-from attribution.models.model_directory import ModelDirectory, read_model_directory
-from attribution.models.model_errors import ModelLoadError, errors_named
-from attribution.models.model_options import ModelOptions
-from attribution.models.placement import choose_device, choose_dtype
-from attribution.models.weight_loading import check_fits, settled_dtype
-from attribution.models.weight_memory import WeightGroup, weight_groups
-from attribution.prompts.row_encoder import RowEncoder
-from attribution.token_attribution import EncodedRow
-from schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.layer_choice import LayerChoice
+from attribeam.attribution.attention.model_setup import configured_layer
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.weight_loading import check_fits, choose_device, choose_dtype, resolve_dtype
+from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, weight_groups
+from attribeam.attribution.prompts.row_encoder import RowEncoder
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 
 _SENTENCES = (
     "The lighthouse at Brigg Point was finished in 1874, after three winters of work on the rock.",
@@ -29,15 +30,15 @@ _SENTENCES = (
     "On clear nights it is seen from twelve miles away, which the fishermen of three villages rely on.",
     "A storm in 1902 broke the gallery, and the repair took longer than the first building of it.",
 )
-EXAMPLE = QARecord(
+EXAMPLE_RECORD = QARecord(
     "example",
     "Who built the lighthouse at Brigg Point, and until when did its lamp burn oil?",
     (Passage(text=_SENTENCES[2]), Passage(text=" ".join(_SENTENCES[:2])), Passage(text=_SENTENCES[4])),
     "Ada Thorne built the lighthouse. Its lamp burned oil until 1931.",
     RowSource("", 0),
 )
-_SECONDS = 2.0
-_LONGEST_SECONDS = 5.0
+_MEASURED_SECONDS = 2.0
+_LONGEST_ROW_SECONDS = 5.0
 _MOST_ROWS = 64
 
 
@@ -79,10 +80,10 @@ def describe_model(options: ModelOptions) -> ModelDescription:
     directory = read_model_directory(options)
     encoder = RowEncoder(directory)
     device = choose_device(options.device)
-    layer = layer_of(directory)
-    dtype = settled_dtype(directory, choose_dtype(directory, device))
+    layer = configured_layer(directory)
+    dtype = resolve_dtype(directory, choose_dtype(directory, device))
     check_fits(directory, layer=layer.layer, dtype=dtype, device=device)
-    with errors_named(options.model):
+    with as_load_errors(options.model):
         groups = weight_groups(directory.config, layer.layer, trust_remote_code=options.trust_remote_code)
     return ModelDescription(directory, layer, encoder.max_tokens, device, dtype, groups, free_memory(device))
 
@@ -96,29 +97,31 @@ def measure_speed(model: AttentionModel) -> Speed:
         ModelLoadError: if a row cannot be encoded or attributed.
     """
     short = _sample_rows(model, 1, repeats=1)
-    rate = short[0].token_count / min(_timed(model, short), _timed(model, short))
+    rate = short[0].token_count / min(_seconds_for(model, short), _seconds_for(model, short))
     (long,) = _sample_rows(model, 1, repeats=4)
-    if long.token_count > _LONGEST_SECONDS * rate:
+    if long.token_count > _LONGEST_ROW_SECONDS * rate:
         return Speed(rate, 1, short[0].token_count)
-    count = max(1, min(_MOST_ROWS, int(_SECONDS * rate / long.token_count)))
+    count = max(1, min(_MOST_ROWS, int(_MEASURED_SECONDS * rate / long.token_count)))
     rows = _sample_rows(model, count, repeats=4)
-    return Speed(sum(row.token_count for row in rows) / _timed(model, rows), count, long.token_count)
+    return Speed(sum(row.token_count for row in rows) / _seconds_for(model, rows), count, long.token_count)
 
 
 def _sample_rows(model: AttentionModel, count: int, *, repeats: int) -> list[EncodedRow]:
     try:
-        return [model.encode(_sample(number, repeats)) for number in range(count)]
+        return [model.encode(_sample_record(number, repeats)) for number in range(count)]
     except RowFault as fault:
         raise ModelLoadError(f"the model cannot take a sample row: {fault}") from fault
 
 
-def _sample(number: int, repeats: int) -> QARecord:
+def _sample_record(number: int, repeats: int) -> QARecord:
     """A row whose first words are its own; its passages say the same ``repeats`` times."""
     passages = tuple(Passage(text=" ".join([f"{number}: {text}"] * repeats)) for text in _SENTENCES)
-    return QARecord(str(number), f"{number}: {EXAMPLE.question}", passages, EXAMPLE.answer, EXAMPLE.source)
+    return QARecord(
+        str(number), f"{number}: {EXAMPLE_RECORD.question}", passages, EXAMPLE_RECORD.answer, EXAMPLE_RECORD.source
+    )
 
 
-def _timed(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
+def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
     """Seconds, at least a microsecond."""
     start = time.perf_counter()
     outcomes = model.attribute(rows, [len(_SENTENCES)] * len(rows))
@@ -127,3 +130,38 @@ def _timed(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
     if fault is not None:
         raise ModelLoadError(f"the model cannot attribute a sample row: {fault}")
     return max(seconds, 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShares:
+    """Parts of 1 of the attention of an answer's tokens, mean over the tokens.
+
+    Attributes:
+        passages: on the passages, titles included.
+        outside: on the rest of the prompt: special tokens, template, question.
+        rest: what is left of the whole: on the answer itself, and on sinks that a model has learned.
+        passage_tokens: of the prompt's tokens, the part that lies in passages; what even attention would give them.
+    """
+
+    passages: float
+    outside: float
+    rest: float
+    passage_tokens: float
+
+
+def attention_shares(model: AttentionModel, record: QARecord) -> AttentionShares:
+    """The shares on one row; of a row in windows their mean over the windows.
+
+    Raises:
+        ModelLoadError: if the row cannot be encoded or attributed.
+    """
+    try:
+        row = model.encode(record)
+    except RowFault as fault:
+        raise ModelLoadError(f"the model cannot take the row of its worked example: {fault}") from fault
+    (tokens,) = model.attribute([row], [len(record.passages)])
+    if isinstance(tokens, RowFault):
+        raise ModelLoadError(f"the model cannot attribute the row of its worked example: {tokens}")
+    passages = float(tokens.passage_mass.sum(1).mean()) / max(1, len(row.windows))
+    outside = float(tokens.sink_mass.mean())
+    return AttentionShares(passages, outside, max(0.0, 1 - passages - outside), float((row.column_passage >= 0).mean()))

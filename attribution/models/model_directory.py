@@ -1,21 +1,32 @@
-"""Reading a model from the bundle, a local directory or the Hugging Face hub, with errors that say the way out."""
+"""Reading a model from the bundle, a local directory or the Hugging Face hub, with errors that say the way out.
+
+A model is refused before its weights are read where attention cannot be taken from it: where its repository brings
+code along unasked, or names another repository's, and where transformers would compute its positions in another way
+than they were trained with. The config also says how many tokens of a row the model can place.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
-from attribution.models.attribution_config import FILE_NAME, AttributionConfig
-from attribution.models.hub_files import fetch_description
-from attribution.models.model_code import check_code, code_references, untrusted_code
-from attribution.models.model_errors import ModelLoadError as ModelLoadError
-from attribution.models.model_errors import errors_named
-from attribution.models.model_options import ModelOptions
-from attribution.models.position_embeddings import check_position_embeddings
+from attribeam.attribution.models.attribution_config import FILE_NAME, AttributionConfig
+from attribeam.attribution.models.hub_files import fetch_description
+from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors
+from attribeam.attribution.models.model_options import ModelOptions
 
 BUNDLED = Path(__file__).parents[1] / "bundled" / "attributor"
 
@@ -48,7 +59,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         folder = fetch_description(options.model, options.revision)
         commit = folder.name
     _check_whole(options.model, folder)
-    with errors_named(options.model):
+    with as_load_errors(options.model):
         check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
         path = folder / FILE_NAME
@@ -71,7 +82,7 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
         ModelLoadError: if the model has none.
     """
     options = directory.options
-    with errors_named(options.model):
+    with as_load_errors(options.model):
         tokenizer = _read_tokenizer(directory)
     if not tokenizer.is_fast:
         raise ModelLoadError(
@@ -100,7 +111,7 @@ def _read_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerBase:
 
 def _local_folder(options: ModelOptions) -> Path | None:
     """The folder of a bundled or local model, None for a hub id."""
-    folder = _folder(options.model)
+    folder = _folder_of_model(options.model)
     if folder is not None and options.revision is not None:
         raise ModelLoadError(
             f"--revision is for models of the hub, {options.model!r} is a local one, whose revision is a digest of its "
@@ -109,12 +120,12 @@ def _local_folder(options: ModelOptions) -> Path | None:
     return folder
 
 
-def _folder(model: str) -> Path | None:
+def _folder_of_model(model: str) -> Path | None:
     if model == "bundled":
         if not (BUNDLED / "config.json").is_file():
             raise ModelLoadError(
                 "the bundled attributor should lie beside the package, but is not there; install a complete "
-                "distribution, train it with python -m training.attributor, or choose another --model"
+                "distribution, train it with attribeam train attributor, or choose another --model"
             )
         return BUNDLED
     path = Path(model).expanduser()
@@ -145,3 +156,124 @@ def _check_kind(model: str, config: PreTrainedConfig) -> None:
             f"model {model!r} should have attention, its config.json ({config.model_type}) names no attention heads, "
             "as those of state space and other recurrent models; choose another --model"
         )
+
+
+_FILES_NAMING_CODE = ("config.json", "tokenizer_config.json")
+
+
+def code_references(folder: Path) -> list[str]:
+    """What model and tokenizer name as their own classes, such as "modeling_own.OwnModel", sorted."""
+    return sorted(
+        {name for file in _FILES_NAMING_CODE for name in _names_in(_json_object(folder / file).get("auto_map"))}
+    )
+
+
+def check_code(options: ModelOptions, folder: Path) -> None:
+    """Refuse a model that needs code of its repository unasked, or code of which nobody knows the revision.
+
+    Raises:
+        ModelLoadError: in both cases; the message says the way out.
+    """
+    config = _json_object(folder / "config.json")
+    if not options.trust_remote_code:
+        if config.get("auto_map") and config.get("model_type") not in CONFIG_MAPPING:
+            raise untrusted_code(options, folder)
+        return
+    elsewhere = sorted({name.partition("--")[0] for name in code_references(folder) if "--" in name})
+    if elsewhere:
+        raise ModelLoadError(
+            f"model {options.model!r} should bring its code along, names code of {', '.join(elsewhere)}, whose "
+            "revision nothing pins; put model and .py files into one directory, leave the names before '--' out of "
+            f"auto_map in its {' and '.join(_FILES_NAMING_CODE)}, and name it with --model"
+        )
+
+
+def untrusted_code(options: ModelOptions, folder: Path) -> ModelLoadError:
+    """The error of a model whose code was not asked for."""
+    return ModelLoadError(
+        f"model {options.model!r} needs code of its own repository, not run unasked; read the .py files in "
+        f"{folder}, then allow it with --trust-remote-code"
+    )
+
+
+def _json_object(path: Path) -> dict[str, object]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _names_in(value: object) -> Iterator[str]:
+    """The strings in an ``auto_map``, whose values are names or lists of names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _names_in(one)
+
+
+_RELATIVE_KINDS = ("relative_key", "relative_key_query")
+_ROTARY_KINDS = ("rope", "rotary")
+
+
+def check_position_embeddings(model: str, config: PreTrainedConfig) -> None:
+    """Refuse a ``position_embedding_type`` that the code of transformers does not look at.
+
+    BERT and its relatives once had positions relative to the key. transformers 5 reads such a config without a word
+    and adds absolute positions, whose table the weights need not hold. Code from a model's own repository may know
+    more kinds, and is not asked.
+
+    Raises:
+        ModelLoadError: if the model's attention would be another than its own.
+    """
+    text = config.get_text_config()
+    kind = getattr(text, "position_embedding_type", None)
+    if kind is None or kind in _known_kinds(text):
+        return
+    raise ModelLoadError(
+        f"model {model!r} should have position embeddings that transformers computes, its config.json "
+        f"({text.model_type}) says position_embedding_type {kind!r}, which is ignored; choose another --model"
+    )
+
+
+def _known_kinds(config: PreTrainedConfig) -> tuple[object, ...]:
+    """The kinds that the model's code computes, or that say what it does anyway (ModernBERT's says "absolute")."""
+    kind = getattr(config, "position_embedding_type", None)
+    own_code = not type(config).__module__.startswith("transformers.")
+    if own_code or (hasattr(type(config), "position_embedding_type") and kind not in _RELATIVE_KINDS):
+        return (kind,)
+    return ("absolute", *_ROTARY_KINDS) if hasattr(type(config), "rope_parameters") else ("absolute",)
+
+
+POSITIONS_BEHIND_PADDING = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "lilt",
+        "longformer",
+        "luke",
+        "markuplm",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
+"""Model types whose first token has the position after the padding token's id, so that the table is partly unused."""
+
+
+def model_context(config: PreTrainedConfig) -> int | None:
+    """The longest row in tokens that the model's positions reach, None where there is no limit.
+
+    RoBERTa's table of 514 positions serves 512 tokens.
+    """
+    text_config = config.get_text_config()
+    positions: int | None = getattr(text_config, "max_position_embeddings", None)
+    if positions is None or text_config.model_type not in POSITIONS_BEHIND_PADDING:
+        return positions
+    return positions - int(text_config.pad_token_id or 0) - 1

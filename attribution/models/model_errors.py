@@ -11,8 +11,8 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers.utils import logging
 
-from attribution.attention.attention_capture import IMPLEMENTATION
-from attribution.attention.out_of_memory import is_out_of_memory
+from attribeam.attribution.attention.batching import is_out_of_memory
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 
 
 class ModelLoadError(RuntimeError):
@@ -20,12 +20,12 @@ class ModelLoadError(RuntimeError):
 
 
 @contextmanager
-def errors_named(model: str) -> Iterator[None]:
+def as_load_errors(model: str) -> Iterator[None]:
     """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
     try:
         yield
     except KeyError as error:
-        if error.args == (IMPLEMENTATION,):
+        if error.args == (CAPTURE_IMPLEMENTATION,):
             fault = "should go through transformers' attention interface, its code does not; choose another"
         else:
             fault = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from attribution.prompts.template_text import TemplateText
-from attribution.settings import Method, QueryPosition
+from attribeam.attribution.prompts.prompt_template import TemplateText
+from attribeam.attribution.settings import Method, QueryPosition
 
 
 class Quantization(StrEnum):
@@ -35,7 +35,7 @@ class ModelOptions:
             caches is quickest, and 16,384 on a GPU.
         max_tokens: tokens that the model reads at once; longer rows are read in windows. Default the model's context.
         trust_remote_code: run code from the model's repository.
-        head_weights: path of a JSON file with the fields of ``attribution.attention.head_weights.HeadWeights``, fitted
+        head_weights: path of a JSON file with the fields of ``attention.head_weights.HeadWeights``, fitted
             for this model and layer; default the mean over attention heads (Section 3.4).
         loaded_layers: how many layers are loaded at least, for what lies above L*.
     """

@@ -12,8 +12,8 @@ from typing import TypedDict
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig
 
-from attribution.models.model_errors import ModelLoadError
-from attribution.models.model_options import Quantization
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import Quantization
 
 _BITSANDBYTES = "bitsandbytes"
 _PACKAGES = (_BITSANDBYTES, "accelerate")
@@ -21,7 +21,7 @@ _REPACKS = "support_avx512bf16_for_cpu"
 """Of a 4-bit layer: whether its first forward pass on the CPU turns the weights into what a bfloat16 kernel wants."""
 
 
-class Placement(TypedDict, total=False):
+class LoadingArguments(TypedDict, total=False):
     """Arguments of ``from_pretrained``."""
 
     quantization_config: BitsAndBytesConfig
@@ -57,7 +57,7 @@ def quantization_config(
     )
 
 
-def placement(quantised: BitsAndBytesConfig | None, device: torch.device) -> Placement:
+def loading_arguments(quantised: BitsAndBytesConfig | None, device: torch.device) -> LoadingArguments:
     """The arguments of ``from_pretrained`` for that; quantised weights are made on ``device`` at once."""
     return {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
 

@@ -1,4 +1,7 @@
-"""Reading the weights of layers 1 to L* onto a device, quantised on the way if that is asked for."""
+"""Where a model runs and in which precision, and reading the weights of layers 1 to L* onto that device.
+
+They are quantised on the way if that is asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,56 @@ from typing import cast
 import torch
 from transformers import AutoModel, PreTrainedModel
 
-from attribution.attention.attention_capture import IMPLEMENTATION
-from attribution.models.free_memory import free_memory
-from attribution.models.model_directory import ModelDirectory
-from attribution.models.model_errors import ModelLoadError, errors_named, quiet_transformers
-from attribution.models.model_options import Quantization
-from attribution.models.quantization import Placement, keep_weights_as_loaded, placement, quantization_config
-from attribution.models.text_model import nested_names, text_model_config
-from attribution.models.weight_files import weights_folder
-from attribution.models.weight_memory import total_size, weight_groups
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors, quiet_transformers
+from attribeam.attribution.models.model_options import Quantization
+from attribeam.attribution.models.quantization import (
+    LoadingArguments,
+    keep_weights_as_loaded,
+    loading_arguments,
+    quantization_config,
+)
+from attribeam.attribution.models.truncated_model import nested_names, text_model_config
+from attribeam.attribution.models.weight_files import weights_folder
+from attribeam.attribution.models.weight_memory import free_memory, total_size, weight_groups
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of a name such as "cuda:1"; for "auto" the first GPU, else the CPU.
+
+    Raises:
+        ModelLoadError: if there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelLoadError(f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', was: {name!r}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ModelLoadError(f"device {name!r} should be there, but torch finds no CUDA; use --device cpu")
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelLoadError(f"device {name!r} should be there, but is not: {error}; use --device cpu") from error
+    return device
+
+
+def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype | str:
+    """The user's dtype, else the model directory's, else float32 on a CPU and the model's own ("auto") elsewhere.
+
+    Raises:
+        ModelLoadError: if it is unknown.
+    """
+    name = directory.options.dtype or directory.defaults.dtype
+    if name is None:
+        return torch.float32 if device.type == "cpu" else "auto"
+    if name not in _DTYPES:
+        raise ModelLoadError(f"dtype should be one of {', '.join(_DTYPES)}, was: {name!r}")
+    return _DTYPES[name]
 
 
 def load_weights(
@@ -30,20 +74,20 @@ def load_weights(
         ModelLoadError: if the weights do not fit into what the device has left, or are missing, damaged, incomplete
             or not in safetensors files, or cannot be quantised as asked.
     """
-    settled = settled_dtype(directory, dtype)
+    settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(directory.options.quantization, directory.config, settled)
     check_fits(directory, layer=layer, dtype=settled, device=device)
-    model, missing = _read(directory, layer, dtype, device, placement(quantised, device))
-    _check_complete(directory.options.model, missing, layer=layer)
+    model, missing = _read_model(directory, layer, dtype, device, loading_arguments(quantised, device))
+    _check_layers_complete(directory.options.model, missing, layer=layer)
     return model
 
 
-def _read(
-    directory: ModelDirectory, layer: int, dtype: torch.dtype | str, device: torch.device, placed: Placement
+def _read_model(
+    directory: ModelDirectory, layer: int, dtype: torch.dtype | str, device: torch.device, placed: LoadingArguments
 ) -> tuple[PreTrainedModel, Iterable[str]]:
     """The model on ``device``, and the names of the weights that its files lack."""
     options, config = directory.options, text_model_config(directory.config, layer)
-    with weights_folder(directory, layer=layer) as folder, errors_named(options.model), quiet_transformers():
+    with weights_folder(directory, layer=layer) as folder, as_load_errors(options.model), quiet_transformers():
         model, report = AutoModel.from_pretrained(
             str(folder),
             config=config,
@@ -51,7 +95,7 @@ def _read(
             trust_remote_code=options.trust_remote_code,
             use_safetensors=True,
             dtype=dtype,
-            attn_implementation=IMPLEMENTATION,
+            attn_implementation=CAPTURE_IMPLEMENTATION,
             output_loading_info=True,
             **placed,
         )
@@ -62,7 +106,7 @@ def _read(
     return cast(PreTrainedModel, model), report["missing_keys"]
 
 
-def _check_complete(model: str, missing_keys: Iterable[str], *, layer: int) -> None:
+def _check_layers_complete(model: str, missing_keys: Iterable[str], *, layer: int) -> None:
     missing = sorted(name for name in missing_keys if "pooler" not in name)
     if missing:
         raise ModelLoadError(
@@ -71,7 +115,7 @@ def _check_complete(model: str, missing_keys: Iterable[str], *, layer: int) -> N
         )
 
 
-def settled_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.dtype:
+def resolve_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.dtype:
     """The dtype that "auto" comes to: what config.json says, for the text model or the whole, else float32."""
     if isinstance(dtype, torch.dtype):
         return dtype
@@ -89,18 +133,18 @@ def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, dev
     available = free_memory(device)
     if available is None or getattr(directory.config, "quantization_config", None) is not None:
         return
-    with errors_named(options.model):
+    with as_load_errors(options.model):
         groups = weight_groups(directory.config, layer, trust_remote_code=options.trust_remote_code)
     needed = total_size(groups, dtype, options.quantization)
     if needed > available:
         least = total_size(groups, torch.bfloat16, Quantization.NF4)
         raise ModelLoadError(
-            f"model {options.model!r} is too large for the device: layers 1 to {layer} need {size_text(needed)} for "
-            f"their weights, {device} has {size_text(available)} left; with --quantization nf4 --dtype bfloat16 they "
-            f"need {size_text(least)}; or choose another --model, --device or a lower --layer"
+            f"model {options.model!r} is too large for the device: layers 1 to {layer} need {format_size(needed)} for "
+            f"their weights, {device} has {format_size(available)} left; with --quantization nf4 --dtype bfloat16 they "
+            f"need {format_size(least)}; or choose another --model, --device or a lower --layer"
         )
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     """A number of bytes as people read it, in units of 10**9, or of 10**6 below a tenth of that."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

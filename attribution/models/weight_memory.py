@@ -1,20 +1,24 @@
-"""What a model's weights need in memory, by group and precision, computed from its config without any weights."""
+"""What a model's weights need in memory, by group and precision, and how much a device has left.
+
+Both are known before anything is loaded: the weights are counted from the model's config.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from attribution.models.model_options import Quantization
-from attribution.models.text_model import text_model_config
+from attribeam.attribution.models.model_options import Quantization
+from attribeam.attribution.models.truncated_model import text_model_config
 
 _LAYER_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
-_MATRICES = (torch.nn.Linear, Conv1D)
+_MATRIX_LAYERS = (torch.nn.Linear, Conv1D)
 _NF4_BLOCK, _NF4_OUTER_BLOCK = 64, 256
 
 
@@ -75,7 +79,7 @@ def weight_groups(config: PreTrainedConfig, layer: int, *, trust_remote_code: bo
         )
     names = ("embedding table", f"layers 1 to {layer - 1}", f"layer {layer}", "rest")
     groups = {name: WeightGroup(name) for name in names}
-    for place, group in _parameters(model, layer):
+    for place, group in _grouped_parameters(model, layer):
         groups[names[place]] += group
     return tuple(group for group in groups.values() if group.weights)
 
@@ -100,12 +104,14 @@ def _scale_size(module: torch.nn.Module) -> int:
     return 0 if rows is None else int(rows.nbytes)
 
 
-def _parameters(model: PreTrainedModel, layer: int) -> Iterator[tuple[int, WeightGroup]]:
+def _grouped_parameters(model: PreTrainedModel, layer: int) -> Iterator[tuple[int, WeightGroup]]:
     """Every parameter once, as a group of its own, with the place of the group that it belongs to."""
     table = model.get_input_embeddings().weight
-    rows_of = {id(module.weight): _rows(module) for module in model.modules() if isinstance(module, _MATRICES)}
+    rows_of = {
+        id(module.weight): _matrix_rows(module) for module in model.modules() if isinstance(module, _MATRIX_LAYERS)
+    }
     for name, parameter in model.named_parameters():
-        place = 0 if parameter is table else _place(name, layer)
+        place = 0 if parameter is table else _group_place(name, layer)
         rows = rows_of.get(id(parameter))
         if rows is None:
             yield place, WeightGroup(name, other_weights=parameter.numel())
@@ -113,7 +119,7 @@ def _parameters(model: PreTrainedModel, layer: int) -> Iterator[tuple[int, Weigh
             yield place, WeightGroup(name, matrix_weights=parameter.numel(), matrix_rows=rows)
 
 
-def _place(name: str, layer: int) -> int:
+def _group_place(name: str, layer: int) -> int:
     """1 below L*, 2 in L*, 3 elsewhere; the first number in a parameter's name is that of its layer, from 0."""
     number = _LAYER_NUMBER.search(name)
     if number is None or int(number[1]) >= layer:
@@ -121,5 +127,39 @@ def _place(name: str, layer: int) -> int:
     return 1 if int(number[1]) < layer - 1 else 2
 
 
-def _rows(module: torch.nn.Module) -> int:
+def _matrix_rows(module: torch.nn.Module) -> int:
     return int(module.nf if isinstance(module, Conv1D) else module.out_features)  # type: ignore[arg-type]
+
+
+_MEMORY_INFO = Path("/proc/meminfo")
+_CONTROL_GROUP = Path("/sys/fs/cgroup")
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that may still be taken on ``device``; of a CPU within its control group. None where nobody says."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type != "cpu":
+        return None
+    return min((size for size in (_available_memory(), _left_in_control_group()) if size is not None), default=None)
+
+
+def _available_memory() -> int | None:
+    try:
+        lines = _MEMORY_INFO.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    kilobytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if kilobytes is None else int(kilobytes) * 1024
+
+
+def _left_in_control_group() -> int | None:
+    """The limit of a container, less what its processes hold; files that are merely cached do not count."""
+    try:
+        limit = (_CONTROL_GROUP / "memory.max").read_text(encoding="ascii").strip()
+        used = int((_CONTROL_GROUP / "memory.current").read_text(encoding="ascii"))
+        numbers = (_CONTROL_GROUP / "memory.stat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    cached = sum(int(line.split()[1]) for line in numbers if line.split()[0] in ("active_file", "inactive_file"))
+    return None if limit == "max" else max(0, int(limit) - used + cached)

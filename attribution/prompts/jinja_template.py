@@ -18,9 +18,8 @@ import jinja2
 from jinja2.nodes import Getattr, Name
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from attribution.prompts.rendered_prompt import PromptPage, RenderedPrompt, TextRegion
-from attribution.prompts.template_text import TemplateText
-from schemas import Passage, Reason, RowFault
+from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
+from attribeam.schemas import Passage, Reason, RowFault
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from attribution.models.model_context import model_context
-from attribution.models.model_directory import ModelDirectory, ModelLoadError, load_fast_tokenizer, read_model_directory
-from attribution.models.model_options import ModelOptions
-from attribution.prompts.page_tokenizer import PageTokenizer
-from attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
-from attribution.prompts.prompt_choice import choose_template
-from attribution.prompts.row_encoding import encode_page
-from attribution.token_attribution import EncodedRow
-from schemas import QARecord, Reason, RowFault
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    load_fast_tokenizer,
+    model_context,
+    read_model_directory,
+)
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
+from attribeam.attribution.prompts.template_choice import choose_template
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import QARecord, Reason, RowFault
 
 
 class RowEncoder:

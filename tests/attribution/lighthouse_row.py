@@ -1,6 +1,6 @@
 """One row that fits the small tokenizer."""
 
-from schemas import Passage, QARecord, RowSource
+from attribeam.schemas import Passage, QARecord, RowSource
 
 RECORD = QARecord(
     "r",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import (
     AutoModelForImageTextToText,
     CLIPVisionConfig,
@@ -18,8 +19,6 @@ from transformers import (
     PreTrainedModel,
     Qwen2VLConfig,
 )
-
-from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 
 _TEXT = {
     "vocab_size": VOCABULARY_SIZE,

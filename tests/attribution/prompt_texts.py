@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from schemas import Passage
+from attribeam.schemas import Passage
 
 _HOSTILE = (
     "{text}", "{{ question }}", "{% for p in passages %}", "{# no #}", "{", "}}", "%s", "\\n",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-
 from tests.attribution.tiny_models import SENTENCES, tiny_tokenizer
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 CHAT_SPECIALS = ("<|im_start|>", "<|im_end|>")
 SPECIALS = ("<s>", "</s>", "<pad>", *CHAT_SPECIALS)

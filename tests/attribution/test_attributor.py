@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 import pytest
-
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.attention.attention_model import AttentionModel
-from attribution.attributor import Attributor
-from attribution.models.model_options import ModelOptions
-from schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]

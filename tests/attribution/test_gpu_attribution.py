@@ -9,18 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from attribution.attention import end_to_end_attention as backends
-from attribution.attention.attention_model import AttentionModel
-from attribution.attention.attention_rule import AttentionRule
-from attribution.attention.end_to_end_rows import EndToEndRows
-from attribution.attention.row_by_row_attention import row_by_row_attention
-from attribution.attention.row_layout import RowLayout
-from attribution.attention.varlen_attention import kernel_of, runs_varlen, varlen_attention
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.attention import end_to_end_attention as backends
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.end_to_end_attention import (
+    kernel_of,
+    row_by_row_attention,
+    runs_varlen,
+    varlen_attention,
+)
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
+from attribeam.attribution.attention.plain_attention import AttentionRule
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 

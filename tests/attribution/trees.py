@@ -7,8 +7,8 @@ whose heads count from 1 again.
 
 from __future__ import annotations
 
-from attribution.answers.parsed_answer import ParsedAnswer
-from schemas import CharRange
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.schemas import CharRange
 
 
 def tree(notation: str, *, label_scheme: str = "universal") -> tuple[str, ParsedAnswer]:

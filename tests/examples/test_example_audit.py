@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.command_line import main
+from attribeam.pipeline.command_line import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AUDIT = (

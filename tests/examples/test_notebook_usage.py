@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from schemas import SpanEvidence
+from attribeam.schemas import SpanEvidence
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "notebook_usage.py"
 

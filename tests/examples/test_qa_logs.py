@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas import Reason
+from attribeam.schemas import Reason
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = (

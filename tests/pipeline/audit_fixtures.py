@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineResult
-
-from attribution.models.model_options import ModelOptions
-from pipeline.graph import GraphOutput, build_graph
-from schemas import dead_letter_schema, evidence_schema
 from tests.attribution.tiny_models import save_tiny_model
-from tests.transforms.log_files import BROKEN_TEXT, log_row
+from tests.logs.log_files import BROKEN_TEXT, log_row
 from tests.transforms.tiny_parser import save_tiny_parser
-from transforms.audit_settings import AuditSettings
-from transforms.row_range import RowRange
+
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.graph import GraphOutput, build_graph
+from attribeam.schemas import dead_letter_schema, evidence_schema
+from attribeam.transforms.audit_settings import AuditSettings
 
 
 def save_tiny_audit(folder: Path) -> AuditSettings:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.command_line import main
+from attribeam.pipeline.command_line import main
 
 ROOT = Path(__file__).parents[2]
-_PROGRAM = (sys.executable, "-m", "pipeline")
+_PROGRAM = (sys.executable, "-m", "attribeam")
 _NOISE_VARIABLES = ("PYTHONWARNINGS", "TRANSFORMERS_VERBOSITY")
 
 

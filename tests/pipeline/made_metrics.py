@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.metrics import RunMetrics
-from pipeline.metrics_evidence import EvidenceTotals
-from schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
+from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
+from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
 
 SPANS = {
     ("facts", "supported"): 70,

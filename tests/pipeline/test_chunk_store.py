@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.chunk_attempt import ChunkAttempt
-from pipeline.chunk_store import ChunkStore
-from pipeline.failures import UsageError
-from pipeline.input_plan import Chunk
-from pipeline.output_directory import OutputDirectory
-from schemas.run_manifest import AuditCounts, InputFile, OutputFile
-from transforms.row_range import RowRange
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunk_store import ChunkStore
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.input_plan import Chunk
+from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile
 
 CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile("log.parquet", 10, 3, "aa"))
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-
-from attribution.settings import Method
-from pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
-from pipeline.command_line import COMMANDS, main
-from pipeline.failures import UsageError
-from pipeline.run_options import RunOptions
-from pipeline.version import ATTRIBEAM_VERSION
-from schemas import SpanKind
 from tests.pipeline.small_log import log_rows, write_log
-from transforms.audit_settings import AuditSettings
 
-ROOT = Path(__file__).parents[2]
+from attribeam import __version__
+from attribeam.attribution.settings import Method
+from attribeam.pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
+from attribeam.pipeline.command_line import COMMANDS, main
+from attribeam.pipeline.failures import UsageError
+from attribeam.schemas import SpanKind
+from attribeam.transforms.audit_settings import AuditSettings
 
 
 def _arguments(*argv: str) -> argparse.Namespace:
@@ -105,8 +102,8 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"attribeam {ATTRIBEAM_VERSION}\n"
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == ATTRIBEAM_VERSION
+    assert capsys.readouterr().out == f"attribeam {__version__}\n"
+    assert version("attribeam") == __version__
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])

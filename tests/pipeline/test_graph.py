@@ -7,10 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from attribution.answers.answer_parser import AnswerParser
-from attribution.attention.attention_model import AttentionModel
-from schemas import Reason, RowFault
+from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 from tests.pipeline.audit_fixtures import (
     counters,
     mixed_rows,
@@ -19,9 +16,12 @@ from tests.pipeline.audit_fixtures import (
     save_tiny_audit,
     with_token_budget,
 )
-from tests.transforms.log_files import LOG_SCHEMA, log_row, write_log
-from transforms import attribute_rows
-from transforms.audit_settings import AuditSettings
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.schemas import Reason, RowFault
+from attribeam.transforms import attribute_rows
+from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS = 60
 

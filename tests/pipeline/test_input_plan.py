@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.duplicate_ids import find_duplicate_rows
-from pipeline.failures import AuditError, UsageError
-from pipeline.input_plan import check_input, chunk_name, make_plan
 from tests.pipeline.small_log import log_rows, write_log
-from transforms.audit_settings import AuditSettings
+
+from attribeam.logs.parquet_log import find_duplicate_rows
+from attribeam.pipeline.failures import AuditError, UsageError
+from attribeam.pipeline.input_plan import check_input, chunk_name, make_plan
+from attribeam.transforms.audit_settings import AuditSettings
 
 SETTINGS = AuditSettings()
 

@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-
-from pipeline.metrics import METRICS, RunMetrics
-from pipeline.metrics_evidence import EvidenceTotals, sum_evidence
-from pipeline.metrics_files import METRICS_JSON, METRICS_PROM, metrics_json, write_metrics
-from pipeline.metrics_prometheus import prometheus_text
-from pipeline.quality_gates import judge, quality_gate
-from report.audit_directory import AuditDirectory
-from schemas.run_manifest import AuditCounts, RunStatus
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.report.made_audit import made_audit
+
+from attribeam.pipeline.metrics import METRICS, EvidenceTotals, RunMetrics, sum_evidence
+from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text, write_metrics
+from attribeam.pipeline.quality_gates import judge_gates, quality_gate
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas.run_manifest import AuditCounts, RunStatus
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -66,7 +64,7 @@ def test_metrics_of_nothing_have_no_shares_and_divide_by_nothing() -> None:
 
 def test_the_json_file_has_every_metric_and_the_judged_gates() -> None:
     metrics = made_metrics()
-    fields = json.loads(metrics_json(metrics, judge([quality_gate("weak_share > 0.01")], metrics)))
+    fields = json.loads(metrics_json(metrics, judge_gates([quality_gate("weak_share > 0.01")], metrics)))
     assert set(fields["metrics"]) == set(METRICS)
     assert fields["metrics"]["evidence_mass_mean"] == 0.625
     assert (fields["status"], fields["ended_at"]) == ("done", "2026-11-19T02:00:20+00:00")
@@ -77,7 +75,7 @@ def test_the_json_file_has_every_metric_and_the_judged_gates() -> None:
 
 def test_prometheus_reads_the_text_with_labels_and_zeros() -> None:
     metrics = made_metrics()
-    read = samples(prometheus_text(metrics, judge([quality_gate("rows < 1")], metrics)))
+    read = samples(prometheus_text(metrics, judge_gates([quality_gate("rows < 1")], metrics)))
     assert read["attribeam_rows", ()] == 40
     assert read["attribeam_dead_letters", (("reason", "empty_answer"),)] == 2
     assert read["attribeam_dead_letters", (("reason", "out_of_memory"),)] == 0

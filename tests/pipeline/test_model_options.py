@@ -7,25 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.attribution.tiny_models import save_tiny_model
 
-from attribution.attributor import Attributor
-from attribution.models.model_arguments import (
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
     loading_options,
     reading_options,
 )
-from attribution.models.model_options import ModelOptions, Quantization
-from attribution.settings import QueryPosition
-from evaluation.command import add_arguments
-from evaluation.model_arguments import model_choice
-from pipeline import models_command
-from pipeline.audit_options import add_audit_arguments, read_settings
-from pipeline.command_line import main
-from pipeline.configuration import configuration_hash, plain_settings
-from pipeline.pinned_models import with_pinned_model
-from tests.attribution.tiny_models import save_tiny_model
-from transforms.audit_settings import AuditSettings
+from attribeam.attribution.models.model_options import ModelOptions, Quantization
+from attribeam.attribution.settings import QueryPosition
+from attribeam.lab.evaluation.command import add_arguments
+from attribeam.lab.evaluation.model_arguments import model_choice
+from attribeam.pipeline import models_command
+from attribeam.pipeline.audit_options import add_audit_arguments, read_settings
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.configuration import configuration_hash, plain_settings, with_pinned_model
+from attribeam.transforms.audit_settings import AuditSettings
 
 LOADING = (
     *("--model", "a/b", "--revision", "v1", "--dtype", "bfloat16"),

@@ -15,6 +15,8 @@ import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 from safetensors.torch import load_file
+from tests.attribution.models.test_hub_files import COMMIT, NAME, cache_folder
+from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
 from transformers import (
     AutoModelForCausalLM,
     BertTokenizerLegacy,
@@ -25,14 +27,12 @@ from transformers import (
     T5Config,
 )
 
-from attribution.models import hub_files, model_check, model_directory, weight_loading
-from attribution.models.model_check import EXAMPLE
-from attribution.models.model_errors import ModelLoadError
-from pipeline.command_line import main
-from pipeline.models_report import example_lines
-from schemas import Reason, RowFault
-from tests.attribution.models.test_hub_files import COMMIT, NAME, cache_folder
-from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
+from attribeam.attribution.models import hub_files, model_check, model_directory, weight_loading
+from attribeam.attribution.models.model_check import EXAMPLE_RECORD
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.models_report import example_lines
+from attribeam.schemas import Reason, RowFault
 
 ROOT = Path(__file__).parents[2]
 HUB = "https://hub.invalid/brigg/lighthouse"
@@ -59,7 +59,7 @@ def test_model_that_can_serve_is_described_measured_and_tried(
     assert lines["revision"].split()[1].startswith("sha256:")
     assert lines["weights"].endswith("as float32")
     assert "tokens/s on" in lines["speed"]
-    assert EXAMPLE.answer in lines["answer"]
+    assert EXAMPLE_RECORD.answer in lines["answer"]
     assert any(line.split("  <-  ")[0].endswith("Ada Thorne") for line in printed.splitlines())
     shares = [int(share) for share in re.findall(r"(\d+)% (?:of the answer|on the)", lines["shares"])]
     assert len(shares) == 3
@@ -162,7 +162,7 @@ def test_model_that_cannot_serve_ends_with_exit_code_1_and_the_reason(
 
 def test_example_that_fails_means_that_the_model_cannot_serve() -> None:
     with pytest.raises(ModelLoadError, match="the worked example could not be attributed"):
-        list(example_lines(EXAMPLE, RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")))
+        list(example_lines(EXAMPLE_RECORD, RowFault(Reason.OUT_OF_MEMORY, "the row should fit, does not")))
 
 
 def test_cached_hub_model_is_checked_offline(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_cached_hub_model_is_checked_offline(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "pipeline",
+        "attribeam",
         "models",
         "check",
         "--model",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pipeline.metrics import METRICS
-from pipeline.metrics_families import families
-from pipeline.quality_gates import EXIT_CODE, judge, quality_gate
-from schemas import Reason, SpanKind
 from tests.pipeline.made_metrics import made_metrics
+
+from attribeam.pipeline.metrics import METRICS
+from attribeam.pipeline.metrics_export import metric_families
+from attribeam.pipeline.quality_gates import GATE_FAILED_EXIT_CODE, judge_gates, quality_gate
+from attribeam.schemas import Reason, SpanKind
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
 
@@ -42,7 +43,7 @@ def test_the_document_has_exactly_the_families_of_prometheus_with_their_labels()
     metrics = made_metrics()
     expected = {
         f"attribeam_{family.name}": [name for name, _ in family.samples[0].labels]
-        for family in families(metrics, judge([quality_gate("rows < 1")], metrics))
+        for family in metric_families(metrics, judge_gates([quality_gate("rows < 1")], metrics))
     }
     found = {names.strip("`"): re.findall(r"`(\w+)`", labels) for names, labels, _ in _rows("`metrics.prom`")}
     assert found == expected
@@ -50,5 +51,5 @@ def test_the_document_has_exactly_the_families_of_prometheus_with_their_labels()
 
 def test_the_document_has_the_exit_code_of_a_failed_gate() -> None:
     codes = {row[0]: row[1] for row in _rows("Exit codes of `attribeam audit`")}
-    assert "quality gate failed" in codes[str(EXIT_CODE)]
+    assert "quality gate failed" in codes[str(GATE_FAILED_EXIT_CODE)]
     assert set(codes) == {"0", "1", "2", "3", "130"}

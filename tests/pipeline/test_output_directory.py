@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.failures import UsageError
-from pipeline.output_directory import OutputDirectory, write_atomically
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.output_directory import OutputDirectory, write_atomically
 
 HOLD = """
 import sys
 from pathlib import Path
-from pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.output_directory import OutputDirectory
 with OutputDirectory(Path(sys.argv[1])).claimed():
     print("held", flush=True)
     sys.stdin.read()

@@ -1,22 +1,27 @@
-"""The grammar of --fail-if, and what the gates say of an audit."""
+"""Quality gates: the grammar of --fail-if, what gates say of an audit, and what real audits make of them."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from pipeline.audit_options import add_audit_arguments, read_run_options
-from pipeline.command_line import main
-from pipeline.finished_run import FinishedRun
-from pipeline.metrics import METRICS
-from pipeline.quality_gates import GATE_NAMES, QualityGate, failure_text, judge, quality_gate
-from schemas.run_manifest import AuditCounts
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import AuditProcess, read_all
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.pipeline.small_log import log_rows, write_log
+from tests.pipeline.test_metrics import samples
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.pipeline.audit_options import add_audit_arguments, read_run_options
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.metrics import METRICS
+from attribeam.pipeline.quality_gates import GATE_NAMES, QualityGate, failed_gate_lines, judge_gates, quality_gate
+from attribeam.pipeline.run_record import FinishedRun
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 
 @pytest.mark.parametrize(
@@ -101,9 +106,9 @@ def test_every_failed_gate_is_named_with_value_and_limit_and_no_other() -> None:
         quality_gate(text)
         for text in ("unsupported_share > 0.05", "unsupported_share > 0.1", "audited_rows < 100", "rows < 1")
     ]
-    verdicts = judge(gates, made_metrics())
+    verdicts = judge_gates(gates, made_metrics())
     assert [verdict.failed for verdict in verdicts] == [True, False, True, False]
-    assert list(failure_text(verdicts)) == [
+    assert list(failed_gate_lines(verdicts)) == [
         "quality gate failed: unsupported_share > 0.05: unsupported_share is 0.1, the limit is 0.05",
         "quality gate failed: audited_rows < 100: audited_rows is 37, the limit is 100",
     ]
@@ -120,19 +125,68 @@ def test_the_same_gate_twice_is_judged_once() -> None:
 
 
 def test_a_share_of_nothing_fails_its_gate_and_says_so() -> None:
-    (verdict,) = judge([quality_gate("unsupported_share > 0.05")], metrics_of_nothing())
+    (verdict,) = judge_gates([quality_gate("unsupported_share > 0.05")], metrics_of_nothing())
     assert verdict.failed
-    assert "has no value" in next(failure_text([verdict]))
+    assert "has no value" in next(failed_gate_lines([verdict]))
 
 
 def test_an_unknown_count_of_tokens_fails_its_gate() -> None:
     metrics = made_metrics()
     unknown = type(metrics)(made_manifest(AuditCounts(rows=1, audited=1, spans={"weak": 1}, tokens=None)))
-    assert judge([quality_gate("tokens > 5")], unknown)[0].failed
+    assert judge_gates([quality_gate("tokens > 5")], unknown)[0].failed
 
 
 @pytest.mark.parametrize(("text", "code"), [("rows < 1", 0), ("rows < 100", 3)])
 def test_a_failed_gate_has_an_exit_code_of_its_own(text: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     metrics = made_metrics()
-    assert FinishedRun(metrics, judge([quality_gate(text)], metrics)).tell(()) == code
+    assert FinishedRun(metrics, judge_gates([quality_gate(text)], metrics)).tell(()) == code
     assert ("attribeam audit: quality gate failed" in capsys.readouterr().err) == (code == 3)
+
+
+ROWS = 6
+GATES = ("--fail-if", "dead_letter_share > 0.1", "--fail-if", "rows < 1", "--fail-if", "spans < 1000000")
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+    """Small models, and a log whose second row has no answer."""
+    root = tmp_path_factory.mktemp("gates")
+    rows = log_rows(ROWS)
+    rows[1]["answer"] = None
+    return AuditProcess(
+        save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), write_log(root / "log.parquet", rows)
+    )
+
+
+def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    for done_before, more in ((0, ("--no-report",)), (ROWS, ())):
+        assert audit.run_here(output, "--workers", "1", *GATES, *more) == 3
+        assert (output / "report.html").exists() == (not more)
+        captured = capfd.readouterr()
+        failed = [line for line in captured.err.splitlines() if "quality gate" in line]
+        assert len(failed) == 2
+        assert failed[0].endswith("dead_letter_share is 0.1666666667, the limit is 0.1")
+        assert "spans < 1000000" in failed[1]
+        assert ("were finished by an earlier run" in captured.out) == (done_before > 0)
+        assert "metrics.prom" in captured.out
+        _check_metrics(output)
+    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status == "done"
+
+
+def _check_metrics(output: Path) -> None:
+    """Both files tell what the evidence holds."""
+    fields = json.loads((output / "metrics.json").read_text())
+    evidence = read_all(output / "evidence")
+    assert fields["status"] == "done"
+    assert fields["metrics"]["spans"] == evidence.num_rows
+    assert fields["metrics"]["dead_letters.empty_answer"] == 1
+    assert fields["metrics"]["evidence_mass_mean"] == pytest.approx(
+        sum(evidence["evidence_mass"].to_pylist()) / evidence.num_rows
+    )
+    assert [gate["failed"] for gate in fields["quality_gates"]] == [True, False, True]
+    read = samples((output / "metrics.prom").read_text())
+    assert read["attribeam_quality_gate_failed", (("gate", "dead_letter_share > 0.1"),)] == 1
+    assert read["attribeam_dead_letters", (("reason", "empty_answer"),)] == 1

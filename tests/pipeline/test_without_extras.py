@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
-from tests.transforms.log_files import log_row, write_log
+from tests.logs.log_files import log_row, write_log
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = ("accelerate", "bitsandbytes", "flash_attn", "matplotlib", "opentelemetry", "prometheus_client", "psutil")
@@ -27,7 +26,7 @@ def plain(tmp_path: Path) -> dict[str, str]:
 
 
 def attribeam(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipeline", *arguments]
+    command = [sys.executable, "-m", "attribeam", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=300)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas import (
+from attribeam.schemas import (
     CharRange,
     DeadLetter,
     EvidencePiece,
@@ -27,7 +27,7 @@ from schemas import (
     evidence_row,
     evidence_schema,
 )
-from schemas.run_manifest import (
+from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
     DeadLetterCount,

@@ -7,11 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-
-from report.audit_directory import BATCH_ROWS, AuditDirectory
-from report.failures import ReportError, ReportUsageError
-from schemas.run_manifest import RunStatus
 from tests.report.made_audit import made_audit, supported_span
+
+from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, ReportError, ReportUsageError
+from attribeam.schemas.run_manifest import RunStatus
 
 
 def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path: Path) -> None:

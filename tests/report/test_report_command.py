@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-
-from pipeline.command_line import main
-from schemas.run_manifest import RunStatus
 from tests.report.made_audit import MadeAudit, made_audit
+
+from attribeam.pipeline.command_line import main
+from attribeam.schemas.run_manifest import RunStatus
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from schemas import (
+from attribeam.schemas import (
     SCHEMA_VERSION,
     CharRange,
     DeadLetter,
@@ -28,7 +28,7 @@ from schemas import (
     evidence_row,
     evidence_schema,
 )
-from schemas.evidence_table import evidence_table
+from attribeam.schemas.evidence_record import evidence_table
 
 SOURCE = RowSource("log.parquet", 4)
 RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", SOURCE, extra_columns=(("region", "north"),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.run_manifest import (
+from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
     DeadLetterCount,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from schemas import SCHEMA_VERSION, Reason, SpanKind, Stage, Support, dead_letter_schema, evidence_schema
-from schemas.labelled_log import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
-from transforms.input_format import INPUT_FIELDS
+from attribeam.logs.columns import INPUT_FIELDS
+from attribeam.schemas import SCHEMA_VERSION, Reason, SpanKind, Stage, Support, dead_letter_schema, evidence_schema
+from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
 

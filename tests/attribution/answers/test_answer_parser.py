@@ -1,3 +1,7 @@
+"""The answer parser, and what it gives to a spaCy pipeline."""
+
+from __future__ import annotations
+
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +14,10 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from attribution.answers.answer_parser import AnswerParser
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.target_spans import choose_target_spans, parse_span_kinds
+from attribeam.attribution.answers.answer_parser import AnswerParser, parser_input
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
+from attribeam.schemas import CharRange
 
 
 @Language.component("chain_words")
@@ -132,7 +137,7 @@ def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> N
 
 
 def test_importing_the_parser_loads_no_spacy() -> None:
-    modules = "attribution.answers.answer_parser, attribution.evidence.span_evidence"
+    modules = "attribeam.attribution.answers.answer_parser, attribeam.attribution.evidence.span_evidence"
     code = f"import sys, {modules}; sys.exit('spacy' in sys.modules)"
     root = Path(__file__).resolve().parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
@@ -182,3 +187,28 @@ def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:
     tags = dict(zip(forms(text, parsed), parsed.universal_tags, strict=True))
     assert tags["~/.local/share/kiln log/x"] == tags["KILN_LOG=*"] == "PROPN"
     assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(bundled, text, "facts"))
+
+
+def test_words_are_given_without_white_space_and_keep_their_places() -> None:
+    text = "  Rain   fell\n here."
+    given = parser_input(spacy.blank("en"), text, char_start=10, whole=(), is_row=False)
+    assert given.doc.text == "Rain fell here."
+    assert [text[one.char_start - 10 : one.char_end - 10] for one in given.ranges()] == ["Rain", "fell", "here", "."]
+
+
+def test_whole_range_is_one_word() -> None:
+    text = "Run ~/.x/y --all now"
+    given = parser_input(spacy.blank("en"), text, char_start=0, whole=[CharRange(4, 16)], is_row=False)
+    assert [token.text for token in given.doc] == ["Run", "~/.x/y --all", "now"]
+
+
+def test_block_of_white_space_has_no_words() -> None:
+    assert len(parser_input(spacy.blank("en"), " \n", char_start=0, whole=(), is_row=False).doc) == 0
+
+
+def test_merged_words_have_the_range_of_all_of_them() -> None:
+    text = "In  New   York, too"
+    given = parser_input(spacy.blank("en"), text, char_start=5, whole=(), is_row=False)
+    with given.doc.retokenize() as merging:
+        merging.merge(given.doc[1:3])
+    assert [text[one.char_start - 5 : one.char_end - 5] for one in given.ranges()] == ["In", "New   York", ",", "too"]

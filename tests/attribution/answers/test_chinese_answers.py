@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
-
-from attribution.answers.atomic_facts import atomic_fact_words
-from attribution.answers.fact_spans import fact_ranges
-from attribution.answers.label_schemes import SPACY_CHINESE, UNIVERSAL_CHINESE, scheme_of_labels
-from attribution.answers.mention_spans import mention_ranges
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.sentence_ends import closing_marks, sentence_ends
-from attribution.answers.unmatched_values import ValueMatcher
-from schemas import CharRange, Passage
 from tests.attribution.trees import forms, tree, word_index
+
+from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.label_schemes import SPACY_CHINESE, UNIVERSAL_CHINESE, scheme_of_labels
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parser_output import closing_marks, sentence_ends
+from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.schemas import CharRange, Passage
 
 Parsed = tuple[str, ParsedAnswer]
 

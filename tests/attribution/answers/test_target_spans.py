@@ -3,12 +3,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from attribution.answers.parsed_answer import ParsedAnswer
-from attribution.answers.span_edges import is_content_word
-from attribution.answers.target_spans import choose_target_spans, parse_span_kinds
-from schemas import CharRange, SpanKind, TargetSpan
 from tests.attribution.trees import COMPANY_SPACY_ENGLISH, COMPANY_UNIVERSAL, tree
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
+from attribeam.schemas import CharRange, SpanKind, TargetSpan
 
 EMPTY = ParsedAnswer((), (), (), (), (), ())
 

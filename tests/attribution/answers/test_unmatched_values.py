@@ -1,8 +1,8 @@
 import pytest
-
-from attribution.answers.unmatched_values import ValueMatcher
-from schemas import CharRange, Passage
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
+
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.schemas import CharRange, Passage
 
 
 def plain(text: str) -> str:

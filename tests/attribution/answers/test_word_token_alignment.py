@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribution.answers.word_token_alignment import WordTokenAlignment
-from schemas import CharRange
+from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
+from attribeam.schemas import CharRange
 
 
 def alignment(words: list[tuple[int, int]], tokens: list[tuple[int, int]]) -> WordTokenAlignment:

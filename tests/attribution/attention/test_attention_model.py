@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribution.models.model_directory import ModelLoadError
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.settings import Method, QueryPosition
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, Reason, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.settings import Method, QueryPosition
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 
 def record(passages: list[str], answer: str) -> QARecord:

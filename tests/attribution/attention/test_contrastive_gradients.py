@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
-
-from attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
-from attribution.models.language_model import LanguageModel
-from attribution.models.model_options import ModelOptions
-from attribution.token_attribution import EncodedRow
-from schemas import Reason, RowFault
 from tests.attribution.models.test_language_model import RECORD
 from tests.attribution.tiny_models import save_tiny_model
+from transformers import AutoModelForCausalLM
+
+from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
+from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Reason, RowFault
 
 
 class WeightedSum:

@@ -9,19 +9,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attribution.attention.test_capture import EVERYTHING, TOLERANCE, eager_similarity, full_similarity
+from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_tokenizer, tiny_model, tiny_wordpiece
 from transformers import BertModel, RobertaModel
 
-from attribution.attention.attention_model import AttentionModel
-from attribution.attributor import Attributor
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.prompts.page_tokenizer import PageTokenizer
-from attribution.prompts.prompt_template import PromptTemplate
-from attribution.prompts.row_encoding import encode_row
-from attribution.settings import QueryPosition
-from attribution.token_attribution import TokenAttribution
-from schemas import Passage, QARecord, Reason, RowFault, RowSource
-from tests.attribution.attention.test_attention_capture import EVERYTHING, TOLERANCE, eager_similarity, full_similarity
-from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_tokenizer, tiny_model, tiny_wordpiece
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
+from attribeam.attribution.settings import QueryPosition
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 WORDPIECE = tiny_wordpiece()
 PAGES = PageTokenizer(tiny_wordpiece().backend_tokenizer, add_special_tokens=True)

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from tests.attribution.attention.test_capture import RECORDS, eager_similarity, full_similarity
+from tests.attribution.tiny_models import save_tiny_tokenizer, tiny_model
 from transformers import AutoModel, GraniteMoeSWAConfig, GraniteSWAConfig
 from transformers.models.granite_swa import modeling_granite_swa
 from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
-from attribution.attention.attention_model import AttentionModel
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.token_attribution import TokenAttribution
-from tests.attribution.attention.test_attention_capture import RECORDS, eager_similarity, full_similarity
-from tests.attribution.tiny_models import save_tiny_tokenizer, tiny_model
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import TokenAttribution
 
 SHAPE = {
     "vocab_size": 400,

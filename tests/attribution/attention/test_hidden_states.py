@@ -1,14 +1,28 @@
+"""Hidden states against those that transformers gives, and their similarities against the written-out ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.attribution.methods.naive_paper import hidden_similarity, hss_avg, top_k
+from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModel
 
-from attribution.attention.attention_model import AttentionModel
-from attribution.attention.hidden_states import hidden_states, keeping_hidden_states, layer_modules
-from attribution.models.model_options import ModelOptions
-from attribution.token_attribution import TokenAttribution
-from schemas import Passage, QARecord, RowSource
-from tests.attribution.tiny_models import save_tiny_model
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.hidden_states import (
+    HiddenSimilarity,
+    hidden_states,
+    keeping_hidden_states,
+    layer_modules,
+)
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 RECORD = QARecord(
     "r", "Who kept it?", (Passage(text="Ada kept the lamp."), Passage(text="No.")), "Ada did.", RowSource("f", 0)
@@ -77,3 +91,123 @@ def test_model_without_a_list_of_its_layers_is_refused(tmp_path):
 
 def layers_of(model):
     return layer_modules(model.network)
+
+
+def encoded(column_passage: list[int], responses: int) -> EncodedRow:
+    size = len(column_passage)
+    return EncodedRow(
+        token_ids=np.zeros(size + responses, dtype=np.int32),
+        prompt_length=size,
+        column_passage=np.array(column_passage, dtype=np.int32),
+        column_in_title=np.zeros(size, dtype=np.bool_),
+        column_char_start=np.arange(size, dtype=np.int32),
+        column_char_end=np.arange(1, size + 1, dtype=np.int32),
+        response_char_start=np.arange(responses, dtype=np.int32),
+        response_char_end=np.arange(1, responses + 1, dtype=np.int32),
+    )
+
+
+def similarity(states: list[list[float]], column_passage: list[int], passages: int) -> HiddenSimilarity:
+    row = encoded(column_passage, len(states) - len(column_passage))
+    return HiddenSimilarity([torch.tensor(states)], encoded=row, passage_count=passages)
+
+
+# BOS, two tokens of passage 0, two of passage 1; then two response tokens
+STATES = [[1.0, 0.0], [3.0, 4.0], [0.0, 2.0], [-1.0, 0.0], [4.0, 3.0], [0.0, 5.0], [2.0, 0.0]]
+PASSAGE = [-1, 0, 0, 1, 1]
+
+
+def test_similarity_is_the_cosine_of_the_tokens_own_states():
+    found = similarity(STATES, PASSAGE, 2).top_columns(2)
+    assert found.top_columns.tolist() == [[2, 1], [0, 4]]
+    np.testing.assert_allclose(found.top_scores, [[1.0, 0.8], [1.0, 0.8]], rtol=1e-6)
+
+
+def test_negative_cosine_counts_as_nothing():
+    found = similarity(STATES, PASSAGE, 2).top_columns(5)
+    assert found.top_scores.min() == 0.0
+    np.testing.assert_allclose(found.passage_mass, [[1.8, 0.6], [0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(found.sink_mass, [0.0, 1.0], rtol=1e-6)
+
+
+def test_average_is_compared_with_every_window_of_a_passage():
+    tokens = np.array([[True, False], [True, True]])
+    found = similarity(STATES, PASSAGE, 2).best_windows(tokens, window=1)
+    # the first span is (0, 5): (0, 2) of passage 0, (4, 3) of passage 1; the second is the mean (1, 2.5)
+    np.testing.assert_allclose(found.cosines[0], [1.0, 0.6], rtol=1e-6)
+    np.testing.assert_allclose(found.cosines[1], [13 / 5 / np.sqrt(7.25), 11.5 / 5 / np.sqrt(7.25)], rtol=1e-6)
+    assert [[columns.tolist() for columns in of_span] for of_span in found.columns] == [[[2], [4]], [[1], [4]]]
+
+
+def test_passage_shorter_than_the_window_is_one_window():
+    found = similarity(STATES, PASSAGE, 2).best_windows(np.array([[True, False]]), window=8)
+    # means of the passages: (1.5, 3) and (1.5, 1.5)
+    np.testing.assert_allclose(found.cosines, [[3 / np.sqrt(11.25), np.sqrt(0.5)]], rtol=1e-6)
+    assert [columns.tolist() for columns in found.columns[0]] == [[1, 2], [3, 4]]
+
+
+def test_span_without_tokens_and_passage_without_tokens_have_no_window_above_zero():
+    found = similarity(STATES, PASSAGE, 3).best_windows(np.array([[False, False], [True, False]]), window=2)
+    assert found.cosines[0].tolist() == [0.0, 0.0, -1.0]
+    assert found.cosines[1, 2] == -1.0
+    assert found.columns[1][2].tolist() == []
+
+
+def test_states_that_are_no_numbers_are_a_fault_of_the_row():
+    with pytest.raises(RowFault) as fault:
+        similarity([[1.0], [float("nan")]], [0], 1)
+    assert fault.value.reason is Reason.NON_FINITE_ATTENTION
+
+
+numbers = st.integers(-12, 12).map(lambda quarters: quarters / 4)
+
+
+@st.composite
+def rows(draw):
+    passages = draw(st.integers(1, 3))
+    column_passage = draw(st.lists(st.integers(-1, passages - 1), min_size=1, max_size=9).map(sorted))
+    responses = draw(st.integers(1, 4))
+    state = st.lists(numbers, min_size=3, max_size=3).filter(lambda one: float(np.dot(one, one)) > 0.01)
+    count = len(column_passage) + responses
+    return column_passage, passages, draw(st.lists(state, min_size=count, max_size=count))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows(), st.integers(1, 4))
+def test_top_columns_are_those_of_the_written_out_similarity(row, k):
+    column_passage, passages, states = row
+    found = similarity(states, column_passage, passages).top_columns(k)
+    expected = np.maximum(hidden_similarity(np.array(states), len(column_passage)), 0)
+    for columns, scores, of_token in zip(found.top_columns, found.top_scores, expected, strict=True):
+        np.testing.assert_allclose(scores, of_token[top_k(of_token.tolist(), k)], atol=1e-6)
+        np.testing.assert_allclose(scores, of_token[columns], atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows(), st.integers(1, 4))
+def test_best_windows_are_those_of_the_written_out_average(row, window):
+    column_passage, passages, states = row
+    responses = len(states) - len(column_passage)
+    targets = [{0}, set(range(responses))]
+    mask = np.array([[i in target for i in range(responses)] for target in targets])
+    found = similarity(states, column_passage, passages).best_windows(mask, window=window)
+    for cosines, target in zip(found.cosines, targets, strict=True):
+        expected = hss_avg(np.array(states), target, encoded(column_passage, responses), passages, window=window)
+        np.testing.assert_allclose(np.maximum(cosines, 0), expected, atol=1e-6)
+
+
+def test_row_of_two_windows_is_compared_within_each():
+    # BOS is in both windows; passage 0 is in the first, passage 1 in the second; one response token
+    first, second = encoded([-1, 0], 1), encoded([-1, 1], 1)
+    whole = replace(
+        encoded([-1, 0, 1], 1),
+        windows=(PassageWindow(first, np.array([0, 1], np.int32)), PassageWindow(second, np.array([0, 2], np.int32))),
+    )
+    states = [torch.tensor([[1.0, 0.0], [4.0, 3.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 4.0], [0.0, 1.0]])]
+    found = HiddenSimilarity(states, encoded=whole, passage_count=2)
+    tokens = found.top_columns(3)
+    assert tokens.top_columns.tolist() == [[0, 1, 2]]
+    np.testing.assert_allclose(tokens.top_scores, [[1.0, 0.8, 0.8]], rtol=1e-6)
+    windows = found.best_windows(np.array([[True]]), window=8)
+    np.testing.assert_allclose(windows.cosines, [[0.8, 0.8]], rtol=1e-6)
+    assert [columns.tolist() for columns in windows.columns[0]] == [[1], [2]]

@@ -10,16 +10,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attribution.tiny_models import save_tiny_encoder
 from transformers import AutoModel
 
-from attribution.attention.attention_model import AttentionModel
-from attribution.attention.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
-from attribution.attention.local_attention import local_attention
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.settings import SoftmaxOver
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, Reason, RowFault, RowSource
-from tests.attribution.tiny_models import save_tiny_encoder
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.end_to_end_attention import local_attention
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.settings import SoftmaxOver
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 LOCAL, FULL = "sliding_attention", "full_attention"
 CPU = torch.device("cpu")

@@ -9,15 +9,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.attribution.attention.test_capture import EVERYTHING, TOLERANCE, eager_similarity, full_similarity
+from tests.attribution.tiny_models import save_tiny_tokenizer, tiny_model
 from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config, PreTrainedConfig
 
-from attribution.attention.attention_model import AttentionModel
-from attribution.attention.rope_lengths import groups_by_border, rope_border
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, RowSource
-from tests.attribution.attention.test_attention_capture import EVERYTHING, TOLERANCE, eager_similarity, full_similarity
-from tests.attribution.tiny_models import save_tiny_tokenizer, tiny_model
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import groups_by_border, rope_border
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, RowSource
 
 BORDER = 60
 SHAPE = {

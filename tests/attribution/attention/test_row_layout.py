@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from attribution.attention.attention_model import AttentionModel
-from attribution.attention.capture_pass import Capture
-from attribution.attention.row_layout import RowLayout, choose_layout
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.token_attribution import EncodedRow, TokenAttribution
-from schemas import Passage, QARecord, RowSource
 from tests.attribution.tiny_models import CONFIGS, save_tiny_model
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import RowLayout, choose_layout
+from attribeam.attribution.attention.capture import Capture
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, RowSource
 
 TOLERANCE = 1e-5
 EVERYTHING = 10_000

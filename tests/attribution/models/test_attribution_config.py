@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from attribution.models.attribution_config import AttributionConfig, merge_settings
-from attribution.models.model_options import MethodOptions
-from attribution.prompts.prompt_template import PromptTemplate
-from attribution.settings import Method, QueryPosition, SoftmaxOver, UnionSettings
+from attribeam.attribution.models.attribution_config import AttributionConfig, merge_settings
+from attribeam.attribution.models.model_options import MethodOptions
+from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.attribution.settings import Method, QueryPosition, SoftmaxOver, UnionSettings
 
 
 def written(tmp_path: Path, values: object) -> Path:

@@ -19,14 +19,15 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-
-from attribution.attention.attention_model import AttentionModel
-from attribution.models import hub_files
-from attribution.models.model_directory import ModelLoadError, read_model_directory
-from attribution.models.model_options import ModelOptions
-from attribution.models.weight_loading import load_weights
 from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models import hub_files
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.weight_loading import load_weights
 
 NAME = "brigg/lighthouse"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

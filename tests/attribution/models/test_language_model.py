@@ -6,15 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.attribution.tiny_models import SENTENCES, VOCABULARY_SIZE, save_tiny_encoder, save_tiny_model
 from transformers import AutoModel, AutoModelForCausalLM, BertConfig, BertForMaskedLM
 
-from attribution.models.language_model import LanguageModel
-from attribution.models.language_model_weights import NotCausalError
-from attribution.models.model_directory import ModelLoadError
-from attribution.models.model_options import ModelOptions
-from attribution.prompts.passage_ablation import ablated_row
-from schemas import Passage, QARecord, Reason, RowFault, RowSource
-from tests.attribution.tiny_models import SENTENCES, VOCABULARY_SIZE, save_tiny_encoder, save_tiny_model
+from attribeam.attribution.models.language_model import LanguageModel, NotCausalError, ablated_row
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 RECORD = QARecord(
     "r",

@@ -1,26 +1,45 @@
-"""Loading: only what is needed, nothing made up, and errors that say the way out."""
+"""Reading a model's directory, what is refused there, and how many tokens a model can place."""
 
 from __future__ import annotations
 
 import json
 import logging
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, BertTokenizerLegacy, GPTJConfig, T5Config
+from tests.attribution.tiny_models import save_tiny_model
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    BertTokenizerLegacy,
+    ElectraConfig,
+    EsmConfig,
+    Gemma3Config,
+    GPT2Config,
+    GPTJConfig,
+    GraniteMoeHybridConfig,
+    LlamaConfig,
+    ModernBertConfig,
+    PreTrainedConfig,
+    RobertaConfig,
+    T5Config,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from attribution.models import model_directory
-from attribution.models.model_directory import (
-    ModelLoadError,
+from attribeam.attribution.models import model_directory
+from attribeam.attribution.models.model_directory import (
+    POSITIONS_BEHIND_PADDING,
+    check_position_embeddings,
     load_tokenizer,
+    model_context,
     read_model_directory,
 )
-from attribution.models.model_options import ModelOptions
-from attribution.models.placement import choose_device
-from attribution.models.weight_loading import load_weights
-from tests.attribution.tiny_models import save_tiny_model
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.weight_loading import choose_device, load_weights
 
 CPU = torch.device("cpu")
 
@@ -182,3 +201,82 @@ def test_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(model_directory.AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
     with pytest.raises(ModelLoadError, match=r"fast tokenizer \(tokenizer\.json\)"):
         load_tokenizer(read_model_directory(options(directory)))
+
+
+@pytest.mark.parametrize("kind", ["relative_key", "relative_key_query", "alibi"])
+@pytest.mark.parametrize("family", [BertConfig, RobertaConfig, ElectraConfig])
+def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(
+    tmp_path: Path, family: type[PreTrainedConfig], kind: str
+) -> None:
+    family(position_embedding_type=kind).save_pretrained(tmp_path)
+    with pytest.raises(ModelLoadError, match=f"says position_embedding_type '{kind}', which is ignored"):
+        read_model_directory(ModelOptions(model=str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BertConfig(),
+        BertConfig(position_embedding_type="absolute"),
+        ModernBertConfig(position_embedding_type="absolute"),
+        EsmConfig(position_embedding_type="rotary"),
+        GraniteMoeHybridConfig(position_embedding_type="rope"),
+        LlamaConfig(position_embedding_type="rope"),
+    ],
+    ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}",
+)
+def test_positions_that_are_computed_as_the_config_says_are_taken(config: PreTrainedConfig) -> None:
+    check_position_embeddings("lamp", config)
+
+
+def test_esm_with_relative_positions_is_refused() -> None:
+    with pytest.raises(ModelLoadError, match="relative_key"):
+        check_position_embeddings("lamp", EsmConfig(position_embedding_type="relative_key"))
+
+
+def test_config_of_a_models_own_code_is_not_asked() -> None:
+    class OwnConfig(BertConfig):
+        pass
+
+    assert not OwnConfig.__module__.startswith("transformers.")
+    check_position_embeddings("lamp", OwnConfig(position_embedding_type="relative_key"))
+
+
+@pytest.mark.parametrize(
+    ("config", "context"),
+    [
+        (BertConfig(), 512),
+        (GPT2Config(n_positions=64), 64),
+        (RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
+        (Gemma3Config(text_config={"max_position_embeddings": 99}), 99),
+        (PreTrainedConfig(), None),
+    ],
+    ids=["bert", "gpt2", "roberta", "nested", "none"],
+)
+def test_context_is_the_number_of_tokens_with_a_position(config: PreTrainedConfig, context: int | None) -> None:
+    assert model_context(config) == context
+
+
+def modeling_file(model_type: str) -> Path | None:
+    """The file of transformers that ``model_type``'s network is in."""
+    package, kind = model_type.replace("-", "_"), ""
+    if model_type.startswith("data2vec"):
+        package, kind = "data2vec", "_text"
+    spec = find_spec(f"transformers.models.{package}")
+    if spec is None or spec.submodule_search_locations is None:
+        return None
+    path = Path(spec.submodule_search_locations[0]) / f"modeling_{package}{kind}.py"
+    return path if path.is_file() else None
+
+
+def test_every_text_model_that_begins_behind_the_padding_is_known() -> None:
+    types = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+    files = {model_type: path for model_type in types if (path := modeling_file(model_type)) is not None}
+    assert len(files) > 150
+    found = {
+        model_type
+        for model_type, path in files.items()
+        if "def create_position_ids_from_input_ids" in path.read_text(encoding="utf-8")
+    }
+    without_a_table = {"trocr"}
+    assert found - without_a_table == POSITIONS_BEHIND_PADDING & files.keys()

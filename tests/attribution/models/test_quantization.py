@@ -10,18 +10,19 @@ import pytest
 import torch
 from bitsandbytes.functional import dequantize_4bit
 from bitsandbytes.nn import Linear4bit, Linear8bitLt, modules
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
-
-from attribution.attention.attention_model import AttentionModel
-from attribution.models import quantization
-from attribution.models.language_model_weights import load_causal_weights
-from attribution.models.model_directory import ModelLoadError, read_model_directory
-from attribution.models.model_options import ModelOptions, Quantization
-from attribution.models.quantization import keep_weights_as_loaded, quantization_config, stored_quantization
-from attribution.models.weight_memory import held_size, total_size, weight_groups
-from attribution.token_attribution import TokenAttribution
 from tests.attribution.lighthouse_row import RECORD
 from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models import quantization
+from attribeam.attribution.models.language_model import load_causal_weights
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions, Quantization
+from attribeam.attribution.models.quantization import keep_weights_as_loaded, quantization_config, stored_quantization
+from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
+from attribeam.attribution.token_attribution import TokenAttribution
 
 LAYER = 3
 CONFIG = LlamaConfig(

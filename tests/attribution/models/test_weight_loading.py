@@ -11,17 +11,18 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, modeling_utils
-
-from attribution.attention.attention_model import AttentionModel
-from attribution.models.model_directory import ModelLoadError, read_model_directory
-from attribution.models.model_options import ModelOptions
-from attribution.models.weight_files import needed_weights
-from attribution.models.weight_loading import load_weights
-from attribution.token_attribution import TokenAttribution
 from tests.attribution.lighthouse_row import RECORD
 from tests.attribution.nested_models import NESTED, save_nested_model
 from tests.attribution.tiny_models import save_tiny_model
+from transformers import AutoModelForCausalLM, modeling_utils
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.weight_files import entries_up_to_layer
+from attribeam.attribution.models.weight_loading import load_weights
+from attribeam.attribution.token_attribution import TokenAttribution
 
 CPU = torch.device("cpu")
 
@@ -98,7 +99,7 @@ def test_of_a_nested_model_neither_images_nor_upper_layers_are_read(tmp_path: Pa
 def test_files_that_hold_upper_layers_only_need_not_exist(tmp_path: Path) -> None:
     files = save_in_shards(tmp_path)
     whole = load(tmp_path, layer=2).state_dict()
-    unneeded = set(files.values()) - set(needed_weights(files, 2).values())
+    unneeded = set(files.values()) - set(entries_up_to_layer(files, 2).values())
     assert len(unneeded) >= 2
     for file in unneeded:
         (tmp_path / file).unlink()
@@ -144,7 +145,7 @@ def test_pickled_weights_are_refused_and_named(tmp_path: Path) -> None:
     ],
 )
 def test_layer_of_a_tensor_is_the_first_number_in_its_name(name: str, needed: bool) -> None:
-    assert bool(needed_weights({name: "file"}, 2)) is needed
+    assert bool(entries_up_to_layer({name: "file"}, 2)) is needed
 
 
 @pytest.mark.parametrize("kind", NESTED)

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.attribution.tiny_models import CONFIGS, save_tiny_model
 from transformers import Gemma3Config, GPT2Config, PreTrainedConfig, Qwen2Config
 
-from attribution.models import free_memory, weight_loading
-from attribution.models.model_directory import ModelLoadError, read_model_directory
-from attribution.models.model_options import ModelOptions, Quantization
-from attribution.models.weight_loading import check_fits, load_weights
-from attribution.models.weight_memory import WeightGroup, total_size, weight_groups
-from tests.attribution.tiny_models import CONFIGS, save_tiny_model
+from attribeam.attribution.models import weight_loading
+from attribeam.attribution.models import weight_memory as free_memory
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions, Quantization
+from attribeam.attribution.models.weight_loading import check_fits, load_weights
+from attribeam.attribution.models.weight_memory import WeightGroup, total_size, weight_groups
 
 QWEN2_7B = Qwen2Config(
     hidden_size=3584,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-
-from attribution.prompts.jinja_template import JinjaTemplate
-from schemas import Passage, Reason, RowFault
 from tests.attribution.prompt_texts import hostile_passages, hostile_texts
+
+from attribeam.attribution.prompts.jinja_template import JinjaTemplate
+from attribeam.schemas import Passage, Reason, RowFault
 
 SOURCE = """Use these sources.
 {% for passage in passages %}

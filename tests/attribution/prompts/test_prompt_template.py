@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribution.prompts.prompt_template import PAPER_TEMPLATE, PromptTemplate
-from schemas import Passage
+from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PromptTemplate
+from attribeam.schemas import Passage
 
 texts = st.text(alphabet="ab{}[] \n%$é漢🦊", max_size=12)
 passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max_size=4)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from attribution.attention.attention_model import AttentionModel
-from attribution.models.model_options import ModelOptions
-from attribution.prompts.row_encoder import load_row_encoder
-from schemas import Passage, QARecord, Reason, RowFault, RowSource
 from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.prompts.row_encoder import load_row_encoder
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 RECORD = QARecord(
     record_id="r",

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from attribution.attention.attention_model import AttentionModel
-from attribution.attributor import Attributor
-from attribution.models.model_options import MethodOptions, ModelOptions
-from attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
-from schemas import Passage, QARecord, RowSource, SpanKind
 from tests.attribution.tiny_models import save_tiny_model
 from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
+from attribeam.schemas import Passage, QARecord, RowSource, SpanKind
 
 EVERYTHING = 10_000
 

@@ -1,0 +1,132 @@
+"""What a parser should not see of an answer: markdown, HTML and citation marks, and line breaks between blocks.
+
+Inline code is shielded: nothing in it counts as a mark. Fenced code is one block a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from attribeam.schemas import CharRange
+
+_HTML_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.DOTALL)
+_HTML_ENTITY = re.compile(
+    r"&(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|[lr][sd]quo|middot|bull|deg|times|euro|#\d{1,6}|#x[0-9a-fA-F]{1,6});"
+)
+_CITATION = re.compile(
+    r"\[\^?(?:(?:docs?|documents?|sources?|passages?|citations?|refs?)[ :#_-]*)?"
+    r"\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\^?\](?!\()"
+    r"|【\d{1,3}[^【】\n]{0,40}】",
+    re.IGNORECASE,
+)
+_LINK_END = re.compile(r"\]\([^()\s]*\)")
+_LINK_START = re.compile(r"!?\[(?=[^\[\]\n]*\]\([^()\s]*\))")
+_TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?$", re.MULTILINE)
+_MARKS = re.compile(
+    r"^[ \t]*(?:[-*+•‣▪][ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+|>+[ \t]*|(?:[-*_][ \t]*){3,}$|={3,}[ \t]*$"
+    r"|(?:```|~~~)\w*[ \t]*$)+|[*`]+|~~|__+|\|",
+    re.MULTILINE,
+)
+_LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+(?=\S)", re.MULTILINE)
+_INLINE_NUMBER = re.compile(r"(?<=[.!?:;])[ \t]+(\d{1,2})[.)][ \t]+(?=[^\W\d_])")
+_BLOCK_BREAK = re.compile(
+    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}[.)][ \t]))"  # before a block's mark
+    r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
+    r"|\n(?=[ \t]*[^\W\d_][^\n:.!?]{0,40}:[ \t]+\S)"  # before "Monday: closed"
+    r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
+    r"|(?<=\n)\n"
+    r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
+    r"|</?(?:p|div|br|hr|li|ul|ol|h[1-6]|table|tr|pre|blockquote|script|style)(?:\s[^<>]*)?/?>"
+    r"|(?:(?<=^No[.!])|(?<=^Yes[.!]))[ \t]+(?=[^\W\d_])",
+    re.MULTILINE,
+)
+
+
+def hide_markup(answer: str) -> str:
+    """The answer with markdown, HTML and citation marks turned to blanks; all other code points keep their places.
+
+    What stands in inline code is no mark. Numbers at the start of a line are marks where at least two lines start
+    with one; a lone one is where it is 1, beside another mark as in "2. **Mix**", or after a line that is at its end.
+    Where there are such marks, so are numbers between two sentences of a line.
+    """
+    code = inline_code(answer)
+    text = shield_code(answer, code)
+    for marks in (_TABLE_RULE, _HTML_TAG, _HTML_ENTITY, _CITATION, _LINK_START, _LINK_END, _MARKS):
+        text = marks.sub(_blank, text)
+    numbers = list(_LIST_NUMBER.finditer(text))
+    if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
+        text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
+    return restore_code(text, answer, code)
+
+
+def block_ranges(answer: str) -> tuple[CharRange, ...]:
+    """Paragraphs, list items, headings, table rows and lines of fenced code, ascending, without empty ones.
+
+    A sentence never runs over a block's end; a line break inside a sentence ends no block.
+    """
+    text = shield_code(answer, inline_code(answer))
+    ends = {match.end() for match in _BLOCK_BREAK.finditer(text)}
+    for fence in fenced_code(answer):
+        ends.update(place + 1 for place in range(fence.char_start, fence.char_end) if answer[place] == "\n")
+    breaks = sorted({0, len(answer), *ends})
+    return tuple(
+        CharRange(start, end) for start, end in pairwise(breaks) if start < end and not answer[start:end].isspace()
+    )
+
+
+def is_table_row(block: str) -> bool:
+    """True for the line of a table that begins with a bar."""
+    return block.lstrip().startswith("|")
+
+
+def _begins_an_item(number: re.Match[str], answer: str) -> bool:
+    marked = answer[number.start() : number.end()] != number.group()
+    before = answer[: number.start()].rstrip()
+    return number.group(1) == "1" or marked or before[-1:] in tuple(".!?:;")
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "".join(character if character.isspace() else " " for character in match.group())
+
+
+_LONGEST_INLINE_CODE = 120
+_INLINE_CODE = re.compile(rf"(?<!`)(`{{1,2}})(?!`)([^`\n]{{1,{_LONGEST_INLINE_CODE}}})(?<!`)\1(?!`)")
+_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def inline_code(answer: str) -> tuple[CharRange, ...]:
+    """What stands between single or double backticks on one line, ascending, without blanks at its edges."""
+    fences = fenced_code(answer)
+    found = []
+    for match in _INLINE_CODE.finditer(answer):
+        inside = match.group(2)
+        start = match.start(2) + len(inside) - len(inside.lstrip())
+        end = match.end(2) - len(inside) + len(inside.rstrip())
+        if start < end and not any(fence.overlaps(CharRange(start, end)) for fence in fences):
+            found.append(CharRange(start, end))
+    return tuple(found)
+
+
+def fenced_code(answer: str) -> tuple[CharRange, ...]:
+    """The code blocks between fences, fences included; one that is never closed runs to the end."""
+    return tuple(CharRange(*match.span()) for match in _FENCE.finditer(answer))
+
+
+def shield_code(answer: str, code: Sequence[CharRange]) -> str:
+    """The answer with every code point of its inline code turned to "x", so that nothing in it looks like a mark."""
+    return _replaced(answer, code, ["x" * (one.char_end - one.char_start) for one in code])
+
+
+def restore_code(text: str, answer: str, code: Sequence[CharRange]) -> str:
+    """A text of the answer's length with the answer's inline code put back."""
+    return _replaced(text, code, [one.of(answer) for one in code])
+
+
+def _replaced(text: str, ranges: Sequence[CharRange], parts: Sequence[str]) -> str:
+    pieces, place = [], 0
+    for one, part in zip(ranges, parts, strict=True):
+        pieces += [text[place : one.char_start], part]
+        place = one.char_end
+    return "".join((*pieces, text[place:]))

@@ -1,0 +1,268 @@
+"""Numbers and dates as they are written in running text, and what they amount to.
+
+First what is written with digits or as a number in words, then amounts given in other words: fractions, lengths of
+time, times of day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import TypeAlias
+
+_MONTH_NAMES = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+MONTHS = {name: index for index, name in enumerate(_MONTH_NAMES, start=1)}
+MONTHS |= {name[:3]: index for name, index in MONTHS.items()} | {"sept": 9}
+
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
+_SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_NUMBER_WORDS = (
+    {name: value for value, name in enumerate(_SMALL)}
+    | {name: value for value, name in enumerate(_ORDINALS, start=1)}
+    | {name: 10 * value for value, name in enumerate(_TENS, start=2)}
+    | _SCALES
+)
+
+_CURRENCY = r"[$€£¥₹₩₽¢]"
+_MONTH = r"(?:" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_CURRENCY_CODE = (
+    r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"
+    r"|PHP|PKR|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)"
+)
+_UNIT_SIGN = (
+    r"(?:[kMGT]?(?:Hz|W|Wh|V|J|N|Pa|B|bit|bps|eV)|[KMGT]iB|KB|KM|[kcm]?m[²³23]?|m?Ah?|hPa|[kmµ]?g|[mc]?[lL]|kcal|dB|°?[CFK]"
+    r"|Nm|[Mm]ph|MPH|[AaPp]\.?[Mm]\.?)"
+)
+_UNIT = (
+    r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
+    r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
+    r"|km²|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|inch(?:es)?|cm|mm|kg|kilograms?|grams?|tons?|tonnes?"
+    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{_UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
+)
+_DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
+_SCALE = r"(?:" + "|".join((*_SCALES, *_SHORT_SCALES)) + r")\b"
+
+DATE = re.compile(
+    rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
+    r"|\d{4}-\d{2}-\d{2}|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w)",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:\s?-?(?P<scale>{_SCALE}))?(?P<decade>s\b)?", re.IGNORECASE)
+QUANTITY = re.compile(
+    rf"(?<![^\W\u3400-\u9fff])(?<![.,]){_CURRENCY}?\s?(?:{_DIGITS})(?:[:/–-]\d+)*(?:st|nd|rd|th|s)?(?:\s?-?{_SCALE})?(?:\s?-?{_UNIT})?",
+    re.IGNORECASE,
+)
+_ANY_NUMBER_WORD = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
+_SCALE_WORD = "|".join(_SCALES)
+_LESS_THAN_HUNDRED = rf"(?!{_SCALE_WORD})(?:{_ANY_NUMBER_WORD})(?:[\s-]+(?!{_SCALE_WORD})(?:{_ANY_NUMBER_WORD}))?"
+_AND = (
+    rf"(?:(?<=hundred)\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+hundred\b)"
+    rf"|(?:{'|'.join(f'(?<={scale})' for scale in _SCALES if scale != 'hundred')})"
+    rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{_SCALE_WORD})\b))(?!{_SCALE_WORD})"
+)
+WORDED_NUMBER = re.compile(
+    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
+    re.IGNORECASE,
+)
+ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
+VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
+GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
+UNIT_BESIDE_NUMBER = re.compile(
+    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{_SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{_CURRENCY_CODE}|{_UNIT_SIGN})(?!\w)"
+    rf"|(?<!\w)(?P<code>{_CURRENCY_CODE})(?=\s?\d)"
+)
+
+
+_LETTERS = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
+
+
+def worded_numbers(text: str) -> Iterator[re.Match[str]]:
+    """The matches of ``WORDED_NUMBER`` in a text, tried only where a word is one of a number."""
+    end = 0
+    for word in _LETTERS.finditer(text):
+        if word.start() >= end and word.group().lower() in _NUMBER_WORDS:
+            match = WORDED_NUMBER.match(text, word.start())
+            if match:
+                end = match.end()
+                yield match
+
+
+def amounts(match: re.Match[str]) -> Iterator[Decimal]:
+    """What a match of ``NUMBER`` in text with ASCII digits may amount to; "1.234" is read both ways.
+
+    "4.8.2" as a whole is no amount; it stands for what its first one or two parts amount to, 4 and 4.8.
+    """
+    scale = (match["scale"] or "").lower()
+    for value in _read_digits(match["digits"]):
+        if scale in _SCALES:
+            yield value * _SCALES[scale]
+        else:
+            yield value
+            if scale:
+                yield value * _SHORT_SCALES[scale]
+
+
+@lru_cache(maxsize=4096)
+def _read_digits(digits: str) -> tuple[Decimal, ...]:
+    return tuple(_readings(digits))
+
+
+def _readings(digits: str) -> Iterator[Decimal]:
+    groups = re.split(r"[^\d]", digits)
+    separators = re.sub(r"\d", "", digits)
+    thousands = len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:])
+    if len(groups) == 1 or (thousands and len(set(separators)) == 1):
+        yield Decimal("".join(groups))
+    if _is_version(groups, separators) and not thousands:
+        yield from (Decimal(groups[0]), Decimal(".".join(groups[:2])))
+    elif len(groups) > 1 and separators[-1] in ".," and separators[-1] not in separators[:-1]:
+        if not (separators == "," and thousands) and all(len(group) == 3 for group in groups[1:-1]):
+            yield Decimal("".join(groups[:-1]) + "." + groups[-1])
+    elif len(groups) > 2 and not thousands:
+        yield from (Decimal(group) for group in groups)
+
+
+def _is_version(groups: Sequence[str], separators: str) -> bool:
+    dotted = len(groups) > 2 and set(separators) == {"."}
+    return dotted and DOTTED_DATE.fullmatch(".".join(groups)) is None
+
+
+def worded_amount(text: str) -> Decimal:
+    """What a match of ``WORDED_NUMBER`` amounts to: "two hundred and five thousand" is 205,000."""
+    total = current = 0
+    for word in re.split(r"[\s-]+", text.lower()):
+        value = _NUMBER_WORDS.get(word)
+        if value is None:
+            continue
+        if word not in _SCALES:
+            current += value
+        elif value == 100:
+            current = max(current, 1) * value
+        else:
+            total, current = total + max(current, 1) * value, 0
+    return Decimal(total + current)
+
+
+Duration: TypeAlias = tuple[str, Decimal]
+"""("seconds", how many) or ("months", how many); weeks are seconds, years are months, and the two never meet."""
+
+_UNITS_IN_SECONDS = {
+    "second": 1,
+    "sec": 1,
+    "minute": 60,
+    "min": 60,
+    "hour": 3600,
+    "hr": 3600,
+    "day": 86_400,
+    "week": 604_800,
+}
+_UNITS_IN_SECONDS |= {"fortnight": 1_209_600}
+_UNITS_IN_MONTHS = {"month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200}
+_TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\b"
+_TIME_UNIT_AFTER = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
+_FRACTION_AFTER = re.compile(r"\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b", re.IGNORECASE)
+_ONE_TIME_UNIT = re.compile(
+    rf"\b(?:(half|(?:a\s+)?quarter\s+of|three[\s-]quarters\s+of)\s+)?(?:an?|one)\s+({_TIME_UNIT})(\s+and\s+a\s+half\b)?",
+    re.IGNORECASE,
+)
+_SHARE = re.compile(
+    r"\b(?:(half|halves)|(a|an|one|two|three|four|five|six|seven|eight|nine)[\s-]"
+    r"(third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)s?)\b",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(r"\b(half|quarter)\s+(past|to)\s+(\w+)", re.IGNORECASE)
+_PERCENT_AFTER = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
+_PART_NAMES = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_PARTS = {"quarter": Decimal(4)} | {name: Decimal(parts) for parts, name in enumerate(_PART_NAMES, start=3)}
+_HOUR_NAMES = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+)  # fmt: skip
+_HOURS = {name: hour for hour, name in enumerate(_HOUR_NAMES, start=1)} | {str(hour): hour for hour in range(1, 25)}
+
+
+def is_percentage(text: str, number_end: int) -> bool:
+    """True where a percent sign or word follows a number that ends at ``number_end``."""
+    return _PERCENT_AFTER.match(text, number_end) is not None
+
+
+def counts_time(text: str, number_end: int) -> bool:
+    """True where a unit of time follows a number that ends at ``number_end``."""
+    return _TIME_UNIT_AFTER.match(text, number_end) is not None
+
+
+def durations_of(text: str, number_end: int, meant: Iterable[Decimal]) -> Iterator[Duration]:
+    """The lengths of time that a number ending at ``number_end`` may count; none where no unit of time follows.
+
+    ``meant`` is what the number may amount to. A fraction behind it counts, too: "two and a half hours".
+    """
+    for amount in meant:
+        whole, end = mixed_number(text, number_end, amount)
+        unit = _TIME_UNIT_AFTER.match(text, end)
+        if unit is not None:
+            yield _duration(whole, unit[1])
+
+
+def mixed_number(text: str, number_end: int, amount: Decimal) -> tuple[Decimal, int]:
+    """The number and its end, with the fraction behind it: 2.5 for "two and a half"."""
+    fraction = _FRACTION_AFTER.match(text, number_end)
+    return (amount, number_end) if fraction is None else (amount + _fraction(fraction[1]), fraction.end())
+
+
+def unit_durations(text: str) -> Iterator[Duration]:
+    """Lengths of time without a number: "a week", "half an hour", "a year and a half"."""
+    for match in _ONE_TIME_UNIT.finditer(text):
+        share, unit, more = match.groups()
+        amount = (_fraction(share) if share else Decimal(1)) + (Decimal("0.5") if more else 0)
+        yield _duration(amount, unit)
+
+
+def shares(text: str) -> Iterator[Decimal]:
+    """Fractions in words as percent, both whole ones around where it is none: 66 and 67 for "two thirds"."""
+    for match in _SHARE.finditer(text):
+        half, count, parts = match.groups()
+        if half:
+            yield Decimal(50)
+            continue
+        share = 100 * _count(count) / _PARTS[parts.lower()]
+        yield from {share.quantize(Decimal(1)), share // 1}
+
+
+def clock_times(text: str) -> Iterator[Decimal]:
+    """Times of day in words, with the minutes behind the point and alone: 7.30 and 30 for "half past seven"."""
+    for part, side, hour in _CLOCK.findall(text):
+        at = _HOURS.get(hour.lower())
+        if at is not None and (part.lower(), side.lower()) != ("half", "to"):
+            minutes = 30 if part.lower() == "half" else 15 if side.lower() == "past" else 45
+            at = at if side.lower() == "past" else (at - 1 or 12)
+            yield from (Decimal(at), Decimal(minutes), Decimal(at) + Decimal(minutes) / 100)
+
+
+def _count(word: str) -> Decimal:
+    return Decimal(1) if word.lower() in ("a", "an") else worded_amount(word)
+
+
+def _fraction(words: str) -> Decimal:
+    return Decimal("0.5") if "half" in words.lower() else Decimal("0.75" if "three" in words.lower() else "0.25")
+
+
+def _duration(amount: Decimal, unit: str) -> Duration:
+    name = unit.lower().removesuffix("s")
+    if name in _UNITS_IN_SECONDS:
+        return "seconds", amount * _UNITS_IN_SECONDS[name]
+    return "months", amount * _UNITS_IN_MONTHS[name]

@@ -1,0 +1,227 @@
+"""What becomes of a parser's output: whole words, corrected sentences, and the blocks joined into one answer.
+
+1. A parser that reads characters hangs one on its neighbour as ``subtok``; such characters are one word.
+2. Sentences are joined where no mark ends one, and each gets the quote that closes it.
+3. The parses of an answer's blocks become one ``ParsedAnswer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.schemas import CharRange
+
+SUBTOKEN_LABEL = "subtok"
+"""The label of a token whose word goes on with the next token, as in spaCy's ``merge_subtokens``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTokens:
+    """The tokens of one block: parallel lists; ``starts`` are the first tokens of the sentences, ascending."""
+
+    ranges: Sequence[CharRange]
+    forms: Sequence[str]
+    heads: Sequence[int]
+    labels: Sequence[str]
+    universal_tags: Sequence[str]
+    fine_tags: Sequence[str]
+    starts: Sequence[int]
+
+    def whole_words(self) -> ParsedTokens:
+        """The same with words for tokens: a run of ``subtok`` and the token behind it, in one sentence.
+
+        That last token stands for the word; a word whose head lies in itself is a root.
+        """
+        if SUBTOKEN_LABEL not in self.labels:
+            return self
+        runs = word_runs(self.labels, self.starts)
+        word_of = [word for word, run in enumerate(runs) for _ in run]
+        lasts = [run[-1] for run in runs]
+        heads = [word_of[self.heads[last]] for last in lasts]
+        return ParsedTokens(
+            ranges=[CharRange(self.ranges[run[0]].char_start, self.ranges[run[-1]].char_end) for run in runs],
+            forms=["".join(self.forms[token] for token in run) for run in runs],
+            heads=heads,
+            labels=["root" if heads[word] == word else self.labels[last] for word, last in enumerate(lasts)],
+            universal_tags=[self.universal_tags[last] for last in lasts],
+            fine_tags=[self.fine_tags[last] for last in lasts],
+            starts=[word_of[start] for start in self.starts],
+        )
+
+
+def word_runs(labels: Sequence[str], starts: Sequence[int]) -> list[range]:
+    """The tokens of each word; a word never goes on in the next sentence."""
+    ends = {end - 1 for _, end in pairwise((*starts, len(labels)))}
+    runs, first = [], 0
+    for token, label in enumerate(labels):
+        if label != SUBTOKEN_LABEL or token in ends:
+            runs.append(range(first, token + 1))
+            first = token + 1
+    return runs
+
+
+_END_MARKS = frozenset(".!?:;…。！？：；।؟۔")
+_WIDE_END_MARKS = frozenset("。！？…")
+_WIDE_CLOSING = "」』）】》〉"
+_AFTER_END = "\"'”’»)]}*_" + _WIDE_CLOSING
+_BEFORE_MORE = frozenset(
+    (
+        "dr.", "mr.", "mrs.", "ms.", "prof.", "rev.", "gen.", "col.", "capt.", "lt.", "sgt.", "sen.", "rep.", "gov.",
+        "hon.", "st.", "mt.", "messrs.", "mme.", "mlle.", "vs.", "cf.", "e.g.", "i.e.", "viz.", "ca.", "approx.",
+        "fig.", "figs.", "eq.", "eqs.", "vol.", "vols.", "pp.",
+    )
+)  # fmt: skip
+_BEFORE_NUMBERS = frozenset(
+    (
+        "no.", "nos.", "ch.", "sec.", "art.", "jan.", "feb.", "mar.", "apr.", "jun.", "jul.", "aug.", "sep.", "sept.",
+        "oct.", "nov.", "dec.",
+    )
+)  # fmt: skip
+
+
+def sentence_ends(words: Sequence[str]) -> list[bool]:
+    """For each word whether a sentence may end with it.
+
+    It may where the word ends with a mark that ends sentences, and is no title or other abbreviation that more must
+    follow ("Dr.", "e.g.", "No. 12"), also where the parser takes its full stop for a word of its own. A word of
+    closing quotes and brackets only does as the word before it does.
+    """
+    ends: list[bool] = []
+    for place, word in enumerate(words):
+        bare = word.rstrip(_AFTER_END)
+        if not bare:
+            ends.append(bool(ends) and ends[-1])
+            continue
+        whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
+        numbered = whole in _BEFORE_NUMBERS and "".join(words[place + 1 : place + 2])[:1].isdigit()
+        ends.append(bare[-1] in _END_MARKS and whole not in _BEFORE_MORE and not numbered)
+    return ends
+
+
+def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:
+    """For each word whether it is closing quotes and brackets only: bound to the word before, and not to the next.
+
+    Text that is written without blanks shows this by the marks: a bracket that only closes, or a quote behind "。".
+
+    Args:
+        words: the words of one block.
+        spaced: for each word whether white space follows it; the last one counts as spaced.
+    """
+    last = len(words) - 1
+    return [
+        place > 0
+        and not spaced[place - 1]
+        and not word.rstrip(_AFTER_END)
+        and (spaced[place] or place == last or _closes_wide(words[place - 1], word))
+        for place, word in enumerate(words)
+    ]
+
+
+def _closes_wide(before: str, word: str) -> bool:
+    return before[-1] in _WIDE_END_MARKS or not word.rstrip(_WIDE_CLOSING)
+
+
+def join_unended_sentences(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
+) -> tuple[list[int], list[str], list[int]]:
+    """The heads, labels and sentence starts of a block, sentences joined where the word between them ends none.
+
+    Args:
+        heads: index of each word's head; a root is its own head.
+        labels: one a word.
+        starts: index of each sentence's first word, ascending.
+        ended: for each word whether a sentence may end with it.
+
+    The root of a sentence that is joined to the one before it becomes a ``parataxis`` of that one's root.
+    """
+    joined_heads, joined_labels = list(heads), list(labels)
+    kept: list[int] = []
+    root = 0
+    for start, end in zip(starts, (*starts[1:], len(heads)), strict=True):
+        roots = [word for word in range(start, end) if heads[word] == word]
+        if not kept or ended[start - 1]:
+            kept.append(start)
+            root = roots[0]
+            continue
+        for word in roots:
+            joined_heads[word], joined_labels[word] = root, "parataxis"
+    return joined_heads, joined_labels, kept
+
+
+def attach_closing_marks(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, closing: Sequence[bool]
+) -> tuple[list[int], list[str], list[int]]:
+    """The same, where closing marks at the start of a sentence belong to the one before it.
+
+    Args:
+        heads, labels, starts: as of ``join_unended_sentences``.
+        closing: for each word whether it is a closing mark.
+
+    Such a mark becomes a ``punct`` of the earlier sentence's root; what hung on it becomes a root.
+    """
+    moved_heads, moved_labels = list(heads), list(labels)
+    kept: list[int] = []
+    for start, end in zip(starts, (*starts[1:], len(heads)), strict=True):
+        first = start
+        while kept and first < end and closing[first]:
+            first += 1
+        root = next((word for word in range(kept[-1], start) if moved_heads[word] == word), start) if kept else start
+        for word in range(start, end):
+            if word < first:
+                moved_heads[word], moved_labels[word] = root, "punct"
+            elif start <= heads[word] < first:
+                moved_heads[word], moved_labels[word] = word, "root"
+        if first < end:
+            kept.append(first)
+    return moved_heads, moved_labels, kept
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBlock:
+    """The fields of ``ParsedAnswer`` for one block; code points count in the answer, words in the block."""
+
+    words: list[CharRange]
+    dependency_heads: list[int]
+    dependency_labels: list[str]
+    universal_tags: list[str]
+    fine_tags: list[str]
+    sentence_starts: list[int]
+    entities: list[CharRange]
+
+
+def join_blocks(parsed: Sequence[ParsedBlock], *, label_scheme: str) -> ParsedAnswer:
+    """One answer of all blocks, which ascend and do not overlap."""
+    first_words = [0]
+    for block in parsed:
+        first_words.append(first_words[-1] + len(block.words))
+    pairs = list(zip(first_words, parsed, strict=False))
+    return ParsedAnswer(
+        words=tuple(word for _, block in pairs for word in block.words),
+        dependency_heads=tuple(first + head for first, block in pairs for head in block.dependency_heads),
+        dependency_labels=tuple(label for _, block in pairs for label in block.dependency_labels),
+        universal_tags=tuple(tag for _, block in pairs for tag in block.universal_tags),
+        fine_tags=tuple(tag for _, block in pairs for tag in block.fine_tags),
+        sentence_starts=tuple(first + start for first, block in pairs for start in block.sentence_starts),
+        entities=tuple(entity for _, block in pairs for entity in block.entities),
+        label_scheme=label_scheme,
+    )
+
+
+def heads_from_distances(distances: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """Index of each word's head from its distance; a word whose head is in another sentence becomes a root."""
+    heads: list[int] = []
+    for start, end in pairwise((*starts, len(distances))):
+        for word in range(start, end):
+            head = word + distances[word]
+            heads.append(head if start <= head < end else word)
+    return heads
+
+
+def tag_code_as_names(tags: list[str], words: Sequence[CharRange], code: Sequence[CharRange]) -> list[str]:
+    """The tags, those of words in a range of ``code`` replaced by a name's."""
+    if not code:
+        return tags
+    return ["PROPN" if any(one.overlaps(word) for one in code) else tag for tag, word in zip(tags, words, strict=True)]

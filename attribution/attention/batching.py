@@ -1,0 +1,247 @@
+"""Which rows go through a model together, how they lie before it, and what happens where memory runs out.
+
+Rows lie end to end in one sequence where the model takes them so, else one below the other with padding. Batches
+keep within a token budget; rows that the model would turn with other rotary frequencies stay apart. A batch that
+runs out of memory is halved and tried again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attribeam.attribution.attention.capture import Capture
+from attribeam.attribution.attention.reduction import CapturedRow
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Reason, RowFault
+
+_END_TO_END_KINDS = {"full_attention", "sliding_attention"}
+_EXACT_TOLERANCE = 1e-4
+_ROUGH_TOLERANCE = 0.03
+"""Of half precision and of quantised weights, whose sums depend on the shape of a batch."""
+
+
+class RowLayout(StrEnum):
+    """``END_TO_END``: one sequence without padding. ``PADDED``: one row below the other, padded on the right."""
+
+    END_TO_END = "end_to_end"
+    PADDED = "padded"
+
+
+def choose_layout(
+    model: PreTrainedModel, kinds: Sequence[str], *, padded: Callable[[], Capture], end_to_end: Callable[[], Capture]
+) -> RowLayout:
+    """``END_TO_END`` where the model takes positions, runs with flash attention in transformers, which has no mask
+    either, has only layers of the ``kinds`` that look at all tokens or within a window, and gives the same attention
+    for a few rows in both layouts; else ``PADDED``.
+
+    ``padded`` and ``end_to_end`` run the same rows, every column kept. A model whose code does not take rows end to end
+    may say so by any of Python's common errors, and is ``PADDED``. Errors of memory propagate.
+    """
+    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    if not (takes_positions and getattr(model, "_supports_flash_attn", False) and set(kinds) <= _END_TO_END_KINDS):
+        return RowLayout.PADDED
+    try:
+        found = end_to_end()
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        return RowLayout.PADDED
+    return RowLayout.END_TO_END if captures_agree(found, padded(), model) else RowLayout.PADDED
+
+
+def captures_agree(found: Capture, expected: Capture, model: PreTrainedModel) -> bool:
+    """Whether two passes of the same rows, every column kept, give the same S, as far as the precision goes."""
+    tolerance = _tolerance(model)
+    pairs = zip(found.captured, expected.captured, strict=True)
+    return all(bool((_full_similarity(one) - _full_similarity(other)).abs().max() <= tolerance) for one, other in pairs)
+
+
+def _tolerance(model: PreTrainedModel) -> float:
+    exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
+    return _EXACT_TOLERANCE if exact else _ROUGH_TOLERANCE
+
+
+def _full_similarity(row: CapturedRow) -> torch.Tensor:
+    """S of a row of which every column was kept: float32 [responses, prompt_length]."""
+    return torch.zeros_like(row.top_scores).scatter_(1, row.top_columns, row.top_scores)
+
+
+def row_batches(
+    rows: Sequence[EncodedRow], *, layout: RowLayout, token_budget: int, rope_border: int | None, share: bool
+) -> Iterator[list[int]]:
+    """Indices of the rows of each batch.
+
+    Rows on both sides of ``rope_border`` are never in one batch. With ``share``, rows end to end that begin alike
+    stand side by side and count their beginning once.
+    """
+    lengths = [len(row.token_ids) for row in rows]
+    for group in groups_by_border(lengths, rope_border):
+        if layout is RowLayout.PADDED:
+            packed = pack_by_token_budget([lengths[index] for index in group], token_budget)
+        else:
+            packed = pack_end_to_end([rows[index].token_ids for index in group], token_budget, share=share)
+        yield from ([group[place] for place in batch] for batch in packed)
+
+
+TokenIds = npt.NDArray[np.int32]
+
+
+def pack_by_token_budget(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+    """Batches of rows that are padded: row indices, each row in exactly one, shortest rows first.
+
+    Rows are sorted by length (ties by index); a batch is closed when one more row would make ``rows * longest row``
+    pass ``token_budget``. A row above the budget is a batch of its own.
+
+    Raises:
+        ValueError: if ``token_budget`` is below 1.
+    """
+    _check_token_budget(token_budget)
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: (lengths[index], index)):
+        if batch and (len(batch) + 1) * lengths[index] > token_budget:
+            batches.append(batch)
+            batch = []
+        batch.append(index)
+    return [*batches, batch] if batch else batches
+
+
+def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool) -> list[list[int]]:
+    """Batches of rows that lie end to end: row indices, each row in exactly one, rows with a prefix in common together.
+
+    ``rows`` are token ids, int32 [tokens]. Groups of rows that share a prefix come by their longest row, shortest
+    first; without ``share`` every row is a group. A batch is closed when one more row would make it longer than
+    ``token_budget``; what is shared counts once. A row above the budget is a batch of its own.
+
+    Raises:
+        ValueError: if ``token_budget`` is below 1.
+    """
+    _check_token_budget(token_budget)
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    size, whole = 0, -1
+    for index in _ordered_by_prefix(rows, share):
+        shared = shared_length(rows[whole], rows[index]) if share and batch else 0
+        if batch and size + len(rows[index]) - shared > token_budget:
+            batches.append(batch)
+            batch, size, shared = [], 0, 0
+        whole = whole if shared else index
+        batch.append(index)
+        size += len(rows[index]) - shared
+    return [*batches, batch] if batch else batches
+
+
+def shared_lengths(rows: Sequence[TokenIds]) -> list[int]:
+    """How many first tokens each row of a batch takes over from the last row before it that takes over none."""
+    lengths: list[int] = []
+    whole = None
+    for row in rows:
+        lengths.append(0 if whole is None else shared_length(whole, row))
+        whole = whole if lengths[-1] else row
+    return lengths
+
+
+def shared_length(whole: TokenIds, row: TokenIds) -> int:
+    """How many first tokens ``row`` may take over from ``whole``: what both begin with, at most all but one of ``row``.
+
+    0 where that is less than half of ``row``: attending to a prefix elsewhere costs more than a short one saves.
+    """
+    length = min(len(whole), len(row) - 1)
+    differs = whole[:length] != row[:length]
+    common = int(differs.argmax()) if differs.any() else length
+    return common if 2 * common >= len(row) else 0
+
+
+def _ordered_by_prefix(rows: Sequence[TokenIds], share: bool) -> list[int]:
+    """All row indices, those of rows that share a prefix after each other."""
+    groups: list[list[int]] = []
+    for index in sorted(range(len(rows)), key=lambda index: (rows[index].tobytes(), index) if share else index):
+        if share and groups and shared_length(rows[groups[-1][0]], rows[index]):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    by_length = sorted(groups, key=lambda group: (max(len(rows[index]) for index in group), min(group)))
+    return [index for group in by_length for index in group]
+
+
+def _check_token_budget(token_budget: int) -> None:
+    if token_budget < 1:
+        raise ValueError(f"token_budget should be at least 1, was: {token_budget}")
+
+
+_LENGTH_DEPENDENT_ROPE = "longrope"
+
+
+def rope_border(config: PreTrainedConfig) -> int | None:
+    """The longest row, in tokens, that is turned with the short frequencies; None where length chooses nothing.
+
+    Longrope (Phi-3 and others) turns a whole batch with the long frequencies as soon as one of its rows is longer than
+    the original context. A row's attention must not depend on its neighbours, so rows on both sides of the border go
+    through the model apart. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
+    """
+    parameters = getattr(config.get_text_config(), "rope_parameters", None)
+    chosen = [one for one in _rope_parameter_sets(parameters or {}) if one.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
+    return min((int(one["original_max_position_embeddings"]) for one in chosen), default=None)
+
+
+def groups_by_border(lengths: Sequence[int], border: int | None) -> list[list[int]]:
+    """Indices of the rows of at most ``border`` tokens, and of the longer ones; none of the two lists is empty."""
+    if border is None:
+        return [[*range(len(lengths))]] if lengths else []
+    short = [index for index, length in enumerate(lengths) if length <= border]
+    long = [index for index, length in enumerate(lengths) if length > border]
+    return [group for group in (short, long) if group]
+
+
+def _rope_parameter_sets(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parameters as they are, or those of every kind of layer where there is one set for each."""
+    nested: list[Mapping[str, Any]] = [one for one in parameters.values() if isinstance(one, dict)]
+    return nested if nested and "rope_type" not in parameters else [parameters]
+
+
+_Row = TypeVar("_Row")
+_Outcome = TypeVar("_Outcome")
+
+_CPU_MESSAGES = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for the out-of-memory errors of Python, of CUDA and of torch's CPU allocator."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(message in str(error) for message in _CPU_MESSAGES)
+
+
+def run_halving(rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outcome]]) -> list[_Outcome | RowFault]:
+    """``run(rows)``, halved and tried again as often as memory runs out; one outcome a row, in the order of ``rows``.
+
+    A row that does not fit alone gets ``RowFault(OUT_OF_MEMORY)``. Every other error propagates.
+    """
+    outcomes = _run_unless_out_of_memory(rows, run)
+    if outcomes is not None:
+        return [*outcomes]
+    torch.cuda.empty_cache()  # does nothing where CUDA was never used
+    if len(rows) == 1:
+        return [RowFault(Reason.OUT_OF_MEMORY, "the row alone does not fit into memory; see max_tokens and dtype")]
+    middle = len(rows) // 2
+    return [*run_halving(rows[:middle], run), *run_halving(rows[middle:], run)]
+
+
+def _run_unless_out_of_memory(
+    rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outcome]]
+) -> list[_Outcome] | None:
+    """The outcomes, or None; the error and the tensors that its frames hold are gone on return."""
+    try:
+        return run(rows)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return None

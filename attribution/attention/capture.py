@@ -1,0 +1,244 @@
+"""Taking one layer's attention out of any Hugging Face model, and ending its forward pass there.
+
+One function, registered as an attention implementation together with a mask function, serves every architecture:
+query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. In the layers
+below the captured one it hands on to torch's scaled dot product attention. In that layer only the response rows
+are computed, in float32, and reduced on the device (``reduction.py``). An observer is shown the attention before
+that. Then the pass ends, with a private exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import torch
+from transformers.integrations.sdpa_attention import create_position_bias_mask, sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from attribeam.attribution.attention.end_to_end_attention import end_to_end_attention
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows
+from attribeam.attribution.attention.plain_attention import AttentionRule, plain_attention
+from attribeam.attribution.attention.reduction import CapturedRow, RowAttention, RowRequest, reduce_row
+
+CAPTURE_IMPLEMENTATION = "attribeam_capture"
+
+
+def capture_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    position_bias: torch.Tensor | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """The attention implementation: capture at the requested layer, plain attention in every other.
+
+    ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
+    ``attention_mask`` None (causal, or everything where the module is not causal) or [rows, 1, tokens, tokens].
+    Returns ([rows, tokens, attention heads, size], None).
+
+    Raises:
+        ValueError: if the model's attention takes numbers that are unknown here.
+    """
+    rows = current_rows()
+    rule = _attention_rule(module, query, end_to_end=rows is not None, **options)
+    if rows is not None and position_bias is not None:
+        raise ValueError("rows end to end should have no position_bias, which goes by the place in the sequence")
+    if rows is not None:
+        observe_or_capture(module, _end_to_end_attentions(query, key, rows, rule), rule)
+        return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
+    attention_mask = _with_position_bias(attention_mask, position_bias, query, key, rule)
+    observe_or_capture(module, _padded_attentions(query, key, attention_mask, rule), rule)
+    if rule.is_plain:
+        return plain_attention(query, key, value, attention_mask, rule), None
+    output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    return output, None
+
+
+def _with_position_bias(
+    mask: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    rule: AttentionRule,
+) -> torch.Tensor | None:
+    """The mask with a bias by positions added, where the model has one."""
+    return mask if bias is None else create_position_bias_mask(bias, mask, rule.causal, query, key)
+
+
+def _attention_rule(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    *,
+    end_to_end: bool,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **options: Any,
+) -> AttentionRule:
+    """What a layer's module says of its attention; the window counts end to end only, padded rows have a mask.
+
+    Raises:
+        ValueError: if it takes numbers that are unknown here.
+    """
+    unknown = [name for name, value in options.items() if torch.is_tensor(value) and value.is_floating_point()]
+    if unknown:
+        raise ValueError(f"its attention takes {' and '.join(unknown)}, which this version does not know")
+    return AttentionRule(
+        causal=bool(options.get("is_causal", getattr(module, "is_causal", True))),
+        reach=_reach(options.get("sliding_window")) if end_to_end else None,
+        scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
+        softcap=softcap,
+        sinks=getattr(module, "sinks", None) if s_aux is None else s_aux,
+    )
+
+
+def _reach(sliding_window: int | None) -> int | None:
+    """How far a token sees: the interface counts the token itself as well."""
+    return None if sliding_window is None else sliding_window - 1
+
+
+def _end_to_end_attentions(
+    query: torch.Tensor, key: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
+) -> Iterator[RowAttention]:
+    for one in rows.places:
+        yield RowAttention(one.states(query[0]), one.states(key[0]), None, rule)
+
+
+def _padded_attentions(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, rule: AttentionRule
+) -> Iterator[RowAttention]:
+    masks = [None] * len(query) if mask is None else mask.expand(len(query), -1, -1, -1)
+    for row, row_mask in enumerate(masks):
+        yield RowAttention(query[row], key[row], row_mask, rule)
+
+
+def capture_mask(*arguments: Any, **options: Any) -> torch.Tensor | None:
+    """The mask of ``sdpa_mask``; None for rows that lie end to end, whose borders the attention itself keeps."""
+    return None if current_rows() is not None else sdpa_mask(*arguments, **options)
+
+
+ALL_ATTENTION_FUNCTIONS.register(CAPTURE_IMPLEMENTATION, capture_attention)
+ALL_MASK_ATTENTION_FUNCTIONS.register(CAPTURE_IMPLEMENTATION, capture_mask)
+
+
+@dataclass(slots=True)
+class _LayerCount:
+    """Numbers the attention modules of one forward pass from 0."""
+
+    unnumbered: int = 0
+
+    def index_of(self, module: torch.nn.Module) -> int:
+        """The 0-based layer whose attention ``module`` is; to be asked once a layer.
+
+        Modules that do not know it (DistilBERT's, ALBERT's) are counted as the pass comes by.
+        """
+        index: int | None = getattr(module, "layer_idx", None)
+        if index is None:
+            self.unnumbered += 1
+            return self.unnumbered - 1
+        return index
+
+
+@dataclass(slots=True)
+class Capture:
+    """One forward pass's request and result; ``layer_index`` is 0-based. ``bidirectional`` is set by the layer.
+
+    ``head_weights`` float32 [attention heads] sum to 1; None is the mean over attention heads.
+    """
+
+    layer_index: int
+    top_k: int
+    rows: list[RowRequest]
+    head_weights: torch.Tensor | None = None
+    captured: list[CapturedRow] = field(default_factory=list)
+    bidirectional: bool = False
+    layers: _LayerCount = field(default_factory=_LayerCount)
+
+
+class _LayerCaptured(Exception):  # noqa: N818 - a message to the caller, not a fault
+    """Raised at the captured layer, caught in ``capturing``."""
+
+
+Observer = Callable[[int, RowAttention], None]
+"""Is shown the attention of every row, with the 0-based layer: of every layer, or, where rows lie end to end, of the
+captured one."""
+
+
+@dataclass(slots=True)
+class _Observation:
+    observer: Observer
+    layers: _LayerCount = field(default_factory=_LayerCount)
+
+
+_current: ContextVar[Capture | None] = ContextVar("attribeam_capture", default=None)
+_observed: ContextVar[_Observation | None] = ContextVar("attribeam_observation", default=None)
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Show the attention of the one forward pass inside to ``observer``, before anything is reduced.
+
+    What the observer raises ends the pass.
+    """
+    token = _observed.set(_Observation(observer))
+    try:
+        yield
+    finally:
+        _observed.reset(token)
+
+
+def is_observed() -> bool:
+    """Whether an observer waits for the attention."""
+    return _observed.get() is not None
+
+
+@contextmanager
+def capturing(capture: Capture) -> Iterator[None]:
+    """Run the model's forward pass inside; it ends at the captured layer, and ``capture.captured`` is filled.
+
+    Raises:
+        RuntimeError: if the pass came to its end without reaching the layer through this implementation.
+    """
+    token = _current.set(capture)
+    try:
+        yield
+    except _LayerCaptured:
+        return
+    finally:
+        _current.reset(token)
+    raise RuntimeError(
+        f"the model should reach layer {capture.layer_index + 1} through transformers' attention interface, but did not"
+    )
+
+
+def observe_or_capture(module: torch.nn.Module, attentions: Iterator[RowAttention], rule: AttentionRule) -> None:
+    """Show the attention of all rows to the observer, and end the pass where the layer is the captured one."""
+    capture, observation = _current.get(), _observed.get()
+    captured = capture is not None and capture.layers.index_of(module) == capture.layer_index
+    if not captured and observation is None:
+        return
+    rows = list(attentions)
+    if observation is not None:
+        _show_to_observer(observation, observation.layers.index_of(module), rows)
+    if capture is not None and captured:
+        capture.bidirectional = not rule.causal
+        _end_pass(capture, rows)
+
+
+def _show_to_observer(observation: _Observation, layer_index: int, attentions: Sequence[RowAttention]) -> None:
+    for attention in attentions:
+        observation.observer(layer_index, attention)
+
+
+def _end_pass(capture: Capture, attentions: Sequence[RowAttention]) -> NoReturn:
+    for attention, request in zip(attentions, capture.rows, strict=True):
+        capture.captured.append(reduce_row(attention, request, top_k=capture.top_k, head_weights=capture.head_weights))
+    raise _LayerCaptured

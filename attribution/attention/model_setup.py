@@ -1,0 +1,170 @@
+"""Setting up an attention model: its parts are loaded, then tried on a few small rows.
+
+So a run fails before it starts. The trial shows which way the layer sees, which layout its rows may have, and
+whether a fast path gives the same attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import PreTrainedModel
+
+from attribeam.attribution.attention.batching import RowLayout, captures_agree, choose_layout
+from attribeam.attribution.attention.forward_pass import Job, LayerCapture
+from attribeam.attribution.attention.head_weights import HeadWeights
+from attribeam.attribution.attention.layer_choice import LayerChoice, choose_layer
+from attribeam.attribution.attention.reduction import PendingRows
+from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, load_weights
+from attribeam.attribution.prompts.row_encoder import RowEncoder
+from attribeam.attribution.settings import QueryPosition, SoftmaxOver
+from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParts:
+    """A model's directory, its loaded layers, its tokenizer with the prompt, and the layer whose attention is taken."""
+
+    directory: ModelDirectory
+    model: PreTrainedModel
+    encoder: RowEncoder
+    layer: LayerChoice
+
+
+def load_parts(options: ModelOptions, *, encoder: RowEncoder | None = None) -> ModelParts:
+    """Read the weights of the layers up to L*, of all of them where the model's code needs all.
+
+    ``encoder`` is the model's own, where it is loaded already.
+
+    Raises:
+        ModelLoadError: if the model cannot be loaded.
+    """
+    directory = read_model_directory(options)
+    device = choose_device(options.device)
+    layer = configured_layer(directory)
+    encoder = encoder or RowEncoder(directory)
+    loaded = max(layer.layer, options.loaded_layers or 0)
+    if runs_own_code(directory) or depth_matters(directory.config):
+        loaded = len(layer.kinds)
+    model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
+    return ModelParts(directory, model, encoder, layer)
+
+
+def configured_layer(directory: ModelDirectory) -> LayerChoice:
+    """L*: the layer of the options, else of the model's ``attribution_config.json``, else the chosen one.
+
+    Raises:
+        ModelLoadError: if there is no such layer with attention.
+    """
+    requested = directory.options.layer
+    try:
+        return choose_layer(directory.config, directory.defaults.layer if requested is None else requested)
+    except ValueError as error:
+        raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
+
+
+def load_head_weights(directory: ModelDirectory, *, layer: int, device: torch.device) -> torch.Tensor | None:
+    """The weights of the options' file, float32 [attention heads] on ``device``; None where none is given.
+
+    Raises:
+        ModelLoadError: if they cannot be read, or were fitted for another model or layer.
+    """
+    if directory.options.head_weights is None:
+        return None
+    try:
+        found = HeadWeights.from_file(directory.options.head_weights)
+        attention_heads = int(directory.config.get_text_config().num_attention_heads)
+        found.check_fits(revision=revision_of(directory, layer=layer), layer=layer, attention_heads=attention_heads)
+    except ValueError as error:
+        raise ModelLoadError(f"{error}; see --head-weights") from error
+    return torch.tensor(found.weights, dtype=torch.float32, device=device)
+
+
+_EVERY_COLUMN = 2**31 - 1
+_PROBES = (
+    ("Which word?", "One word.", "A word."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
+)
+"""Question, passage and answer of rows that every model is tried on; the last two have one prompt."""
+
+
+def try_model(
+    directory: ModelDirectory, model: PreTrainedModel, *, encoder: RowEncoder, layer: LayerChoice
+) -> tuple[LayerCapture, RowLayout]:
+    """How attention is taken of layer ``layer`` of ``model``, and how rows may lie before it.
+
+    Weights that one row's attention did not need are let go, unless more layers are asked for.
+
+    Raises:
+        ModelLoadError: if the attention cannot be taken, or the attention heads' weights do not fit.
+    """
+    options, defaults = directory.options, directory.defaults
+    capture = LayerCapture(
+        network=model,
+        layer=layer.layer,
+        query_position=QueryPosition.PREDICTING,
+        softmax_over=defaults.softmax_over or SoftmaxOver.VISIBLE,
+        head_weights=load_head_weights(directory, layer=layer.layer, device=model.device),
+    )
+    jobs = _probe_jobs(encoder)
+    with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):
+        capture = _try_row(capture, jobs[0], model=options.model)
+    layout = _try_layouts(capture, jobs, layer.kinds[: layer.layer])
+    fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
+    position = options.query_position or defaults.query_position or fitting
+    capture = replace(capture, query_position=position)
+    return _with_fast_path(capture, jobs) if layout is RowLayout.END_TO_END else capture, layout
+
+
+def _probe_jobs(encoder: RowEncoder) -> list[Job]:
+    """The rows to try a model on, however short its context is."""
+    records = [
+        QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
+        for question, passage, answer in _PROBES
+    ]
+    return [(encoder.encode_any_length(record), 1) for record in records]
+
+
+def _try_row(capture: LayerCapture, job: Job, *, model: str) -> LayerCapture:
+    """``capture`` with what one row shows: whether the layer sees to the right as well.
+
+    Raises:
+        ModelLoadError: if its attention cannot be taken, or is not finite.
+    """
+    try:
+        found = capture.take([job], layout=RowLayout.PADDED, top_k=1)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelLoadError(f"model {model!r} does not give its attention: {error}; choose another") from error
+    if isinstance(PendingRows(found.captured).outcome(0), RowFault):
+        dtype = capture.network.dtype
+        raise ModelLoadError(f"model {model!r} gives NaN or infinity in {dtype}; choose another --dtype")
+    return replace(capture, bidirectional=found.bidirectional)
+
+
+def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str]) -> RowLayout:
+    """The layout for a model with layers of these ``kinds`` up to L*."""
+    return choose_layout(
+        capture.network,
+        kinds,
+        padded=lambda: capture.take(jobs, layout=RowLayout.PADDED, top_k=_EVERY_COLUMN),
+        end_to_end=lambda: capture.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN),
+    )
+
+
+def _with_fast_path(capture: LayerCapture, jobs: Sequence[Job]) -> LayerCapture:
+    """With the pass in few steps, where there is one for the model and it gives the same attention."""
+    shorter = replace(capture, encoder=encoder_weights(capture.network, capture.layer))
+    if shorter.encoder is None:
+        return capture
+    found, expected = (one.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN) for one in (shorter, capture))
+    return shorter if captures_agree(found, expected, capture.network) else capture

@@ -1,0 +1,196 @@
+"""What else can be read from a model's attention while it passes by: for sweeps, training and comparison.
+
+The attributions of several layers from one forward pass, the mass of each attention head on each passage, and
+which earlier tokens of its own response a token attends to (the appendix's alternative of Dep).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import run_halving
+from attribeam.attribution.attention.capture import observing
+from attribeam.attribution.attention.forward_pass import Job, LayerCapture
+from attribeam.attribution.attention.layer_choice import layer_types, layers_with_attention
+from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS
+from attribeam.attribution.attention.reduction import (
+    CapturedRow,
+    PendingRows,
+    RowAttention,
+    RowRequest,
+    passage_mass,
+    reduce_row,
+    top_columns,
+)
+from attribeam.attribution.prompts.passage_windows import merge_windows
+from attribeam.attribution.settings import SoftmaxOver
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import Reason, RowFault
+
+_ByLayer = Mapping[int, TokenAttribution]
+
+
+def attribute_layers(
+    model: AttentionModel, row: EncodedRow, passage_count: int, *, layers: Collection[int], top_k: int
+) -> Mapping[int, TokenAttribution]:
+    """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives those of its own.
+
+    The pass ends at the last of them. The windows of a long row are batched by the model's token budget, and a batch
+    that does not fit into memory is halved. What a model was trained for holds in its own layer L* alone: learned
+    weights of attention heads, and a softmax over the prompt. Other layers have the mean over attention heads, and the
+    softmax is over all that a token sees.
+
+    Raises:
+        RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        ValueError: if one of the layers was not loaded or has no attention, or none is wanted.
+    """
+    _check_layers(model, layers)
+    wanted = _LayersPass(model, layers, top_k)
+    jobs = [(window.row, passage_count) for window in row.windows] or [(row, passage_count)]
+    found: dict[int, _ByLayer] = {}
+    for batch in model.batches([part for part, _ in jobs]):
+        outcomes = run_halving([jobs[index] for index in batch], wanted.run)
+        found.update(zip(batch, map(_raise_fault, outcomes), strict=True))
+    parts = [found[index] for index in range(len(jobs))]
+    if not row.windows:
+        return parts[0]
+    return {layer: merge_windows(row, [part[layer] for part in parts], top_k=top_k) for layer in layers}
+
+
+class _LayersPass:
+    """Forward passes that are asked for several layers; the last of them ends the pass."""
+
+    def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
+        self._layout, self._top_k = model.layout, top_k
+        self._captures = {layer: _capture_of(model, layer) for layer in sorted(layers)}
+
+    def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
+        """What each row's attention comes to, by layer; none of the rows has windows."""
+        last = max(self._captures)
+        requests = {layer: capture.requests(jobs) for layer, capture in self._captures.items()}
+        taken: dict[int, list[CapturedRow]] = {layer: [] for layer in self._captures}
+
+        def observe(index: int, attention: RowAttention) -> None:
+            layer = index + 1
+            if layer in taken and layer != last:
+                request, weights = requests[layer][len(taken[layer])], self._captures[layer].head_weights
+                taken[layer].append(reduce_row(attention, request, top_k=self._top_k, head_weights=weights))
+
+        with observing(observe):
+            taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
+        on_their_way = {layer: PendingRows(rows) for layer, rows in taken.items()}
+        return [_outcome_by_layer(on_their_way, place) for place in range(len(jobs))]
+
+
+def _capture_of(model: AttentionModel, layer: int) -> LayerCapture:
+    if layer == model.layer:
+        return model.capture
+    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE, encoder=None)
+
+
+def _outcome_by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
+    """A row's attributions by layer, or the fault of any."""
+    found = {}
+    for layer, on_their_way in rows.items():
+        outcome = on_their_way.outcome(place)
+        if isinstance(outcome, RowFault):
+            return outcome
+        found[layer] = outcome
+    return found
+
+
+def _raise_fault(outcome: _ByLayer | RowFault) -> _ByLayer:
+    if isinstance(outcome, RowFault):
+        raise outcome
+    return outcome
+
+
+def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
+    loaded = int(model.network.config.get_text_config().num_hidden_layers)
+    if not layers or min(layers) < 1 or max(layers) > loaded:
+        raise ValueError(f"layers should be one or more from 1 to the {loaded} loaded ones, were: {sorted(layers)}")
+    missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
+    if missing:
+        raise ValueError(f"layers should have attention, these have none: {missing}")
+
+
+def head_masses(model: AttentionModel, row: EncodedRow, passage_count: int) -> torch.Tensor:
+    """The attention mass of every attention head on every passage, titles included.
+
+    float32 [attention heads, responses, passages] on the CPU, from one forward pass. Their mean over attention heads is
+    ``TokenAttribution.passage_mass``.
+
+    Raises:
+        RowFault: if the row is longer than the model takes at once, does not fit into memory, or has NaN or infinity.
+    """
+    if row.windows:
+        message = "a row should go through the model at once, is cut into windows; log fewer passages"
+        raise RowFault(Reason.TOO_MANY_TOKENS, message)
+    found: list[torch.Tensor] = []
+    request = model.request(row, passage_count)
+    with observing(partial(_keep_head_masses, model.layer - 1, request, found)):
+        (outcome,) = model.attribute([row], [passage_count])
+    if isinstance(outcome, RowFault):
+        raise outcome
+    return found[-1]
+
+
+def _keep_head_masses(
+    wanted_layer: int, request: RowRequest, found: list[torch.Tensor], layer_index: int, attention: RowAttention
+) -> None:
+    if layer_index == wanted_layer:
+        found.append(_head_masses_of(attention, request))
+
+
+def _head_masses_of(attention: RowAttention, request: RowRequest) -> torch.Tensor:
+    """In slices of response rows, so that memory stays bounded."""
+    attention_heads = attention.query.shape[0]
+    rows_at_once = max(1, MAX_WEIGHTS // (attention_heads * request.token_count))
+    slices = []
+    for positions in torch.split(request.query_positions, rows_at_once):
+        weights = attention.weights(positions, request.token_count)[..., : len(request.column_passage)]
+        slices.append(passage_mass(weights, request.column_passage, request.passage_count))
+    return torch.cat(slices, dim=1).cpu()
+
+
+def response_similarity(
+    attention: RowAttention,
+    *,
+    query_positions: torch.Tensor,
+    prompt_length: int,
+    head_weights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """One layer's attention to earlier response tokens: float32 [responses, responses], 0 from the diagonal on.
+
+    The softmax is over all that a token sees, prompt and response. ``query_positions`` int64 [responses] are the
+    positions whose attention is row i of S; the response are the row's tokens from ``prompt_length`` on. Computed in
+    slices, so that memory stays bounded.
+    """
+    heads, token_count, _ = attention.query.shape
+    rows_at_once = max(1, MAX_WEIGHTS // (heads * token_count))
+    slices = [
+        attention.similarity(positions, token_count, head_weights)[:, prompt_length:]
+        for positions in torch.split(query_positions, rows_at_once)
+    ]
+    return torch.cat(slices).tril(-1)
+
+
+def attributed_tokens(similarities: Sequence[torch.Tensor], *, top_k: int) -> npt.NDArray[np.bool_]:
+    """bool [responses, responses]: whether the row's token is attributed to the column's, an earlier one.
+
+    Equation 1 over earlier response tokens alone: its ``top_k`` largest similarities, those above 0. Where a row went
+    through the model in several windows, a pair of tokens counts as its largest value there.
+    """
+    similarity = torch.stack(list(similarities)).amax(0)
+    columns, scores = top_columns(similarity, top_k)
+    found = torch.zeros(similarity.shape, dtype=torch.bool, device=similarity.device)
+    found.scatter_(1, columns, scores > 0)
+    attributed: npt.NDArray[np.bool_] = found.cpu().numpy()
+    return attributed

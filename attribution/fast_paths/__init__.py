@@ -1,0 +1,1 @@
+"""Faster ways that rest on private parts of libraries, each behind a check and beside a plain path."""

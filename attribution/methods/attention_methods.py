@@ -1,0 +1,133 @@
+"""The methods that read attention weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attribeam.attribution.evidence.span_evidence import span_evidence
+from attribeam.attribution.methods.answer_context import AnswerContext, Counts, Need
+from attribeam.attribution.methods.method import Method, MethodSettings, PassageScore, SpanResult
+from attribeam.attribution.methods.paper_union import paper_union_results
+from attribeam.attribution.methods.scored_range import ScoredRange
+from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.schemas import CharRange, SpanEvidence, SpanKind, TargetSpan
+from attribeam.schemas.labelled_answer import PassageRange
+
+_NEEDS = frozenset({Need.PARSER, Need.ATTENTION})
+_RESPONSE_NEEDS = _NEEDS | {Need.RESPONSE_ATTENTION}
+
+
+def attention_methods(settings: MethodSettings) -> tuple[Method, ...]:
+    """``attn-union``, ``attn-union-dep`` and their alternatives."""
+    return (
+        *(AttentionUnion(union, settings) for union in UnionMethod),
+        WidenedUnion("attn-union-sent", _sentence_counts, settings),
+        WidenedUnion("augment-by-attn", _attended_counts, settings, _RESPONSE_NEEDS),
+        WidenedUnion("augment-by-attn-sent", _attended_counts_in_sentence, settings, _RESPONSE_NEEDS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionUnion:
+    """``attn-union`` and ``attn-union-dep``: the audit's method, under the options given on the command line.
+
+    With the mean of the five best tokens the passage is decided by that alone: what a sentence or a window adds to the
+    audit's decision is left out.
+    """
+
+    union: UnionMethod
+    settings: MethodSettings
+    needs: frozenset[Need] = _NEEDS
+
+    @property
+    def name(self) -> str:
+        """The method's name in the paper, as the audit's options have it."""
+        return str(self.union)
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Passage scores and evidence of ``evidence.span_evidence``, as the audit computes them."""
+        settings = context.model.union_settings(self.settings.union_options(self.union))
+        return union_results(context, context.attended[1], settings, passage_score=self.settings.passage_score)
+
+
+def union_results(
+    context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, *, passage_score: PassageScore
+) -> list[SpanResult]:
+    """One result a span by ``settings.method``, from the attributions of the answer's tokens."""
+    if passage_score is not PassageScore.SUM:
+        counts, tau = _union_counts(context, settings), settings.isolation_tau
+        return paper_union_results(context, tokens, counts, isolation_tau=tau, passage_score=passage_score)
+    labelled = context.labelled
+    found = span_evidence(
+        record=labelled.record,
+        parsed=context.parsed,
+        spans=[TargetSpan(SpanKind.GIVEN, span) for span in labelled.spans],
+        encoded=context.encoded,
+        tokens=tokens,
+        settings=settings,
+    )
+    return [SpanResult(one.passage_scores, _evidence_ranges(one)) for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class WidenedUnion:
+    """The union over more than the span's own tokens, without atomic facts; ``counts`` says over which.
+
+    ``attn-union-sent`` takes the span's sentences (SentComp, Section 4.2.1). ``augment-by-attn`` adds to each token of
+    the span the later tokens that are attributed to it, and ``augment-by-attn-sent`` only those in the span's sentences
+    (Appendix, "An Additional Alternative of Dep").
+    """
+
+    name: str
+    counts: Callable[[AnswerContext], Counts]
+    settings: MethodSettings
+    needs: frozenset[Need] = _NEEDS
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Sums of the counted tokens' evidence."""
+        union = context.model.union_settings(self.settings.union_options(UnionMethod.ATTN_UNION))
+        return paper_union_results(
+            context,
+            context.attended[1],
+            self.counts(context),
+            isolation_tau=union.isolation_tau,
+            passage_score=self.settings.passage_score,
+        )
+
+
+def _union_counts(context: AnswerContext, settings: UnionSettings) -> Counts:
+    spans = context.labelled.spans
+    if settings.method is UnionMethod.ATTN_UNION:
+        return context.answer_tokens.of_spans(spans)
+    return context.answer_tokens.of_facts(spans, own_token_weight=settings.own_token_weight)
+
+
+def _sentence_counts(context: AnswerContext) -> Counts:
+    return context.answer_tokens.of_sentences(context.labelled.spans)
+
+
+def _attended_counts(context: AnswerContext) -> Counts:
+    """w(t) sums, over the span's tokens r_i, those of r_i and of the later tokens that are attributed to r_i."""
+    return _augmented(context, context.labelled.spans)
+
+
+def _attended_counts_in_sentence(context: AnswerContext) -> Counts:
+    spans = context.labelled.spans
+    return _augmented(context, spans) * context.answer_tokens.of_sentences(spans)
+
+
+def _augmented(context: AnswerContext, spans: Sequence[CharRange]) -> Counts:
+    tokens = context.answer_tokens
+    attributed = context.attributed_tokens[np.ix_(tokens.covering, tokens.covering)]
+    own = tokens.of_spans(spans)
+    return own + own @ attributed.T.astype(np.int64)
+
+
+def _evidence_ranges(found: SpanEvidence) -> tuple[ScoredRange, ...]:
+    pieces = [piece for piece in found.evidence if not piece.in_title]
+    return tuple(ScoredRange(PassageRange(piece.passage_index, piece.chars), piece.score) for piece in pieces)

@@ -1,0 +1,106 @@
+"""The methods that compare hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.methods.answer_context import AnswerContext, Counts, Need
+from attribeam.attribution.methods.method import Method, MethodSettings, SpanResult
+from attribeam.attribution.methods.paper_union import paper_union_results
+from attribeam.attribution.methods.scored_range import ScoredRange
+from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import CharRange
+from attribeam.schemas.labelled_answer import PassageRange
+
+_NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
+_PAPER = UnionSettings()
+
+WINDOW = 8
+"""W, the tokens of a window (Section 4.1)."""
+
+
+def hidden_state_methods(settings: MethodSettings) -> tuple[Method, ...]:
+    """``hss-avg``, ``hss-union`` and the same with dependency augmentation."""
+    return (
+        HiddenAverage("hss-avg", augmented=False),
+        HiddenAverage("hss-avg-dep", augmented=True),
+        HiddenUnion("hss-union", augmented=False, settings=settings),
+        HiddenUnion("hss-union-dep", augmented=True, settings=settings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenUnion:
+    """``hss-union`` and ``hss-union-dep``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
+
+    Top-k, tau and the weight of a span's own tokens are the options', else the paper's: what a model brings of its own
+    was chosen for its attention.
+    """
+
+    name: str
+    augmented: bool
+    settings: MethodSettings
+    needs: frozenset[Need] = _NEEDS
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
+        top_k, tau, own = self.settings.top_k, self.settings.isolation_tau, self.settings.own_token_weight
+        return paper_union_results(
+            context,
+            context.hidden_similarity.top_columns(_PAPER.top_k if top_k is None else top_k),
+            _counts(
+                context, augmented=self.augmented, own_token_weight=_PAPER.own_token_weight if own is None else own
+            ),
+            isolation_tau=_PAPER.isolation_tau if tau is None else tau,
+            passage_score=self.settings.passage_score,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenAverage:
+    """``hss-avg`` and ``hss-avg-dep``: the passage with the window most similar to the span's mean state.
+
+    With augmentation the span is first widened to the tokens of its atomic facts, each counted once (Section 4.2.3).
+    The evidence is the best window of the best passage.
+    """
+
+    name: str
+    augmented: bool
+    needs: frozenset[Need] = _NEEDS
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """A passage's score is the cosine of its best window, 0 where it is negative."""
+        counted = _counts(context, augmented=self.augmented) > 0
+        inside = np.zeros((len(counted), len(context.encoded.response_char_start)), dtype=np.bool_)
+        inside[:, context.answer_tokens.covering] = counted
+        found = context.hidden_similarity.best_windows(inside, window=WINDOW)
+        scores = np.where(found.cosines > 0, found.cosines, 0.0).tolist()
+        return [
+            SpanResult(tuple(of_span), _window_range(of_span, columns, context.encoded))
+            for of_span, columns in zip(scores, found.columns, strict=True)
+        ]
+
+
+def _counts(context: AnswerContext, *, augmented: bool, own_token_weight: int = 1) -> Counts:
+    spans = context.labelled.spans
+    if not augmented:
+        return context.answer_tokens.of_spans(spans)
+    return context.answer_tokens.of_facts(spans, own_token_weight=own_token_weight)
+
+
+def _window_range(
+    scores: Sequence[float], columns: Sequence[npt.NDArray[np.int32]], encoded: EncodedRow
+) -> tuple[ScoredRange, ...]:
+    """The characters of the best passage's window, titles apart; nothing where no passage scores."""
+    passage = int(np.argmax(scores))
+    inside = columns[passage][~encoded.column_in_title[columns[passage]]]
+    inside = inside[encoded.column_char_start[inside] < encoded.column_char_end[inside]]
+    if scores[passage] <= 0 or not len(inside):
+        return ()
+    chars = CharRange(int(encoded.column_char_start[inside].min()), int(encoded.column_char_end[inside].max()))
+    return (ScoredRange(PassageRange(passage, chars), scores[passage]),)

@@ -1,0 +1,132 @@
+"""What a causal language model says about one answer, each part when it is first asked for.
+
+Its next-token distributions with and without passages show the context-sensitive tokens (CTI), its probabilities
+without single passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
+from attribeam.attribution.models.language_model import LanguageModel, ablated_row
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import CharRange, QARecord, RowFault
+
+_Floats = npt.NDArray[np.float64]
+
+
+def context_divergences(with_passages: torch.Tensor, without_passages: torch.Tensor) -> _Floats:
+    """KL(with || without) of every response token's next-token distribution, in nats: float64 [responses].
+
+    Both are log-probabilities [responses, vocabulary].
+    """
+    found = np.empty(len(with_passages))
+    for index, (own, other) in enumerate(zip(with_passages, without_passages, strict=True)):
+        own, other = own.double(), other.double()
+        terms = torch.where(own.isneginf(), 0.0, own.exp() * (own - other))
+        found[index] = max(float(terms.sum()), 0.0)
+    return found
+
+
+def sensitive_tokens(divergences: _Floats) -> list[int]:
+    """The tokens whose divergence reaches mean plus one standard deviation (of the population), ascending.
+
+    A token that the passages do not change at all is never one.
+    """
+    if not len(divergences):
+        return []
+    threshold = float(divergences.mean() + divergences.std())
+    return [index for index, value in enumerate(divergences.tolist()) if value >= threshold and value > 0]
+
+
+def sensitive_spans(divergences: _Floats, characters: Sequence[CharRange | None]) -> tuple[CharRange, ...]:
+    """One target span a context-sensitive token that stands for characters of the answer, ascending, each once.
+
+    ``characters`` are those of every response token in the answer.
+    """
+    found = {characters[index] for index in sensitive_tokens(divergences)}
+    return tuple(sorted((chars for chars in found if chars is not None), key=lambda chars: chars.char_start))
+
+
+class LanguageContext:
+    """One answer under one language model, with all of its passages, with none, and without single ones.
+
+    Everything raises ``RowFault`` where the model refuses the row.
+    """
+
+    def __init__(self, record: QARecord, model: LanguageModel) -> None:
+        self._record = record
+        self._model = model
+        self._without: dict[int, _Floats] = {}
+
+    @cached_property
+    def encoded(self) -> EncodedRow:
+        """The answer behind all passages and the question."""
+        return self._model.encode(self._record)
+
+    def tokens_of(self, span: CharRange) -> list[int]:
+        """The response tokens that share a character with ``span``, ascending."""
+        starts, ends = self.encoded.response_char_start, self.encoded.response_char_end
+        inside = (starts < ends) & (starts < span.char_end) & (ends > span.char_start)
+        return [int(index) for index in np.flatnonzero(inside)]
+
+    @cached_property
+    def divergences(self) -> _Floats:
+        """How far the next-token distributions with and without passages are apart: float64 [responses] (CTI)."""
+        return context_divergences(self._model.next_token_log_probabilities(self.encoded), self._contextless)
+
+    @cached_property
+    def contrast_tokens(self) -> list[int]:
+        """The token that the model would rather write without passages, for every response token."""
+        return contrast_tokens(self._contextless)
+
+    def saliency(self, responses: Sequence[int]) -> torch.Tensor:
+        """Contrastive saliency of every prompt token for some response tokens: float32 [len(responses), prompt]."""
+        contrast = [self.contrast_tokens[response] for response in responses]
+        return contrastive_saliency(self._model, self.encoded, responses=responses, contrast=contrast)
+
+    def read_whole(self) -> None:
+        """Run the model with all passages, so that a row that it refuses fails here."""
+        _ = self._log_probabilities
+
+    def drop(self, span: CharRange, passage_index: int) -> float:
+        """The log-probability drop of ``span`` when a passage is taken away (Section 4.3), in nats.
+
+        log p(t | all passages, prefix) - log p(t | the others, prefix), summed over the span's tokens.
+        """
+        self.take_away([passage_index])
+        tokens = self.tokens_of(span)
+        return float((self._log_probabilities - self._without[passage_index])[tokens].sum())
+
+    def take_away(self, passages: Collection[int]) -> None:
+        """Run the model without each of ``passages``, in common batches, so that ``drop`` finds them done."""
+        missing = [index for index in passages if index not in self._without]
+        everything = set(range(len(self._record.passages)))
+        rows = [self._ablated(everything - {index}) for index in missing]
+        for index, outcome in zip(missing, self._model.token_log_probabilities(rows), strict=True):
+            self._without[index] = _found(outcome)
+
+    @cached_property
+    def _log_probabilities(self) -> _Floats:
+        (outcome,) = self._model.token_log_probabilities([self.encoded])
+        return _found(outcome)
+
+    @cached_property
+    def _contextless(self) -> torch.Tensor:
+        """The next-token distributions without any passage: float32 [responses, vocabulary]."""
+        return self._model.next_token_log_probabilities(self._ablated(set()))
+
+    def _ablated(self, kept: set[int]) -> EncodedRow:
+        return ablated_row(self._model, self._record, kept=kept, response_of=self.encoded)
+
+
+def _found(outcome: _Floats | RowFault) -> _Floats:
+    if isinstance(outcome, RowFault):
+        raise outcome
+    return outcome

@@ -1,1 +1,0 @@
-"""Datasets, metrics and baselines: how attribution methods are compared."""

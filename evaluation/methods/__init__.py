@@ -1,1 +1,0 @@
-"""The methods under comparison, each family in a file of its own."""

@@ -1,0 +1,1 @@
+"""The laboratory: evaluation, training and benchmarks."""

@@ -1,0 +1,167 @@
+"""The paper's table of latencies on equal terms in one run: milliseconds a target span, tokens a second, memory.
+
+python -m attribeam.lab.benchmarks.attribution_latency
+python -m attribeam.lab.benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype bfloat16 --rows 200
+
+Every method runs in a process of its own, one after the other, on the same rows and the same random weights; a row's
+time is from its texts to what is said about its spans: processor time on a CPU, else wall time. Loading and one row of
+each shape to warm up do not count; CCI, which is slow, is not warmed up. What takes longer than --limit on the rows of
+one shape is stopped, and the table says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from itertools import product
+
+import torch
+
+from attribeam.lab.benchmarks.latency_measurement import (
+    MODES,
+    LatencyMeasurement,
+    Mode,
+    head_share,
+    measure,
+    measured_peak,
+    method_names,
+)
+from attribeam.lab.benchmarks.machine import machine_description
+from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
+
+_HEADER = ("rows", "method", "mode", "tokens/row", "spans/row", "ms/span", "ms/row", "tokens/s", "of peak", "peak MiB")
+_NAMES = {
+    "attn_union": "AttnUnion",
+    "attn_union_dep": "AttnUnionDep",
+    "two_stage": "AttnUnion, two stages",
+    "two_stage_headless": "two stages, no LM head",
+    "hss_avg": "HSSAvg",
+    "cci": "CCI",
+}
+
+
+def table(found: Sequence[LatencyMeasurement], peak: float) -> str:
+    """One line a shape, method and mode; ``peak`` in operations a second."""
+    shapes = dict.fromkeys(one.shape for one in found)
+    lines = [_HEADER, *(_cells(one, peak) for shape in shapes for one in found if one.shape == shape)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
+    rendered = [
+        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
+    rule = "| " + " | ".join("-" * (width - 1) + ":" for width in widths) + " |"
+    return "\n".join([rendered[0], rule, *rendered[1:]])
+
+
+def ratios(found: Sequence[LatencyMeasurement]) -> str:
+    """How many times as fast as the two-stage implementations AttnUnion is, unless one of both was stopped."""
+    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
+    lines = []
+    for shape in dict.fromkeys(one.shape for one in found):
+        for mode, other in product(("single", "batches"), ("two_stage", "two_stage_headless")):
+            ours, theirs = (seconds.get((name, mode, shape)) for name in ("attn_union", other))
+            if ours is not None and theirs is not None:
+                lines.append(f"{shape}, {mode}: AttnUnion is {theirs / ours:.2f} times as fast as {_NAMES[other]!r}")
+    return "\n".join(lines)
+
+
+def _cells(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+    return (
+        one.shape,
+        _NAMES[one.method],
+        one.mode,
+        f"{one.tokens / one.rows:.0f}",
+        f"{one.spans / one.rows:.1f}",
+        *((f"stopped after {one.seconds:.0f} s", "-", "-", "-") if one.stopped else _times(one, peak)),
+        f"{one.peak_bytes / 2**20:,.0f}",
+    )
+
+
+def _times(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+    return (
+        f"{1000 * one.seconds / one.spans:.1f}",
+        f"{1000 * one.seconds / one.rows:.1f}",
+        f"{one.tokens / one.seconds:,.0f}",
+        f"{100 * one.operations / one.seconds / peak:.0f} %" if one.operations else "-",
+    )
+
+
+def main() -> int:
+    """Measure and print; 1 where a method failed."""
+    args = _parser().parse_args()
+    torch.set_num_threads(args.threads)
+    random_model = RandomModel(args.shape, args.device, args.dtype, args.quantization)
+    if args.one:
+        _run_one(args, random_model)
+        return 0
+    print(machine_description())
+    print(f"model {args.shape}: {random_model}, {head_share(random_model.config):.0%} of its products in the LM head")
+    print(f"threads {args.threads}, rows a shape {args.rows}, for CCI {args.cci_rows} with the first span only")
+    peak = measured_peak(args.device, args.dtype)
+    print(f"measured peak of a matrix product: {peak / 1e12:.3f} TFLOP/s", flush=True)
+    runs = [_run_in_process(name, mode) for name, mode in _wanted(args.methods)]
+    found = [one for measured in runs if measured is not None for one in measured]
+    print(table(found, peak))
+    print(ratios(found))
+    return 1 if None in runs else 0
+
+
+def _wanted(names: list[str]) -> list[tuple[str, Mode]]:
+    wanted = [(name, mode) for name in names for mode in MODES[name]]
+    if find_spec("spacy") is None:
+        print("spaCy is not installed: AttnUnionDep is left out")
+        return [(name, mode) for name, mode in wanted if name != "attn_union_dep"]
+    return wanted
+
+
+def _run_in_process(name: str, mode: Mode) -> list[LatencyMeasurement] | None:
+    """What a fresh process measures, None where it fails."""
+    command = [
+        sys.executable,
+        "-m",
+        "attribeam.lab.benchmarks.attribution_latency",
+        *sys.argv[1:],
+        "--one",
+        name,
+        "--mode",
+        mode,
+    ]
+    print(f"{name}, {mode}", file=sys.stderr, flush=True)
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
+        print(f"{name}, {mode}: ended with exit code {process.returncode}", file=sys.stderr)
+        return None
+    return [LatencyMeasurement(**one) for one in json.loads(process.stdout.splitlines()[-1])]
+
+
+def _run_one(args: argparse.Namespace, random_model: RandomModel) -> None:
+    rows = args.cci_rows if args.one == "cci" else args.rows
+    found = measure(args.one, args.mode, random_model, rows=rows, token_budget=args.token_budget, limit=args.limit)
+    print(json.dumps([asdict(one) for one in found]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=SHAPES, default="small", help="of the model (%(default)s)")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
+    parser.add_argument("--quantization", default="none", choices=("none", "nf4"))
+    parser.add_argument("--rows", type=int, default=10, help="rows of each shape (%(default)s)")
+    parser.add_argument("--cci-rows", type=int, default=1, help="rows of each shape for CCI (%(default)s)")
+    parser.add_argument(
+        "--limit", type=float, default=900.0, help="seconds for a method on one shape, then it is stopped (%(default)s)"
+    )
+    parser.add_argument("--token-budget", type=int, help="tokens of a batch (2,048 on a CPU, 16,384 on a GPU)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (%(default)s)")
+    parser.add_argument("--methods", nargs="+", choices=method_names(), default=method_names())
+    parser.add_argument("--one", choices=method_names(), help=argparse.SUPPRESS)
+    parser.add_argument("--mode", choices=list(Mode), type=Mode, default=Mode.SINGLE, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Where the time of one audit process goes, stage by stage, without Beam around it.
+
+python -m attribeam.lab.benchmarks.attribution_profile --rows 512 --text pages.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.target_spans import choose_target_spans
+from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
+from attribeam.attribution.attention.batching import RowLayout, pack_by_token_budget
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
+from attribeam.lab.benchmarks.machine import machine_description
+from attribeam.logs.parquet_log import QARecordReader
+from attribeam.logs.rows import RowRange
+from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
+from attribeam.schemas.evidence_record import evidence_table
+from attribeam.transforms.attribute_rows import BLOCK_ROWS, attribute_block
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.elements import AuditRow
+from attribeam.transforms.make_evidence import evidence_of
+
+
+@dataclass(slots=True)
+class StageClock:
+    """Wall and CPU seconds of each stage, in the order in which the stages first ran, and what went through them.
+
+    CPU seconds say more where other programs run on the machine; those of all threads are summed.
+    """
+
+    wall: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    rows: int = 0
+    spans: int = 0
+    tokens: int = 0
+    padded_tokens: int = 0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a stage."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.wall[name] = self.wall.get(name, 0.0) + time.perf_counter() - wall
+        self.cpu[name] = self.cpu.get(name, 0.0) + time.process_time() - cpu
+
+    def table(self) -> str:
+        """One line a stage, and what a row looks like."""
+        wall, cpu = sum(self.wall.values()), sum(self.cpu.values())
+        stages = [*((name, self.wall[name], self.cpu[name]) for name in self.wall), ("all", wall, cpu)]
+        lines = [
+            f"{name:<10} {stage_wall:8.2f} {stage_cpu:8.2f} {1000 * stage_cpu / self.rows:11.2f} {stage_cpu / cpu:8.1%}"
+            for name, stage_wall, stage_cpu in stages
+        ]
+        shape = (
+            f"{self.rows} rows, {self.tokens / self.rows:.0f} tokens and {self.spans / self.rows:.1f} spans a row, "
+            f"{100 * (1 - self.tokens / self.padded_tokens):.1f} % padding"
+        )
+        speed = f"{self.rows / wall:.1f} rows/s of wall time, {self.rows / cpu:.1f} rows a CPU second"
+        header = f"{'stage':<10} {'wall s':>8} {'CPU s':>8} {'CPU ms/row':>11} {'share':>8}"
+        return "\n".join([header, *lines, speed, shape])
+
+
+def main() -> None:
+    """Generate rows, run them through every stage, print the table."""
+    args = _arguments()
+    settings = AuditSettings(
+        parser=args.parser, threads=args.threads, model=ModelOptions(model=args.model, token_budget=args.token_budget)
+    )
+    print(machine_description())
+    print(f"threads {args.threads}, token budget {args.token_budget or 'default'}")
+    print(f"model {args.model}, parser {args.parser}")
+    parser = AnswerParser.from_pretrained(settings.parser)
+    model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "qa_logs.parquet"
+        pages = read_pages(args.text) if args.text else made_up_pages(seed=args.seed)
+        write_log(log, benchmark_rows(pages, rows=args.rows, seed=args.seed, shape=args.shape))
+        clock = profile(log, rows=args.rows, settings=settings, parser=parser, model=model)
+    print(clock.table())
+
+
+def profile(
+    log: Path, *, rows: int, settings: AuditSettings, parser: AnswerParser, model: AttentionModel
+) -> StageClock:
+    """Run the rows of a log through all stages, a block at a time, as an audit does."""
+    clock = StageClock(rows=rows)
+    with clock.stage("read"):
+        records = [
+            one for one in QARecordReader(settings).read(RowRange(str(log), 0, rows)) if isinstance(one, QARecord)
+        ]
+    schema = evidence_schema()
+    with pq.ParquetWriter(log.with_name("evidence.parquet"), schema, compression="zstd") as writer:
+        for start in range(0, len(records), BLOCK_ROWS):
+            _run_block(records[start : start + BLOCK_ROWS], settings, parser, model, clock, writer)
+    return clock
+
+
+def _run_block(
+    records: Sequence[QARecord],
+    settings: AuditSettings,
+    parser: AnswerParser,
+    model: AttentionModel,
+    clock: StageClock,
+    writer: pq.ParquetWriter,
+) -> None:
+    with clock.stage("parse"):
+        parsed = list(parser.parse_many([record.answer for record in records]))
+    with clock.stage("spans"):
+        spans = [
+            choose_target_spans(tree, record.answer, kinds=settings.span_kinds, given=record.target_spans)
+            for record, tree in zip(records, parsed, strict=True)
+        ]
+    with clock.stage("encode"):
+        rows = [
+            AuditRow(record, tree, tuple(chosen), model.encode(record))
+            for record, tree, chosen in zip(records, parsed, spans, strict=True)
+        ]
+    with clock.stage("attention"):
+        outcomes = attribute_block(model, rows)
+    with clock.stage("evidence"):
+        found = [
+            evidence_of(row, _attributed(tokens), model.settings) for row, tokens in zip(rows, outcomes, strict=True)
+        ]
+    with clock.stage("write"):
+        _write(rows, found, writer)
+    _count(rows, found, model, clock)
+
+
+def _attributed(outcome: TokenAttribution | RowFault) -> TokenAttribution:
+    if isinstance(outcome, RowFault):
+        raise outcome
+    return outcome
+
+
+def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], writer: pq.ParquetWriter) -> None:
+    records = [row.record for row in rows]
+    writer.write_table(evidence_table(list(zip(records, found, strict=True)), writer.schema))
+
+
+def _count(
+    rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], model: AttentionModel, clock: StageClock
+) -> None:
+    lengths = [len(row.encoded.token_ids) for row in rows]
+    clock.spans += sum(len(spans) for spans in found)
+    clock.tokens += sum(lengths)
+    if model.layout is RowLayout.END_TO_END:
+        clock.padded_tokens += sum(lengths)
+        return
+    for batch in pack_by_token_budget(lengths, model.token_budget):
+        clock.padded_tokens += len(batch) * max(lengths[index] for index in batch)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=512, help="rows to run (default: 512)")
+    parser.add_argument("--text", type=Path, help='JSONL of {"title", "paras"}; default: made-up words')
+    parser.add_argument(
+        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of text and rows (default: 0)")
+    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory")
+    parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: 1)")
+    parser.add_argument("--token-budget", type=int, help="tokens of one batch (default: the model's)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Rows a second and peak memory of ``attribeam audit`` over generated QA logs of growing length.
+
+python -m attribeam.lab.benchmarks.audit_throughput --rows 1000 10000 100000 --workers 2 \\
+    --text pages.jsonl --shape wikipedia
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from attribeam.lab.benchmarks.generated_rows import Page, RowShape, benchmark_rows, made_up_pages, read_pages, write_log
+from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured
+
+_HEADER = (
+    "rows", "seconds", "rows/s", "CPU s", "CPU ms/row", "peak MiB", "spans", "spans/s", "dead letters", "output MB",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One audit: how long it took and what it wrote."""
+
+    rows: int
+    run: ProcessRun
+    spans: int
+    dead_letters: int
+    output_bytes: int
+
+    @property
+    def rows_a_second(self) -> float:
+        """Start-up included."""
+        return self.rows / self.run.wall_seconds
+
+    def cells(self) -> tuple[str, ...]:
+        """The line of the table."""
+        return (
+            f"{self.rows:,}",
+            f"{self.run.wall_seconds:.1f}",
+            f"{self.rows_a_second:.1f}",
+            f"{self.run.cpu_seconds:.1f}",
+            f"{1000 * self.run.cpu_seconds / self.rows:.1f}",
+            f"{self.run.peak_bytes / 2**20:.0f}",
+            f"{self.spans:,}",
+            f"{self.spans / self.run.wall_seconds:.0f}",
+            f"{self.dead_letters:,}",
+            f"{self.output_bytes / 1e6:.1f}",
+        )
+
+
+def main() -> int:
+    """Measure, print, and return 0; 1 where an audit failed."""
+    args = _parser().parse_args()
+    print(machine_description())
+    text = args.text.name if args.text else "made up"
+    print(f"{args.shape} rows; workers {args.workers}; text: {text}; seed {args.seed}", flush=True)
+    pages = read_pages(args.text) if args.text else made_up_pages(seed=args.seed)
+    measurements = []
+    for rows in args.rows:
+        measurement = _measure(rows, pages, args)
+        if measurement.run.exit_code:
+            print(measurement.run.standard_error, file=sys.stderr)
+            print(f"the audit of {rows} rows ended with exit code {measurement.run.exit_code}", file=sys.stderr)
+            return 1
+        print(f"{rows:,} rows: {measurement.rows_a_second:.1f} rows/s", file=sys.stderr, flush=True)
+        measurements.append(measurement)
+    print(_table(measurements))
+    print("\n".join(_ratios(measurements)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 10_000, 100_000], help="lengths of the logs")
+    parser.add_argument("--workers", type=int, default=2, help="of attribeam audit (default: 2)")
+    parser.add_argument("--text", type=Path, help='JSONL of {"title", "paras"}; default: made-up words')
+    parser.add_argument(
+        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of text and rows (default: 0)")
+    parser.add_argument("--keep", type=Path, help="directory for logs and audits; default: a temporary one")
+    parser.add_argument(
+        "--audit-options", nargs=argparse.REMAINDER, default=[], help="the rest of the line goes to attribeam audit"
+    )
+    return parser
+
+
+def _measure(rows: int, pages: Sequence[Page], args: argparse.Namespace) -> Measurement:
+    folder = Path(tempfile.mkdtemp(prefix=f"attribeam-{rows}-", dir=args.keep))
+    log, output = folder / "qa_logs.parquet", folder / "audit"
+    write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed, shape=args.shape))
+    command = [sys.executable, "-m", "attribeam", "audit", "--input", str(log), "--output", str(output)]
+    run = run_measured([*command, "--workers", str(args.workers), *args.audit_options])
+    files = [path for path in output.rglob("*") if path.is_file()]
+    measurement = Measurement(
+        rows=rows,
+        run=run,
+        spans=_rows_of(files, "evidence"),
+        dead_letters=_rows_of(files, "dead_letters"),
+        output_bytes=sum(path.stat().st_size for path in files),
+    )
+    if args.keep is None:
+        shutil.rmtree(folder)
+    return measurement
+
+
+def _rows_of(files: Sequence[Path], folder: str) -> int:
+    return sum(pq.read_metadata(path).num_rows for path in files if path.suffix == ".parquet" and folder in path.parts)
+
+
+def _table(measurements: Sequence[Measurement]) -> str:
+    lines = [_HEADER, *(measurement.cells() for measurement in measurements)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
+    rendered = [
+        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
+    rule = "| " + " | ".join("-" * (width - 1) + ":" for width in widths) + " |"
+    return "\n".join([rendered[0], rule, *rendered[1:]])
+
+
+def _ratios(measurements: Sequence[Measurement]) -> list[str]:
+    """The last length against the one before: speed must not fall, memory not grow by more than a fifth."""
+    if len(measurements) < 2:
+        return []
+    shorter, longer = measurements[-2:]
+    speed = longer.rows_a_second / shorter.rows_a_second
+    memory = longer.run.peak_bytes / shorter.run.peak_bytes
+    return [f"{longer.rows:,} against {shorter.rows:,} rows: rows/s x {speed:.2f}, peak memory x {memory:.2f}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,281 @@
+"""Timing one attributor on the rows of all shapes, in the process that calls.
+
+With a limit of time, a stop watch, and the machine's peak in matrix products to hold the figures against.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NoReturn
+
+import torch
+from transformers import Qwen2Config
+
+from attribeam.attribution.attention.batching import pack_by_token_budget
+from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
+from attribeam.lab.benchmarks.latency_methods import CCI, AttnUnion, AttnUnionDep, HSSAvg, LatencyMethod, TwoStageUnion
+from attribeam.lab.benchmarks.random_model import RandomModel
+from attribeam.schemas import QARecord
+
+
+class TimeIsUpError(Exception):
+    """What ran inside ``time_limit`` was stopped."""
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Stop what runs inside after ``seconds`` of wall time, as soon as the call into torch that is under way returns.
+
+    None is no limit. In the main thread only, and not within another limit.
+
+    Raises:
+        TimeIsUpError: where it was stopped.
+    """
+    if seconds is None:
+        yield
+        return
+    earlier = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier)
+
+
+def _stop(*_: object) -> NoReturn:
+    raise TimeIsUpError
+
+
+_SIZES = {"cpu": 2048, "cuda": 8192}
+_REPEATS = {"cpu": 3, "cuda": 20}
+
+
+def measured_peak(device: str, dtype: str) -> float:
+    """Floating-point operations a second of a large square matrix product; the best of five measurements."""
+    kind = torch.device(device).type
+    size, repeats = _SIZES.get(kind, 8192), _REPEATS.get(kind, 20)
+    left, right = (torch.randn(size, size, device=device).to(getattr(torch, dtype)) for _ in range(2))
+    best = min(mean_seconds(lambda: left @ right, repeats=repeats, device=device) for _ in range(5))
+    return 2 * size**3 / best
+
+
+def mean_seconds(run: Callable[[], object], *, repeats: int, device: str) -> float:
+    """Mean seconds of a call, after one that does not count."""
+    run()
+    with StopWatch(device) as watch:
+        for _ in range(repeats):
+            run()
+    return watch.seconds / repeats
+
+
+class StopWatch:
+    """Seconds between entering and leaving: on a CPU of processor time, so that other programs on the machine count
+    less, else of wall time, the GPU's work included."""
+
+    def __init__(self, device: str) -> None:
+        self._device = torch.device(device)
+        self.seconds = 0.0
+
+    def __enter__(self) -> StopWatch:
+        self._start = self._now()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = self._now() - self._start
+
+    def _now(self) -> float:
+        if self._device.type == "cpu":
+            return time.process_time()
+        torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+
+def forward_operations(config: Qwen2Config, *, tokens: int, layer: int) -> float:
+    """Operations of the matrix products of one row of ``tokens`` in layers 1 to ``layer``, of the last one only the
+    projections to query, key and value: what AttnUnion cannot do without, S itself left out."""
+    whole = (layer - 1) * (2 * tokens * _layer_weights(config) + _attention_operations(config, tokens))
+    return float(whole + 2 * tokens * _projection_weights(config))
+
+
+def head_share(config: Qwen2Config) -> float:
+    """Which part of the weights that every token is multiplied with is the language-model head's."""
+    head = config.vocab_size * config.hidden_size
+    return float(head / (head + config.num_hidden_layers * _layer_weights(config)))
+
+
+def _projection_weights(config: Qwen2Config) -> int:
+    """Of query, key and value."""
+    size = config.hidden_size // config.num_attention_heads
+    return config.hidden_size * size * (config.num_attention_heads + 2 * (config.num_key_value_heads or 0))
+
+
+def _layer_weights(config: Qwen2Config) -> int:
+    width = config.hidden_size
+    return _projection_weights(config) + width * width + 3 * width * config.intermediate_size
+
+
+def _attention_operations(config: Qwen2Config, tokens: int) -> int:
+    """Queries with keys and weights with values, the half that causality leaves."""
+    return 2 * tokens * tokens * config.hidden_size
+
+
+class Mode(StrEnum):
+    """Rows one by one, as in the paper, or in batches."""
+
+    SINGLE = "single"
+    BATCHES = "batches"
+
+
+_BOTH = (Mode.SINGLE, Mode.BATCHES)
+_TWO_STAGE = ("two_stage", "two_stage_headless")
+MODES: dict[str, tuple[Mode, ...]] = {
+    "attn_union": _BOTH,
+    "two_stage": _BOTH,
+    "two_stage_headless": _BOTH,
+    "attn_union_dep": _BOTH,
+    "hss_avg": (Mode.SINGLE,),
+    "cci": (Mode.SINGLE,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyMeasurement:
+    """One method on the rows of one shape.
+
+    Attributes:
+        seconds: of all rows; processor time on a CPU.
+        tokens: of all rows, prompt and response.
+        operations: of the matrix products of the layers that the method runs; 0 where they are not counted.
+        peak_bytes: most memory so far: of the process, on a GPU what torch has allocated there for this shape.
+        stopped: whether the limit of time stopped it; ``seconds`` is then that limit.
+    """
+
+    method: str
+    mode: str
+    shape: str
+    rows: int
+    spans: int
+    tokens: int
+    seconds: float
+    operations: float
+    peak_bytes: int
+    stopped: bool = False
+
+
+def method_names() -> list[str]:
+    """The methods' names, in the order in which they are run."""
+    return [*MODES]
+
+
+def measure(
+    name: str, mode: Mode, random_model: RandomModel, *, rows: int, token_budget: int | None, limit: float | None = None
+) -> list[LatencyMeasurement]:
+    """Load a method and time it on ``rows`` rows of every shape; CCI, which is slow, on the first span of each.
+
+    A shape that takes longer than ``limit`` seconds of wall time is stopped.
+    """
+    method = _method(name, random_model, token_budget)
+    records = [latency_records(shape, rows) for shape in LATENCY_SHAPES]
+    if name == "cci":
+        records = [[replace(one, target_spans=(one.target_spans or ())[:1]) for one in some] for some in records]
+    return [
+        _measure_shape(method, name, mode, random_model, shape.name, some, token_budget, limit)
+        for shape, some in zip(LATENCY_SHAPES, records, strict=True)
+    ]
+
+
+def _method(name: str, random_model: RandomModel, token_budget: int | None) -> LatencyMethod:
+    if name == "attn_union":
+        return AttnUnion(random_model, token_budget)
+    if name == "attn_union_dep":
+        return AttnUnionDep(random_model, token_budget)
+    if name in _TWO_STAGE:
+        return TwoStageUnion(random_model, lm_head=name == "two_stage")
+    return HSSAvg(random_model) if name == "hss_avg" else CCI(random_model)
+
+
+def _measure_shape(
+    method: LatencyMethod,
+    name: str,
+    mode: Mode,
+    random_model: RandomModel,
+    shape: str,
+    records: Sequence[QARecord],
+    token_budget: int | None,
+    limit: float | None,
+) -> LatencyMeasurement:
+    lengths = [len(method.encode(record).token_ids) for record in records]
+    batches = _batches(records, lengths, name, mode, token_budget or _budget(random_model.device))
+    warm_up = () if name == "cci" else batches[0][:1]  # a row of CCI takes minutes on a CPU
+    seconds = _seconds(method, batches, random_model.device, warm_up=warm_up, limit=limit)
+    return LatencyMeasurement(
+        method=name,
+        mode=str(mode),
+        shape=shape,
+        rows=len(records),
+        spans=sum(len(record.target_spans or ()) for record in records),
+        tokens=sum(lengths),
+        seconds=(limit or 0.0) if seconds is None else seconds,
+        operations=_operations(name, random_model, lengths),
+        peak_bytes=_peak_bytes(random_model.device),
+        stopped=seconds is None,
+    )
+
+
+def _seconds(
+    method: LatencyMethod,
+    batches: Sequence[Sequence[QARecord]],
+    device: str,
+    *,
+    warm_up: Sequence[QARecord],
+    limit: float | None,
+) -> float | None:
+    """Of all batches, after the rows to warm up, which do not count; None where the limit stopped them."""
+    try:
+        with time_limit(limit):
+            if warm_up:
+                method.run(warm_up)
+            if torch.device(device).type == "cuda":
+                torch.cuda.reset_peak_memory_stats(device)
+            with StopWatch(device) as watch:
+                for batch in batches:
+                    method.run(batch)
+    except TimeIsUpError:
+        return None
+    return watch.seconds
+
+
+def _batches(
+    records: Sequence[QARecord], lengths: Sequence[int], name: str, mode: Mode, token_budget: int
+) -> list[list[QARecord]]:
+    """Rows that are handed over together; ours make batches of their own."""
+    if mode is Mode.SINGLE:
+        return [[record] for record in records]
+    if name in _TWO_STAGE:
+        return [[records[index] for index in batch] for batch in pack_by_token_budget(lengths, token_budget)]
+    return [list(records)]
+
+
+def _operations(name: str, random_model: RandomModel, lengths: Sequence[int]) -> float:
+    config = random_model.config
+    if name == "cci":
+        return 0.0
+    layer = config.num_hidden_layers + 1 if name in _TWO_STAGE else random_model.layer
+    return sum(forward_operations(config, tokens=length, layer=layer) for length in lengths)
+
+
+def _budget(device: str) -> int:
+    return 2_048 if torch.device(device).type == "cpu" else 16_384
+
+
+def _peak_bytes(device: str) -> int:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,285 @@
+"""The attributors of the paper's table of latencies, each from a record to what it says about every target span.
+
+``TwoStage`` is the two-stage Hugging Face implementation of the paper's appendix, statement by statement. Stage 1 runs
+the prompt but its last token and keeps the cache of keys and values. Stage 2 runs the last prompt token and the
+response with ``output_attentions=True``. All layers are run, and the attention of all of them is put out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn.functional import avg_pool1d, normalize, pad
+from transformers import Cache, PreTrainedModel
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.target_spans import choose_target_spans
+from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
+from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
+from attribeam.attribution.evidence.span_evidence import span_evidence
+from attribeam.attribution.models.attribution_config import AttributionConfig, merge_settings
+from attribeam.attribution.models.language_model import ablated_row
+from attribeam.attribution.models.model_options import MethodOptions
+from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.lab.benchmarks.random_model import RandomModel
+from attribeam.schemas import CharRange, QARecord, RowFault, SpanKind, TargetSpan
+
+
+class TwoStage:
+    """The weights of layer ``layer`` (1-based) by two calls of the model."""
+
+    def __init__(self, model: PreTrainedModel, *, layer: int) -> None:
+        self._model = model
+        self._layer = layer
+
+    @torch.inference_mode()
+    def attribute(
+        self, rows: Sequence[EncodedRow], passage_counts: Sequence[int], *, top_k: int
+    ) -> list[TokenAttribution]:
+        """The token-wise attributions of rows that run through the model together."""
+        prompts, prompt_mask = _padded([row.token_ids[: row.prompt_length] for row in rows], left=True)
+        responses, response_mask = _padded([row.token_ids[row.prompt_length :] for row in rows], left=False)
+        batch = [tensor.to(self._model.device) for tensor in (prompts, prompt_mask, responses, response_mask)]
+        attention = self._forward(*batch)
+        width = prompts.shape[1]
+        return [
+            self._reduced(attention[index], row, width, count, top_k)
+            for index, (row, count) in enumerate(zip(rows, passage_counts, strict=True))
+        ]
+
+    def _forward(
+        self, prompts: torch.Tensor, prompt_mask: torch.Tensor, responses: torch.Tensor, response_mask: torch.Tensor
+    ) -> torch.Tensor:
+        """[rows, attention heads, responses, prompt and response]."""
+        cache = self._stage_1(prompts, prompt_mask)
+        return self._stage_2(prompts, prompt_mask, responses, response_mask, cache)[self._layer - 1]
+
+    def _stage_1(self, prompts: torch.Tensor, prompt_mask: torch.Tensor) -> Cache:
+        self._model.set_attn_implementation("sdpa")
+        found: Cache = self._model(
+            input_ids=prompts[:, :-1], attention_mask=prompt_mask[:, :-1], output_attentions=False, use_cache=True
+        ).past_key_values
+        return found
+
+    def _stage_2(
+        self,
+        prompts: torch.Tensor,
+        prompt_mask: torch.Tensor,
+        responses: torch.Tensor,
+        response_mask: torch.Tensor,
+        cache: Cache,
+    ) -> tuple[torch.Tensor, ...]:
+        self._model.set_attn_implementation("eager")
+        found: tuple[torch.Tensor, ...] = self._model(
+            input_ids=torch.cat([prompts[:, -1:], responses[:, :-1]], dim=1),
+            attention_mask=torch.cat([prompt_mask[:, :-1], response_mask], dim=1),
+            past_key_values=cache,
+            output_attentions=True,
+            use_cache=True,
+        ).attentions
+        return found
+
+    def _reduced(
+        self, attention: torch.Tensor, row: EncodedRow, width: int, passage_count: int, top_k: int
+    ) -> TokenAttribution:
+        """``attention`` [attention heads, responses, prompt and response] of a row, the prompt padded to ``width``."""
+        responses = len(row.token_ids) - row.prompt_length
+        similarity = attention[:, :responses, width - row.prompt_length : width].mean(0).float()
+        column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(similarity.device)
+        columns, scores = top_columns(similarity, top_k)
+        sums = (passage_mass(similarity, column_passage, passage_count), sink_mass(similarity, column_passage))
+        return TokenAttribution(
+            columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), *(one.cpu().numpy() for one in sums)
+        )
+
+
+def _padded(rows: Sequence[npt.NDArray[np.int32]], *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and mask, int64 [rows, longest]."""
+    width = max(map(len, rows))
+    sides = [(width - len(row), 0) if left else (0, width - len(row)) for row in rows]
+    ids = [torch.from_numpy(row.astype(np.int64)) for row in rows]
+    padded = torch.stack([pad(one, side) for one, side in zip(ids, sides, strict=True)])
+    mask = torch.stack([pad(torch.ones_like(one), side) for one, side in zip(ids, sides, strict=True)])
+    return padded, mask
+
+
+class LatencyMethod(Protocol):
+    """One attributor, loaded."""
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        """Attribute every target span of the records, run together."""
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        """The record's tokens."""
+
+
+class AttnUnion:
+    """Ours, without the dependency augmentation; answers are cut into words at blanks, which costs nothing."""
+
+    def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
+        self._model = random_model.attributor(token_budget=token_budget)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        return self._model.encode(record)
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        rows = [self._model.encode(record) for record in records]
+        found = self._model.attribute(rows, [len(record.passages) for record in records])
+        for record, row, tokens in zip(records, rows, found, strict=True):
+            _unite(record, blank_parse(record.answer), row, tokens, self._model.settings)
+
+
+class AttnUnionDep:
+    """Ours with the augmentation: answers go through the bundled parser in the same process."""
+
+    def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
+        from attribeam.attribution.answers.answer_parser import (
+            AnswerParser,  # needs spaCy, which a GPU machine may lack
+        )
+
+        self._model = random_model.attributor(method=Method.ATTN_UNION_DEP, token_budget=token_budget)
+        self._parser = AnswerParser.from_pretrained("bundled")
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        return self._model.encode(record)
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        rows = [self._model.encode(record) for record in records]
+        found = self._model.attribute(rows, [len(record.passages) for record in records])
+        trees = self._parser.parse_many([record.answer for record in records])
+        for record, row, tokens, tree in zip(records, rows, found, trees, strict=True):
+            _unite(record, tree, row, tokens, self._model.settings)
+
+
+class TwoStageUnion:
+    """AttnUnion on the weights of the appendix's two-stage implementation; reduction and union are ours.
+
+    The appendix's model is one for causal language modelling, whose head makes logits at every position. Without
+    ``lm_head`` the base model is called instead, which is kinder than the appendix.
+    """
+
+    def __init__(self, random_model: RandomModel, *, lm_head: bool) -> None:
+        self._encoder = random_model.encoder()
+        self._settings = merge_settings(MethodOptions(method=Method.ATTN_UNION), AttributionConfig())
+        model = random_model.causal() if lm_head else random_model.base()
+        self._two_stage = TwoStage(model, layer=random_model.layer)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        return self._encoder.encode(record)
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        rows = [self._encoder.encode(record) for record in records]
+        counts = [len(record.passages) for record in records]
+        found = self._two_stage.attribute(rows, counts, top_k=self._settings.top_k)
+        for record, row, tokens in zip(records, rows, found, strict=True):
+            _unite(record, blank_parse(record.answer), row, tokens, self._settings)
+
+
+class HSSAvg:
+    """Cosine similarity of a span's mean hidden state with those of windows of eight tokens, from layer floor(L/2)."""
+
+    window = 8
+
+    def __init__(self, random_model: RandomModel) -> None:
+        self._encoder = random_model.encoder()
+        self._layers = random_model.base(layers=random_model.layer - 1)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        return self._encoder.encode(record)
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        for record in records:
+            self._best_windows(record, self.encode(record))
+
+    @torch.inference_mode()
+    def _best_windows(self, record: QARecord, row: EncodedRow) -> list[tuple[int, int]]:
+        """Passage and first column of each span's best window."""
+        hidden = self._layers(input_ids=_token_ids(row, self._layers.device), use_cache=False).last_hidden_state[0]
+        best = []
+        for span in record.target_spans or ():
+            own = row.prompt_length + torch.from_numpy(tokens_of(row, span)).to(hidden.device)
+            mean = normalize(hidden[own].float().mean(0), dim=0)
+            scores = [
+                (normalize(avg_pool1d(hidden[start:end].float().T[None], self.window, 1)[0].T, dim=1) @ mean).max(0)
+                for start, end in passage_runs(row)
+                if end - start >= self.window
+            ]
+            passage = int(torch.stack([score.values for score in scores]).argmax())
+            best.append((passage, int(scores[passage].indices)))
+        return best
+
+
+class CCI:
+    """Contrastive gradients as the evaluation has them: for every token of a span one backward pass to the input
+    embeddings, held against what the model would write without passages; the top three columns are kept.
+
+    Kinder than the usual implementation, which repeats the forward pass for every token as well and makes logits at
+    every position.
+    """
+
+    top_k = 3
+
+    def __init__(self, random_model: RandomModel) -> None:
+        self._model = random_model.language_model()
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        return self._model.encode(record)
+
+    def run(self, records: Sequence[QARecord]) -> None:
+        for record in records:
+            row = self.encode(record)
+            tokens = sorted({token for span in record.target_spans or () for token in tokens_of(row, span).tolist()})
+            top_columns(self._saliency(record, row, tokens), self.top_k)
+
+    def _saliency(self, record: QARecord, row: EncodedRow, tokens: Sequence[int]) -> torch.Tensor:
+        contextless = ablated_row(self._model, record, kept=(), response_of=row)
+        foils = contrast_tokens(self._model.next_token_log_probabilities(contextless))
+        return contrastive_saliency(self._model, row, responses=tokens, contrast=[foils[token] for token in tokens])
+
+
+def blank_parse(answer: str) -> ParsedAnswer:
+    """Words between blanks, without a tree."""
+    words, end = [], 0
+    for word in answer.split():
+        start = answer.index(word, end)
+        end = start + len(word)
+        words.append(CharRange(start, end))
+    count = len(words)
+    return ParsedAnswer(tuple(words), tuple(range(count)), ("dep",) * count, ("X",) * count, ("",) * count, (0,))
+
+
+def tokens_of(row: EncodedRow, span: CharRange) -> npt.NDArray[np.int64]:
+    """The response tokens that overlap the span."""
+    overlaps = (row.response_char_start < span.char_end) & (row.response_char_end > span.char_start)
+    return np.flatnonzero(overlaps)
+
+
+def passage_runs(row: EncodedRow) -> list[tuple[int, int]]:
+    """First column and end of every run of columns of one passage."""
+    borders = [0, *(np.flatnonzero(np.diff(row.column_passage)) + 1).tolist(), row.prompt_length]
+    return [(start, end) for start, end in pairwise(borders) if row.column_passage[start] >= 0]
+
+
+def _unite(
+    record: QARecord,
+    parsed: ParsedAnswer,
+    row: EncodedRow,
+    tokens: TokenAttribution | RowFault,
+    settings: UnionSettings,
+) -> None:
+    if isinstance(tokens, RowFault):
+        raise tokens
+    spans: Sequence[TargetSpan] = choose_target_spans(
+        parsed, record.answer, kinds=(SpanKind.GIVEN,), given=record.target_spans
+    )
+    span_evidence(record=record, parsed=parsed, spans=spans, encoded=row, tokens=tokens, settings=settings)
+
+
+def _token_ids(row: EncodedRow, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(row.token_ids.astype(np.int64))[None].to(device)

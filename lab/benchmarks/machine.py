@@ -1,0 +1,111 @@
+"""What figures are measured on and with: the machine and its versions, and time and memory of a whole process tree."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+
+_PACKAGES = ("apache-beam", "torch", "transformers", "spacy", "pyarrow")
+
+
+def machine_description() -> str:
+    """Processor, cores, memory, load at the moment, and versions."""
+    memory = psutil.virtual_memory().total / 2**30
+    packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
+    return (
+        f"{_processor()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory, "
+        f"load {os.getloadavg()[0]:.1f} at the start; Python {platform.python_version()}, {packages}"
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        names = [line for line in information.read_text().splitlines() if line.startswith("model name")]
+        if names:
+            return names[0].partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+_SAMPLE_SECONDS = 0.25
+_SAMPLING_SHARE = 0.02
+"""Most of the time that samples may take: the kernel walks through all pages of a process for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRun:
+    """How one command ran.
+
+    Attributes:
+        exit_code: of the command itself.
+        wall_seconds: from its start to its end.
+        cpu_seconds: user and system time of the command and the children that it waited for.
+        peak_bytes: largest sum of the processes' memory; a page shared by n processes counts 1/n for each (PSS)
+            where the system tells, else n times (RSS).
+        standard_error: what it wrote there.
+    """
+
+    exit_code: int
+    wall_seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    standard_error: str
+
+
+def run_measured(command: Sequence[str]) -> ProcessRun:
+    """Run a command to its end, sampling the memory of its process tree every quarter of a second, or as often as
+    takes a fiftieth of the time."""
+    started, cpu_before = time.monotonic(), _cpu_of_children()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    peak = 0
+    while True:
+        before = time.monotonic()
+        peak = max(peak, tree_bytes(process.pid))
+        pause = max(_SAMPLE_SECONDS, (time.monotonic() - before) / _SAMPLING_SHARE)
+        try:
+            _, errors = process.communicate(timeout=pause)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    wall = time.monotonic() - started
+    return ProcessRun(process.returncode, wall, _cpu_of_children() - cpu_before, peak, errors)
+
+
+def tree_bytes(pid: int) -> int:
+    """Memory of a process and its descendants now; processes that end meanwhile count nothing."""
+    try:
+        root = psutil.Process(pid)
+        processes = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    return sum(_process_bytes(process) for process in processes)
+
+
+def _process_bytes(process: psutil.Process) -> int:
+    try:
+        memory = process.memory_full_info()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return 0
+    except psutil.AccessDenied:
+        memory = process.memory_info()
+    return int(getattr(memory, "pss", memory.rss))
+
+
+def _cpu_of_children() -> float:
+    times = psutil.Process().cpu_times()
+    return float(times.children_user + times.children_system)

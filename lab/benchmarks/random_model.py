@@ -1,0 +1,149 @@
+"""Models of Qwen2's shape with random weights, made where they run: nothing is downloaded and nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.attention.layer_choice import choose_layer, without_layers_above
+from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.models.model_directory import BUNDLED, ModelDirectory
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.models.quantization import keep_weights_as_loaded
+from attribeam.attribution.prompts.row_encoder import RowEncoder
+from attribeam.attribution.settings import Method
+
+SHAPES = {
+    "small": Qwen2Config(
+        vocab_size=32_768,
+        hidden_size=512,
+        intermediate_size=2_688,
+        num_hidden_layers=12,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    ),
+    "qwen2-0.5b": Qwen2Config(
+        vocab_size=151_936,
+        hidden_size=896,
+        intermediate_size=4_864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    ),
+    "qwen2-7b": Qwen2Config(
+        vocab_size=152_064,
+        hidden_size=3_584,
+        intermediate_size=18_944,
+        num_hidden_layers=28,
+        num_attention_heads=28,
+        num_key_value_heads=4,
+    ),
+    "thin": Qwen2Config(
+        vocab_size=32_768,
+        hidden_size=256,
+        intermediate_size=1_344,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        tie_word_embeddings=True,
+    ),
+}
+"""Each has the context of Qwen2: 32,768 tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class RandomModel:
+    """What to make: a shape's name, where, and how its weights are kept ("none" or "nf4" for ``quantization``)."""
+
+    shape: str
+    device: str = "cpu"
+    dtype: str = "float32"
+    quantization: str = "none"
+
+    @property
+    def config(self) -> Qwen2Config:
+        """A copy of the shape's config."""
+        return Qwen2Config(**SHAPES[self.shape].to_dict())
+
+    @property
+    def layer(self) -> int:
+        """1-based L*."""
+        return choose_layer(self.config, None).layer
+
+    def base(self, *, layers: int | None = None, implementation: str = "sdpa") -> PreTrainedModel:
+        """The first ``layers`` layers, else all, without the language-model head."""
+        config = self.config if layers is None else without_layers_above(self.config, layers)
+        return self._made(AutoModel, config, implementation)
+
+    def causal(self, *, implementation: str = "sdpa") -> PreTrainedModel:
+        """All layers and the head."""
+        return self._made(AutoModelForCausalLM, self.config, implementation)
+
+    def language_model(self) -> LanguageModel:
+        """All layers and the head, with the tokenizer of the bundled model."""
+        directory = self._directory(None)
+        return LanguageModel(directory=directory, model=self.causal(), encoder=RowEncoder(directory))
+
+    def encoder(self) -> RowEncoder:
+        """The tokenizer of the bundled model under the plain prompt."""
+        return RowEncoder(self._directory(None))
+
+    def attributor(self, *, method: Method = Method.ATTN_UNION, token_budget: int | None = None) -> AttentionModel:
+        """An attention model of the layers up to L*, with the tokenizer of the bundled one."""
+        directory = self._directory(token_budget)
+        return AttentionModel(
+            directory=directory,
+            model=self.base(layers=self.layer, implementation=CAPTURE_IMPLEMENTATION),
+            encoder=RowEncoder(directory),
+            layer=choose_layer(self.config, None),
+            method=MethodOptions(method=method),
+        )
+
+    def _directory(self, token_budget: int | None) -> ModelDirectory:
+        options = ModelOptions(device=self.device, token_budget=token_budget)
+        return ModelDirectory(str(BUNDLED), self.config, AttributionConfig(), options)
+
+    def _made(
+        self, kind: type[AutoModel] | type[AutoModelForCausalLM], config: PreTrainedConfig, implementation: str
+    ) -> PreTrainedModel:
+        torch.manual_seed(0)
+        with torch.device(self.device):
+            dtype = getattr(torch, self.dtype)
+            model: PreTrainedModel = kind.from_config(  # type: ignore[no-untyped-call]
+                config, attn_implementation=implementation, dtype=dtype
+            )
+        model.eval().requires_grad_(False)  # type: ignore[no-untyped-call]
+        if self.quantization == "nf4":
+            _quantise(model)
+        return model
+
+
+def _quantise(model: nn.Module) -> None:
+    """Turn the matrices of all linear layers but the language-model head's into NF4, one after the other."""
+    from bitsandbytes.nn import Linear4bit, Params4bit  # an extra
+
+    for parent in list(model.modules()):
+        for name, linear in parent.named_children():
+            if type(linear) is not nn.Linear or name == "lm_head":
+                continue
+            weight = linear.weight.data
+            quantised = Linear4bit(
+                linear.in_features,
+                linear.out_features,
+                bias=linear.bias is not None,
+                compute_dtype=weight.dtype,
+                quant_type="nf4",
+                device="meta",
+            )
+            quantised.weight = Params4bit(weight.cpu(), requires_grad=False, quant_type="nf4", module=quantised)
+            quantised.bias = linear.bias
+            setattr(parent, name, quantised.to(weight.device))
+    keep_weights_as_loaded(model)

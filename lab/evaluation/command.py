@@ -1,0 +1,259 @@
+"""``attribeam evaluate``: methods compared on a labelled data set.
+
+Options that say nothing to the measure that was asked for are refused, so that none is ignored in silence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from attribeam.attribution.methods.answer_context import LoadedModels, Need
+from attribeam.attribution.methods.method import PassageScore, needs_of
+from attribeam.attribution.methods.registry import all_methods, chosen_methods
+from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.lab.evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
+from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
+from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
+from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
+from attribeam.lab.evaluation.measures.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
+from attribeam.lab.evaluation.measures.citations import MOST_CITATIONS
+from attribeam.lab.evaluation.measures.faithfulness_command import (
+    add_faithfulness_arguments,
+    check_faithfulness_arguments,
+    evaluate_faithfulness,
+)
+from attribeam.lab.evaluation.model_arguments import (
+    add_method_arguments,
+    add_model_arguments,
+    method_settings,
+    model_choice,
+)
+from attribeam.lab.evaluation.model_loading import load_models
+from attribeam.lab.evaluation.report import (
+    RunDescription,
+    comparison_table,
+    file_digest,
+    skip_remarks,
+    write_comparison,
+)
+from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
+from attribeam.lab.evaluation.support.support_label_command import evaluate_support
+from attribeam.schemas.labelled_answer import LabelledDataset
+
+_METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
+_MEASURES: Mapping[str, frozenset[Measure]] = {
+    "cost": frozenset({Measure.PASSAGES}),
+    "nli_model": frozenset({Measure.CITATIONS}),
+    "most_citations": frozenset({Measure.CITATIONS}),
+    "passage_score": _METHODS,
+    "hidden_layer": _METHODS,
+    "language_model": _METHODS,
+}
+"""For which measures an option means something; an option that is not here, for all."""
+
+_DEFAULTS: Mapping[str, object] = {"cost": False, "most_citations": MOST_CITATIONS, "passage_score": PassageScore.SUM}
+"""Where it is not None."""
+
+_OF_NEEDS = (
+    ("language_model", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
+    ("hidden_layer", Need.HIDDEN_STATES, "the hss methods"),
+)
+
+
+def check_options(args: argparse.Namespace, measure: Measure) -> None:
+    """Refuse options of other measures, and of the suite.
+
+    Raises:
+        OptionError: if there is one; the message says for which measures it is.
+    """
+    for name, measures in _MEASURES.items():
+        if measure not in measures and getattr(args, name) != _DEFAULTS.get(name):
+            option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
+            raise OptionError(f"{option} is for --measure {owners}, what is measured is: {measure}; leave it out")
+    if args.chinese_parser is not None:
+        raise OptionError("--chinese-parser is for --suite; name the parser of a single run with --parser")
+
+
+def check_needed(args: argparse.Namespace, needs: frozenset[Need]) -> None:
+    """Refuse options of models that none of the chosen methods needs.
+
+    Raises:
+        OptionError: if there is one; the message says which methods it is for.
+    """
+    for name, need, methods in _OF_NEEDS:
+        if getattr(args, name) is not None and need not in needs:
+            option = "--" + name.replace("_", "-")
+            raise OptionError(f"{option} is for {methods}, none of which was named with --method; leave it out")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam evaluate``."""
+    names = list(all_methods())
+    parser.add_argument("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth and --suite"
+    )
+    add_suite_arguments(parser)
+    parser.add_argument(
+        "--measure", choices=[*Measure], help="what to ask of the labels (default: the first that the data set has)"
+    )
+    parser.add_argument(
+        "--method",
+        action="append",
+        choices=names,
+        help="a method; may be repeated (default: all that work without --language-model)",
+    )
+    add_method_arguments(parser)
+    add_model_arguments(parser)
+    parser.add_argument("--nli-model", metavar="NAME", help="judges citations: a hub id or a directory")
+    parser.add_argument(
+        "--most-citations",
+        type=positive_integer,
+        default=MOST_CITATIONS,
+        help=f"citations of a sentence that are judged (default: {MOST_CITATIONS}, as in ALCE)",
+    )
+    add_faithfulness_arguments(parser)
+    parser.add_argument(
+        "--cost",
+        action="store_true",
+        help="measure time and memory of each method, which then shares nothing with the others (passages only)",
+    )
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
+    parser.add_argument(
+        "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
+    )
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of resamples and draws (default: 0)")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the evaluation; 0 where it went through, with one line on stderr 1 where it did not, 2 for bad options."""
+    try:
+        _evaluate(args)
+    except (DatasetError, EvaluationError) as error:
+        print(f"attribeam evaluate: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, OptionError) else 1
+    return 0
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    if args.suite is not None:
+        from attribeam.lab.evaluation.suite.command import evaluate_suite
+
+        evaluate_suite(args)
+        return
+    if args.dataset is None:
+        raise OptionError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
+    _check_output(args.output)
+    measure = _measure(args)
+    check_options(args, measure)
+    check_faithfulness_arguments(args, asked_for=measure is Measure.FAITHFULNESS)
+    match measure:
+        case Measure.PASSAGES:
+            _evaluate_passages(args)
+        case Measure.CITATIONS:
+            _evaluate_citations(args)
+        case Measure.SUPPORT:
+            evaluate_support(args)
+        case Measure.FAITHFULNESS:
+            _evaluate_faithfulness(args)
+
+
+def _evaluate_passages(args: argparse.Namespace) -> None:
+    available = all_methods(method_settings(args))
+    methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
+    check_needed(args, needs_of(methods))
+    dataset = _load_dataset(args, LOADERS)
+    models = load_models(model_choice(args), needs_of(methods))
+    bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
+    tallies = (run_with_costs if args.cost else run_methods)(bar, methods, models)
+    scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
+    description = _describe(args, dataset, models)
+    print(comparison_table(scores, description))
+    if args.output is not None:
+        _write(args.output, scores, description)
+
+
+def _evaluate_citations(args: argparse.Namespace) -> None:
+    entailment = load_nli_model(args)
+    available = all_methods(method_settings(args))
+    if args.method is None:
+        available = {name: available[name] for name in CITING_METHODS}
+    methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
+    check_needed(args, needs_of(methods))
+    dataset = _load_dataset(args, CITED_LOADERS)
+    models = load_models(model_choice(args), needs_of(methods))
+    provenance = _describe(args, dataset, models).provenance
+    evaluate_citations(args, dataset, methods, models, entailment, provenance=provenance)
+
+
+def _evaluate_faithfulness(args: argparse.Namespace) -> None:
+    methods = chosen_methods(all_methods(method_settings(args)), args.method, with_language_model=True)
+    needs = needs_of(methods) | {Need.LANGUAGE_MODEL}
+    check_needed(args, needs)
+    dataset = _load_dataset(args, LOADERS)
+    models = load_models(model_choice(args), needs)
+    provenance = _describe(args, dataset, models).provenance
+    evaluate_faithfulness(args, dataset, methods, models, provenance=provenance)
+
+
+def _measure(args: argparse.Namespace) -> Measure:
+    try:
+        return measure_of(args.dataset, args.measure)
+    except ValueError as error:
+        raise OptionError(str(error)) from error
+
+
+def _check_output(output: Path | None) -> None:
+    """Refuse before hours of work what would fail after them."""
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
+
+
+def _load_dataset(
+    args: argparse.Namespace, loaders: Mapping[str, Callable[[Path], LabelledDataset]]
+) -> LabelledDataset:
+    dataset = loaders[args.dataset](args.data)
+    if not dataset.answers:
+        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        hint = "; if its labels are of another kind, name it with --measure" if args.dataset == "log" else ""
+        raise EvaluationError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
+    return dataset if args.limit is None else dataset.first(args.limit)
+
+
+def _describe(args: argparse.Namespace, dataset: LabelledDataset, models: LoadedModels) -> RunDescription:
+    provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
+    if models.parser is not None:
+        provenance["parser"] = models.parser.identity
+    if models.language is not None:
+        provenance |= models.language.provenance()
+    if models.attention is not None:
+        hidden = models.attention.layer_count // 2 if models.hidden_layer is None else models.hidden_layer
+        provenance |= models.attention.provenance()
+        provenance |= {"hidden_layer": str(hidden), "passage_score": str(args.passage_score)}
+    return RunDescription(
+        dataset=args.dataset,
+        data_file=args.data.name,
+        data_sha256=file_digest(args.data),
+        skipped_rows=dataset.skipped,
+        single_passage_spans=sum(len(one.spans) for one in dataset.answers if len(one.record.passages) == 1),
+        bootstrap_draws=args.bootstrap_draws,
+        bootstrap_seed=args.seed,
+        limit=args.limit,
+        provenance=provenance,
+    )
+
+
+def _write(output: Path, scores: Sequence[MethodScore], description: RunDescription) -> None:
+    try:
+        write_comparison(output, scores, description)
+    except OSError as error:
+        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+    print(f"written to {output}")

@@ -1,0 +1,133 @@
+"""ALCE: the result files of ASQA and ELI5, whose answers cite their documents as ``[1][2]``.
+
+The markers are removed, and each keeps the sentence that it belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_json_rows, select_rows
+from attribeam.lab.evaluation.measures.passage_sentences import whole_sentences
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
+
+_MARKER = re.compile(r"\s*\[\s*\d{1,9}(?:\s*[,;]\s*\d{1,9})*\s*\]")
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSentence:
+    """A sentence of an answer and the passages it cites: 0-based, in their order, each once; some may not exist."""
+
+    chars: CharRange
+    citations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedText:
+    """A text without its markers, and its sentences."""
+
+    text: str
+    sentences: tuple[CitedSentence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """Numbers of one bracket; ``place`` is where it stood, in the text without markers."""
+
+    place: int
+    numbers: tuple[int, ...]
+
+
+def remove_citations(cited: str) -> CitedText:
+    """The text without ``[1]``, ``[1][2]`` and ``[1, 2]``, the white space before them included.
+
+    A number of more than nine digits is no citation, and stays.
+
+    A marker belongs to the sentence whose last character before it is the nearest, so that both "ends [1]." and
+    "ends. [1]" cite for the same sentence; one at the very start belongs to the first sentence.
+    """
+    text, position = "", 0
+    markers = []
+    for match in _MARKER.finditer(cited):
+        text = (text + cited[position : match.start()]).lstrip()
+        markers.append(_Marker(len(text), tuple(int(number) for number in _NUMBER.findall(match.group()))))
+        position = match.end()
+    text = (text + cited[position:]).lstrip()
+    sentences = whole_sentences(text)
+    cited_by = [_owner(marker, sentences) for marker in markers]
+    return CitedText(
+        text,
+        tuple(
+            CitedSentence(
+                chars, _citations([one for one, owner in zip(markers, cited_by, strict=True) if owner == index])
+            )
+            for index, chars in enumerate(sentences)
+        ),
+    )
+
+
+def _owner(marker: _Marker, sentences: tuple[CharRange, ...]) -> int:
+    """The last sentence that begins before the marker, else the first one."""
+    return max(0, sum(one.char_start < marker.place for one in sentences) - 1)
+
+
+def _citations(markers: list[_Marker]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(number - 1 for marker in markers for number in marker.numbers))
+
+
+_END_OF_TURN = "<|im_end|>"
+
+
+def load_alce(path: Path) -> LabelledDataset:
+    """The answers of an ALCE result file; a passage is a document, and every sentence of the answer a target span.
+
+    The file is a list of objects, or an object with such a list in ``data``. An object has ``question``, ``output``
+    and ``docs`` (``text``, and perhaps ``title`` and ``id``). Of ``output`` the first line is read, as ALCE does, and
+    its markers are removed and kept as ``citations``. Rows without a sentence (``empty_answer``) and without documents
+    (``no_passages``) are skipped. Nothing says which passage is right.
+
+    Raises:
+        DatasetError: if the file cannot be read, or a row is not in ALCE's format.
+    """
+    rows = read_json_rows(path, field="data")
+    return LabelledDataset(*select_rows(rows, lambda row: _labelled(row, path)))
+
+
+def _labelled(row: DataRow, path: Path) -> LabelledAnswer | str:
+    question, documents = row.text("question"), row.objects("docs")
+    cited = remove_citations(_first_line(row))
+    if not cited.sentences:
+        return "empty_answer"
+    passages = tuple(_passage(document) for document in documents)
+    if not any(passage.text.strip() for passage in passages):
+        return "no_passages"
+    record = QARecord(
+        record_id=str(row.row),
+        question=question,
+        passages=passages,
+        answer=cited.text,
+        source=RowSource(path.name, row.row),
+        target_spans=tuple(sentence.chars for sentence in cited.sentences),
+    )
+    return LabelledAnswer(record, citations=tuple(sentence.citations for sentence in cited.sentences))
+
+
+def _first_line(row: DataRow) -> str:
+    if isinstance(row.fields.get("output"), list):
+        raise row.error(
+            "output", "should be one string, is a list; write each sample of the answer as a row of its own"
+        )
+    return row.text("output").strip().split("\n")[0].replace(_END_OF_TURN, "").strip()
+
+
+def _passage(document: DataRow) -> Passage:
+    number = document.fields.get("id")
+    return Passage(
+        text=document.text("text"),
+        title=document.optional_text("title") or None,
+        passage_id=str(number) if isinstance(number, int) else document.optional_text("id"),
+    )

@@ -1,0 +1,166 @@
+"""Rows of JSON from a file, checked field by field, and which of them are of use.
+
+An error names file, row and field; a row that is of no use is skipped with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from attribeam.schemas.labelled_answer import SkippedRow
+
+_Value = TypeVar("_Value")
+
+
+class DatasetError(ValueError):
+    """The data file cannot be read, or is not in its data set's format."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataRow:
+    """One line of a data file, or an object inside one; ``where`` names file, line and place for errors."""
+
+    fields: Mapping[str, object]
+    row: int
+    where: str
+
+    def text(self, field: str) -> str:
+        """The field's string.
+
+        Raises:
+            DatasetError: if it is missing or no string; so do the methods below for theirs.
+        """
+        return self._typed(field, str, "a string")
+
+    def integer(self, field: str) -> int:
+        """The field's whole number."""
+        value = self._typed(field, int, "a whole number")
+        if isinstance(value, bool):
+            raise self.error(field, "should be a whole number, was: bool")
+        return value
+
+    def boolean(self, field: str) -> bool:
+        """The field's true or false."""
+        return self._typed(field, bool, "true or false")
+
+    def optional_text(self, field: str) -> str | None:
+        """The field's string; None where it is missing or null."""
+        return None if self.fields.get(field) is None else self.text(field)
+
+    def texts(self, field: str) -> list[str]:
+        """The field's list of strings."""
+        values = self._typed(field, list, "a list of strings")
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(field, "should be a list of strings, has something else in it")
+        return values
+
+    def objects(self, field: str) -> list[DataRow]:
+        """The field's list of objects."""
+        values = self._typed(field, list, "a list of objects")
+        if not all(isinstance(value, dict) for value in values):
+            raise self.error(field, "should be a list of objects, has something else in it")
+        return [DataRow(value, self.row, f"{self.where}, {field}[{index}]") for index, value in enumerate(values)]
+
+    def integers(self, field: str) -> list[int]:
+        """The field's list of whole numbers."""
+        values = self._typed(field, list, "a list of whole numbers")
+        if not all(type(value) is int for value in values):
+            raise self.error(field, "should be a list of whole numbers, has something else in it")
+        return values
+
+    def ranges(self, field: str) -> list[tuple[int, int]]:
+        """The field's list of [start, end] pairs."""
+        values = self._typed(field, list, "a list of [start, end] pairs")
+        if not all(
+            isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair) for pair in values
+        ):
+            raise self.error(field, "should be a list of [start, end] pairs of whole numbers")
+        return [(start, end) for start, end in values]
+
+    def error(self, field: str, problem: str) -> DatasetError:
+        """The error to raise where a field is not as it should be."""
+        return DatasetError(f"{self.where}: field {field!r} {problem}")
+
+    def _typed(self, field: str, kind: type[_Value], expected: str) -> _Value:
+        if field not in self.fields:
+            raise self.error(field, f"should be {expected}, is missing; the row has: {sorted(self.fields)}")
+        value = self.fields[field]
+        if not isinstance(value, kind):
+            raise self.error(field, f"should be {expected}, was: {type(value).__name__}")
+        return value
+
+
+def read_rows(path: Path) -> Iterator[DataRow]:
+    """The objects of a ``.jsonl`` or ``.jsonl.xz`` file, one a line; empty lines are passed over.
+
+    Raises:
+        DatasetError: if the file cannot be read, or a line is no JSON object.
+    """
+    row = 0
+    for number, line in enumerate(_lines(path), start=1):
+        if line.strip():
+            yield _parse(line, row, f"{path}, line {number}")
+            row += 1
+
+
+def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
+    """The objects of a ``.json`` or ``.json.xz`` file: of the list that it is, or of the list in its ``field``.
+
+    Raises:
+        DatasetError: if the file cannot be read, or is not so.
+    """
+    try:
+        value = json.loads("".join(_lines(path)))
+    except DatasetError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"data file {path} should be JSON, cannot be parsed: {error}") from error
+    if isinstance(value, list):
+        value = {field: value}
+    if not isinstance(value, dict):
+        raise DatasetError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
+    rows = DataRow(value, 0, str(path)).objects(field)
+    yield from (DataRow(one.fields, row, one.where) for row, one in enumerate(rows))
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
+            yield from file
+    except FileNotFoundError as error:
+        raise DatasetError(f"data file {path} does not exist; --data should name the file, plain or .xz") from error
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise DatasetError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
+
+
+def _parse(line: str, row: int, where: str) -> DataRow:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{where}: should be one JSON object, cannot be parsed: {error}") from error
+    if not isinstance(value, dict):
+        raise DatasetError(f"{where}: should be one JSON object, was: {type(value).__name__}")
+    return DataRow(value, row, where)
+
+
+_Answer = TypeVar("_Answer")
+
+
+def select_rows(
+    rows: Iterable[DataRow], read: Callable[[DataRow], _Answer | str]
+) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
+    """What ``read`` makes of each row, in order; where it gives a text, that is why the row is skipped."""
+    answers: list[_Answer] = []
+    skipped: list[SkippedRow] = []
+    for row in rows:
+        found = read(row)
+        if isinstance(found, str):
+            skipped.append(SkippedRow(row.row, found))
+        else:
+            answers.append(found)
+    return tuple(answers), tuple(skipped)

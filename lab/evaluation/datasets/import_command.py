@@ -1,0 +1,165 @@
+"""``attribeam import``: a QA log in attribeam's input format from a published data set, labels included.
+
+Answers that an audit of the log would refuse are left out, each with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from attribeam.attribution.option_types import positive_integer
+from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
+from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
+from attribeam.lab.evaluation.datasets.log_writer import LogAnswer, write_log
+from attribeam.lab.evaluation.evaluation_error import EvaluationError
+from attribeam.schemas import QARecord
+from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledDataset, SkippedRow
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
+    """The answers that an audit takes, the first one of each id, and the rows of all others with the reason.
+
+    ``invalid_unicode`` is half of a surrogate pair, which JSON can write and UTF-8 cannot; ``no_record_id`` an empty
+    id; ``no_passages`` a row without a passage that has text; ``duplicate_record_id`` the id of an earlier row.
+    """
+    kept: dict[str, LogAnswer] = {}
+    skipped = []
+    for answer in answers:
+        reason = _refusal(answer)
+        if reason is None and kept.setdefault(answer.record.record_id, answer) is not answer:
+            reason = "duplicate_record_id"
+        if reason is not None:
+            skipped.append(SkippedRow(answer.record.source.source_row, reason))
+    return [*kept.values()], skipped
+
+
+def _refusal(answer: LogAnswer) -> str | None:
+    """Why no log can hold the answer, whatever the other rows."""
+    if any(_SURROGATE.search(text) for text in _texts(answer)):
+        return "invalid_unicode"
+    if not answer.record.record_id:
+        return "no_record_id"
+    return None if any(one.text.strip() for one in answer.record.passages) else "no_passages"
+
+
+def _texts(answer: LogAnswer) -> Iterator[str]:
+    texts = [*_record_texts(answer.record)]
+    if isinstance(answer, JudgedAnswer):
+        texts += [answer.group, answer.split, *(one.kind for one in answer.unsupported)]
+    yield from (text for text in texts if text is not None)
+
+
+def _record_texts(record: QARecord) -> Iterator[str | None]:
+    yield from (record.record_id, record.question, record.answer, record.generator)
+    for one in record.passages:
+        yield from (one.text, one.title, one.passage_id)
+
+
+_LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
+    "quotesum": LOADERS["quotesum"],
+    "veri-gran": LOADERS["veri-gran"],
+    "lfqa": LOADERS["lfqa"],
+    "alce": CITED_LOADERS["alce"],
+    "ragtruth": JUDGED_LOADERS["ragtruth"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCounts:
+    """What became of the rows that were read.
+
+    Raises:
+        RuntimeError: if they do not add up.
+    """
+
+    read: int
+    written: int
+    skipped: tuple[SkippedRow, ...]
+
+    def __post_init__(self) -> None:
+        if self.read != self.written + len(self.skipped):
+            raise RuntimeError(
+                f"each of {self.read} rows should be written or skipped, {self.written} were written and "
+                f"{len(self.skipped)} skipped"
+            )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam import``."""
+    parser.add_argument("source", choices=[*_LOADERS], help="which data set")
+    parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth")
+    parser.add_argument("--output", required=True, type=Path, metavar="LOG.parquet", help="the log to write")
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
+    parser.add_argument("--overwrite", action="store_true", help="replace --output where it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import; 0 where it went through, 1 with one line on stderr where it did not."""
+    try:
+        _check_output(args.output, overwrite=args.overwrite)
+        counts = import_log(args.source, args.data, args.output, limit=args.limit)
+    except (DatasetError, EvaluationError) as error:
+        print(f"attribeam import: error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(summary(counts, args.output)))
+    return 0
+
+
+def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
+    """Write the log and say what became of each row.
+
+    Rows that an audit would refuse are skipped, see ``attribeam.lab.evaluation.datasets.import_command``.
+
+    Raises:
+        DatasetError: if the data cannot be read or is not in its format; nothing is written then.
+        EvaluationError: if the log cannot be written, or would have no row.
+    """
+    dataset = _LOADERS[source](data)
+    dataset = dataset if limit is None else dataset.first(limit)
+    kept, refused = importable(dataset.answers)
+    skipped = [*dataset.skipped, *refused]
+    if not kept:
+        raise EvaluationError(
+            f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}"
+        )
+    written = _write(output, kept)
+    rows = len(dataset.answers) + len(dataset.skipped)
+    return ImportCounts(rows, written, tuple(sorted(skipped, key=lambda one: one.row)))
+
+
+def summary(counts: ImportCounts, output: Path) -> list[str]:
+    """The counts, and for each reason the rows that were skipped for it."""
+    lines = [f"{counts.read} rows read, {counts.written} written to {output}, {len(counts.skipped)} skipped"]
+    for reason, rows in _reasons(counts.skipped).items():
+        lines.append(f"skipped, {reason}: {len(rows)} rows: {', '.join(map(str, rows))}")
+    return lines
+
+
+def _check_output(output: Path, *, overwrite: bool) -> None:
+    if output.is_dir() or not output.parent.is_dir():
+        raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
+    if output.exists() and not overwrite:
+        raise EvaluationError(f"--output {output} exists; name another file, or replace it with --overwrite")
+
+
+def _write(output: Path, answers: Iterable[LogAnswer]) -> int:
+    try:
+        return write_log(output, tqdm(answers, desc="import", unit="row", disable=None))
+    except OSError as error:
+        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+
+
+def _reasons(skipped: Iterable[SkippedRow]) -> Mapping[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for one in skipped:
+        rows.setdefault(one.reason, []).append(one.row)
+    return dict(sorted(rows.items()))

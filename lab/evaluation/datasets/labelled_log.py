@@ -1,0 +1,137 @@
+"""QA logs in our own input format with labels, for each of the three questions that labels can answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow, select_rows
+from attribeam.lab.evaluation.datasets.log_file import char_range, log_record, read_log
+from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas.labelled_answer import (
+    JudgedAnswer,
+    JudgedDataset,
+    LabelledAnswer,
+    LabelledDataset,
+    PassageRange,
+    UnsupportedRange,
+)
+from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS
+
+_Label = tuple[CharRange, DataRow]
+
+
+def load_log(path: Path) -> LabelledDataset:
+    """The answers with gold passages; spans without are left out, and rows without any (``no_gold_passage``).
+
+    Gold evidence is taken where all of the kept spans of all rows have some. Rows with an empty answer
+    (``empty_answer``) and without passages (``no_passages``) are skipped.
+
+    Raises:
+        DatasetError: if the file cannot be read, or a row is not as docs/schema.md says; so do the functions below.
+    """
+    rows = read_log(path, label_columns=(SPAN_LABELS,))
+    answers, skipped = select_rows(rows, lambda row: _with_gold(row, log_record(row, path)))
+    if not all(answer.gold_evidence for answer in answers):
+        answers = tuple(replace(answer, gold_evidence=()) for answer in answers)
+    return LabelledDataset(answers, skipped)
+
+
+def load_cited_log(path: Path) -> LabelledDataset:
+    """The answers whose spans keep what the answer cites; rows that keep none are skipped (``no_citation``)."""
+    rows = read_log(path, label_columns=(SPAN_LABELS,))
+    return LabelledDataset(*select_rows(rows, lambda row: _with_citations(row, log_record(row, path))))
+
+
+def load_judged_log(path: Path) -> JudgedDataset:
+    """The answers of which a person said what is unsupported: by ``unsupported_spans``, else by spans' ``supported``.
+
+    Rows where both are null are skipped (``not_judged``).
+    """
+    rows = read_log(path, label_columns=(UNSUPPORTED_SPANS, SPAN_LABELS))
+    return JudgedDataset(*select_rows(rows, lambda row: _judged(row, log_record(row, path))))
+
+
+def _labels(row: DataRow, record: QARecord) -> list[_Label]:
+    """The target spans that have labels, with them."""
+    if row.fields.get(SPAN_LABELS) is None:
+        return []
+    labels, spans = row.objects(SPAN_LABELS), record.target_spans or ()
+    if len(labels) != len(spans):
+        raise row.error(SPAN_LABELS, f"should have one item for each of {len(spans)} target spans, has {len(labels)}")
+    return list(zip(spans, labels, strict=True))
+
+
+def _with_gold(row: DataRow, record: QARecord | str) -> LabelledAnswer | str:
+    if isinstance(record, str):
+        return record
+    labels, count = _labels(row, record), len(record.passages)
+    kept = [(span, gold, label) for span, label in labels if (gold := _passage_numbers(label, "gold_passages", count))]
+    if not kept:
+        return "no_gold_passage"
+    evidence = tuple(_gold_evidence(label, record) for _, _, label in kept)
+    return LabelledAnswer(
+        replace(record, target_spans=tuple(span for span, _, _ in kept)),
+        gold_passages=tuple(frozenset(gold) for _, gold, _ in kept),
+        gold_evidence=evidence if all(evidence) else (),
+    )
+
+
+def _with_citations(row: DataRow, record: QARecord | str) -> LabelledAnswer | str:
+    if isinstance(record, str):
+        return record
+    kept = [(span, label) for span, label in _labels(row, record) if label.fields.get("cited_passages") is not None]
+    if not kept:
+        return "no_citation"
+    return LabelledAnswer(
+        replace(record, target_spans=tuple(span for span, _ in kept)),
+        citations=tuple(tuple(label.integers("cited_passages")) for _, label in kept),
+    )
+
+
+def _judged(row: DataRow, record: QARecord | str) -> JudgedAnswer | str:
+    if isinstance(record, str):
+        return record
+    group, split = row.optional_text(LABEL_GROUP), row.optional_text("split")
+    if row.fields.get(UNSUPPORTED_SPANS) is not None:
+        length = len(record.answer)
+        ranges = [
+            UnsupportedRange(char_range(one, length), one.optional_text("kind"))
+            for one in row.objects(UNSUPPORTED_SPANS)
+        ]
+        return JudgedAnswer(replace(record, target_spans=None), tuple(sorted(ranges, key=_place)), None, group, split)
+    said = [(span, label.boolean("supported")) for span, label in _labels(row, record) if _says_supported(label)]
+    if not said:
+        return "not_judged"
+    spans = tuple(span for span, _ in said)
+    unsupported = tuple(UnsupportedRange(span) for span, supported in said if not supported)
+    return JudgedAnswer(replace(record, target_spans=spans), unsupported, spans, group, split)
+
+
+def _place(one: UnsupportedRange) -> CharRange:
+    return one.chars
+
+
+def _says_supported(label: DataRow) -> bool:
+    return label.fields.get("supported") is not None
+
+
+def _passage_numbers(label: DataRow, field: str, count: int) -> list[int]:
+    if label.fields.get(field) is None:
+        return []
+    numbers = label.integers(field)
+    if any(not 0 <= number < count for number in numbers):
+        raise label.error(field, f"should be 0-based numbers below the row's {count} passages, was: {numbers}")
+    return numbers
+
+
+def _gold_evidence(label: DataRow, record: QARecord) -> tuple[PassageRange, ...]:
+    if label.fields.get("gold_evidence") is None:
+        return ()
+    found = set()
+    for one in label.objects("gold_evidence"):
+        index = one.integer("passage_index")
+        if not 0 <= index < len(record.passages):
+            raise one.error("passage_index", f"should be below the row's {len(record.passages)} passages, was: {index}")
+        found.add(PassageRange(index, char_range(one, len(record.passages[index].text))))
+    return tuple(sorted(found))

@@ -1,0 +1,61 @@
+"""The labelled data sets by the name that the command line gives them, for each question that labels can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from attribeam.lab.evaluation.datasets.alce import load_alce
+from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
+from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
+from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
+from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.schemas.labelled_answer import JudgedDataset, LabelledDataset
+
+LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
+    "quotesum": load_quotesum,
+    "veri-gran": load_veri_gran,
+    "lfqa": load_lfqa,
+    "log": load_log,
+}
+"""Data sets that say which passage each span comes from."""
+
+CITED_LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {"alce": load_alce, "log": load_cited_log}
+"""Data sets whose answers cite their passages."""
+
+JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {"ragtruth": load_ragtruth, "log": load_judged_log}
+"""Data sets that say what the passages do not support."""
+
+
+class Measure(StrEnum):
+    """What an evaluation asks of the labels."""
+
+    PASSAGES = "passages"
+    CITATIONS = "citations"
+    SUPPORT = "support"
+    FAITHFULNESS = "faithfulness"
+
+
+_DATASETS: Mapping[Measure, frozenset[str]] = {
+    Measure.PASSAGES: frozenset(LOADERS),
+    Measure.CITATIONS: frozenset(CITED_LOADERS),
+    Measure.SUPPORT: frozenset(JUDGED_LOADERS),
+    Measure.FAITHFULNESS: frozenset(LOADERS),
+}
+DATASETS = tuple(dict.fromkeys([*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS]))
+"""All names."""
+
+
+def measure_of(dataset: str, asked: str | None) -> Measure:
+    """The measure that was asked for; without, the first one that the data set has labels for.
+
+    Raises:
+        ValueError: if it has none for that measure.
+    """
+    own = [measure for measure in Measure if dataset in _DATASETS[measure]]
+    if asked is None:
+        return own[0]
+    if Measure(asked) not in own:
+        raise ValueError(f"--measure of {dataset} should be one of {', '.join(own)}, was: {asked}")
+    return Measure(asked)

@@ -1,0 +1,81 @@
+"""Labelled answers as a QA log in our own input format, with their labels in columns of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas.labelled_answer import JudgedAnswer, LabelledAnswer, PassageRange
+from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
+
+LogAnswer = LabelledAnswer | JudgedAnswer
+LogRow = dict[str, object]
+
+_ROWS_AT_ONCE = 256
+
+
+def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
+    """Write one row an answer, and return their number; the file is replaced in one step.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    schema, rows = labelled_log_schema(), map(log_row, answers)
+    try:
+        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+            while some := list(islice(rows, _ROWS_AT_ONCE)):
+                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return int(pq.read_metadata(path).num_rows)
+
+
+def log_row(answer: LogAnswer) -> LogRow:
+    """The row of an answer; columns that its data set says nothing of are null."""
+    if isinstance(answer, LabelledAnswer):
+        return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
+    return _record_row(answer.record) | {
+        UNSUPPORTED_SPANS: [_range_row(one.chars) | {"kind": one.kind} for one in answer.unsupported],
+        LABEL_GROUP: answer.group,
+        "split": answer.split,
+    }
+
+
+def _record_row(record: QARecord) -> LogRow:
+    return {
+        "record_id": record.record_id,
+        "question": record.question,
+        "passages": [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in record.passages],
+        "answer": record.answer,
+        "target_spans": _ranges(record.target_spans),
+        "generator": record.generator,
+    }
+
+
+def _ranges(spans: Sequence[CharRange] | None) -> list[LogRow] | None:
+    return None if spans is None else [_range_row(span) for span in spans]
+
+
+def _range_row(chars: CharRange) -> LogRow:
+    return {"char_start": chars.char_start, "char_end": chars.char_end}
+
+
+def _span_labels(answer: LabelledAnswer) -> Iterator[LogRow]:
+    for index in range(len(answer.spans)):
+        yield {
+            "gold_passages": sorted(answer.gold_passages[index]) if answer.gold_passages else None,
+            "gold_evidence": _evidence(answer.gold_evidence[index]) if answer.gold_evidence else None,
+            "cited_passages": list(answer.citations[index]) if answer.citations else None,
+            "supported": None,
+        }
+
+
+def _evidence(ranges: Sequence[PassageRange]) -> list[LogRow]:
+    return [{"passage_index": one.passage_index, **_range_row(one.chars)} for one in ranges]

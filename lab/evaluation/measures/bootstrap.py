@@ -1,0 +1,154 @@
+"""Bootstrap intervals over rows, and the figures that have them: means, precision and recall, the area under the ROC.
+
+Spans of one answer stand or fall together, so rows are drawn, not spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A percentile interval."""
+
+    low: float
+    high: float
+
+
+def row_draws(rows: int, *, draws: int, seed: int) -> npt.NDArray[np.int64]:
+    """int64 [draws, rows]: how often each row is in each resample of as many rows; equal for equal arguments.
+
+    Raises:
+        ValueError: if there is no row or no draw.
+    """
+    if rows < 1 or draws < 1:
+        raise ValueError(f"rows and draws should be at least 1, were: {rows} and {draws}")
+    return np.random.default_rng(seed).multinomial(rows, np.full(rows, 1 / rows), size=draws)
+
+
+def percentile_interval(values: npt.NDArray[np.float64]) -> Interval:
+    """The interval that holds the middle 95% of ``values``, at least one."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return Interval(float(low), float(high))
+
+
+class RowBootstrap:
+    """The same seeded resamples of rows for every method, so that differences are paired.
+
+    Raises:
+        ValueError: if there is no row or no draw.
+    """
+
+    def __init__(self, spans_a_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
+        self._counts = row_draws(len(spans_a_row), draws=draws, seed=seed)
+        self._spans = self._counts @ np.asarray(spans_a_row, dtype=np.float64)
+
+    def interval(self, credit_a_row: Sequence[float]) -> Interval:
+        """Interval of the mean credit a span, in percent; ``credit_a_row`` sums the credits of a row's spans.
+
+        The interval of a difference is that of the difference of two methods' credits.
+        """
+        return percentile_interval(100 * self._means(credit_a_row))
+
+    def interval_of_mean(self, sum_a_row: Sequence[float]) -> Interval:
+        """Interval of the mean a span of any quantity, in its own unit; ``sum_a_row`` sums it over a row's spans."""
+        return percentile_interval(self._means(sum_a_row))
+
+    def _means(self, sum_a_row: Sequence[float]) -> npt.NDArray[np.float64]:
+        """float64 [draws]: the mean a span in each resample."""
+        means: npt.NDArray[np.float64] = (self._counts @ np.asarray(sum_a_row, dtype=np.float64)) / self._spans
+        return means
+
+
+@dataclass(frozen=True, slots=True)
+class F1Figures:
+    """In percent; a share of nothing is 0, and the interval is that of F1 over rows."""
+
+    precision: float
+    recall: float
+    f1: float
+    f1_interval: Interval
+
+
+def f1_figures(
+    *, common: Sequence[int], called: Sequence[int], marked: Sequence[int], row_counts: npt.NDArray[np.int64]
+) -> F1Figures:
+    """The figures of all rows together, one number a row in each sequence.
+
+    ``common`` is in both, ``called`` is what was found, ``marked`` what should be; ``row_counts`` int64 [draws, rows].
+    """
+    counts = np.array([common, called, marked], dtype=np.float64)
+    both, found, right = counts.sum(axis=1)
+    drawn = row_counts @ counts.T
+    return F1Figures(
+        precision=100 * float(both / found) if found else 0.0,
+        recall=100 * float(both / right) if right else 0.0,
+        f1=float(_f1(np.array([[both, found, right]]))[0]),
+        f1_interval=percentile_interval(_f1(drawn)),
+    )
+
+
+def _f1(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Percent [draws] of [draws, (common, called, marked)]; 0 where nothing is called and nothing marked."""
+    sums = counts[:, 1] + counts[:, 2]
+    shares: npt.NDArray[np.float64] = np.divide(200 * counts[:, 0], sums, out=np.zeros(len(sums)), where=sums > 0)
+    return shares
+
+
+_DRAWS_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Auroc:
+    """The chance that a right item has the larger number, ties counted half; ``interval`` is over rows."""
+
+    value: float
+    interval: Interval
+
+
+class RankedItems:
+    """Items that are right or wrong, ordered by a number; ``rows`` says which row each is of.
+
+    Raises:
+        ValueError: if all items are right, or all are wrong.
+    """
+
+    def __init__(self, *, numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int]) -> None:
+        if all(right) or not any(right):
+            raise ValueError(f"of {len(right)} items some should be right and some wrong, {sum(right)} were right")
+        order = np.argsort(np.asarray(numbers, dtype=np.float64), kind="stable")
+        ranked = np.asarray(numbers, dtype=np.float64)[order]
+        self._right = np.asarray(right, dtype=np.bool_)[order]
+        self._rows = np.asarray(rows, dtype=np.intp)[order]
+        self._firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+
+    def auroc(self, row_counts: npt.NDArray[np.int64]) -> Auroc:
+        """The area, and its interval over resamples: ``row_counts`` int64 [draws, rows].
+
+        Resamples without a right or without a wrong item have no area and are left out.
+        """
+        parts = range(0, len(row_counts), _DRAWS_AT_ONCE)
+        areas = np.concatenate([self._areas(row_counts[part : part + _DRAWS_AT_ONCE]) for part in parts])
+        defined = areas[~np.isnan(areas)]
+        value = float(self._areas(np.ones((1, row_counts.shape[1]), dtype=np.int64))[0])
+        return Auroc(value, percentile_interval(defined) if len(defined) else Interval(value, value))
+
+    def _areas(self, row_counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """float64 [draws], NaN where a kind of item is missing."""
+        counts = row_counts[:, self._rows]
+        right = np.add.reduceat(counts * self._right, self._firsts, axis=1).astype(np.float64)
+        wrong = np.add.reduceat(counts * ~self._right, self._firsts, axis=1).astype(np.float64)
+        below = np.cumsum(wrong, axis=1) - wrong / 2
+        pairs = right.sum(axis=1) * wrong.sum(axis=1)
+        areas: npt.NDArray[np.float64] = np.divide(
+            (right * below).sum(axis=1), pairs, out=np.full(len(pairs), np.nan), where=pairs > 0
+        )
+        return areas

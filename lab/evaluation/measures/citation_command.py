@@ -1,0 +1,135 @@
+"""``attribeam evaluate --measure citations``: how good the citations of an answer and of each method are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import Method
+from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
+from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
+from attribeam.lab.evaluation.measures.citations import (
+    CitationRow,
+    EntailmentModel,
+    RememberedEntailment,
+    run_citations,
+    score_citations,
+)
+from attribeam.lab.evaluation.report import (
+    failure_remarks,
+    file_digest,
+    interval_cell,
+    skip_remarks,
+    text_table,
+    write_figures,
+)
+from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
+
+CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
+"""The methods of a run that names none: those of the paper's table, and ``words``."""
+
+_HEADER = ("method", "recall %", "95% interval", "precision %", "95% interval", "F1 %", "95% interval", "a sentence")
+
+
+@dataclass(frozen=True, slots=True)
+class CitationReport:
+    """The figures of one run and what they depend on; ``cut_claims`` were longer than the NLI model reads."""
+
+    dataset: str
+    data_file: str
+    data_sha256: str
+    skipped_rows: tuple[SkippedRow, ...]
+    rows: tuple[CitationRow, ...]
+    nli_model: str
+    cut_claims: int
+    most_citations: int
+    confidence: float
+    bootstrap_draws: int
+    bootstrap_seed: int
+    limit: int | None
+    provenance: Mapping[str, str]
+
+
+def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
+    """The model of ``--nli-model``, on ``--device``.
+
+    Raises:
+        OptionError: if none is named.
+        EvaluationError: if it cannot be used.
+    """
+    if args.nli_model is None:
+        raise OptionError(
+            "citations are judged by an NLI model; name a hub id or a directory with --nli-model, such as a classifier "
+            "that was trained on MNLI"
+        )
+    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.attribution.models.weight_loading import choose_device
+    from attribeam.lab.evaluation.measures.nli_model import NliModel, NliModelError
+
+    try:
+        return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
+    except (ModelLoadError, NliModelError) as error:
+        raise EvaluationError(str(error)) from error
+
+
+def evaluate_citations(
+    args: argparse.Namespace,
+    dataset: LabelledDataset,
+    methods: Sequence[Method],
+    models: LoadedModels,
+    entailment: EntailmentModel,
+    *,
+    provenance: Mapping[str, str],
+) -> None:
+    """Run, print the table, and write the JSON where ``--output`` asks for it."""
+    bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
+    tallies = run_citations(bar, methods, models, RememberedEntailment(entailment), most_citations=args.most_citations)
+    report = CitationReport(
+        dataset=args.dataset,
+        data_file=args.data.name,
+        data_sha256=file_digest(args.data),
+        skipped_rows=dataset.skipped,
+        rows=score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed),
+        nli_model=entailment.identity,
+        cut_claims=getattr(entailment, "cut_claims", 0),
+        most_citations=args.most_citations,
+        confidence=CONFIDENCE,
+        bootstrap_draws=args.bootstrap_draws,
+        bootstrap_seed=args.seed,
+        limit=args.limit,
+        provenance=provenance,
+    )
+    print(citation_table(report))
+    write_figures(args.output, report)
+
+
+def citation_table(report: CitationReport) -> str:
+    """The figures, one line a method, with what was skipped, cut and failed below."""
+    first = report.rows[0]
+    title = f"{report.dataset} ({report.data_file}): {first.sentences} sentences of {first.answers} answers"
+    remarks = [f"judged by {report.nli_model}, at most {report.most_citations} citations a sentence"]
+    if report.cut_claims:
+        remarks.append(f"{report.cut_claims} claims were cut: they are longer than the NLI model reads")
+    remarks += skip_remarks(report.skipped_rows)
+    for row in report.rows:
+        failures = failure_remarks(row.failed_rows, consequence="count as without citations")
+        remarks += [f"{row.method}: {remark}" for remark in failures]
+    return "\n".join([title, text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
+
+
+def _cells(row: CitationRow) -> tuple[str, ...]:
+    score = row.score
+    return (
+        row.method,
+        f"{score.recall:.1f}",
+        interval_cell(score.recall_interval),
+        f"{score.precision:.1f}",
+        interval_cell(score.precision_interval),
+        f"{score.f1:.1f}",
+        interval_cell(score.f1_interval),
+        f"{score.citations_a_sentence:.2f}",
+    )

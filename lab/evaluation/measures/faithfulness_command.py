@@ -1,0 +1,152 @@
+"""``attribeam evaluate --measure faithfulness``: what a span loses without the passage that a method names."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
+from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
+from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
+from attribeam.lab.evaluation.report import (
+    failure_remarks,
+    file_digest,
+    interval_cell,
+    skip_remarks,
+    text_table,
+    write_figures,
+)
+from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
+
+if TYPE_CHECKING:
+    from attribeam.attribution.methods.answer_context import LoadedModels
+    from attribeam.attribution.methods.method import Method
+    from attribeam.lab.evaluation.measures.faithfulness import DropScore, DropTally
+
+_HEADER = ("method", "log-probability drop", "95% interval", "no passage")
+
+
+@dataclass(frozen=True, slots=True)
+class FaithfulnessReport:
+    """The figures of one run and what they depend on; ``random_draws`` are averaged in the figures of ``random``."""
+
+    dataset: str
+    data_file: str
+    data_sha256: str
+    answers: str
+    spans: str
+    skipped_rows: tuple[SkippedRow, ...]
+    rows: tuple[DropScore, ...]
+    random_draws: int
+    confidence: float
+    bootstrap_draws: int
+    bootstrap_seed: int
+    limit: int | None
+    provenance: Mapping[str, str]
+
+
+def add_faithfulness_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of log-probability drops."""
+    parser.add_argument(
+        "--spans",
+        type=SpanChoice,
+        choices=list(SpanChoice),
+        default=SpanChoice.LABELLED,
+        help="for faithfulness: the labelled spans, or the answer's context-sensitive tokens (default: labelled)",
+    )
+    parser.add_argument(
+        "--answers",
+        type=AnswerChoice,
+        choices=list(AnswerChoice),
+        default=AnswerChoice.DATA,
+        help="for faithfulness: the data's answers, or the language model's own, with --spans cti (default: data)",
+    )
+
+
+def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -> None:
+    """Refuse what has no meaning; ``asked_for`` says whether faithfulness is what is measured.
+
+    Raises:
+        OptionError: if generated answers should have labelled spans, or another measure spans without labels.
+    """
+    if not asked_for and (args.spans is not SpanChoice.LABELLED or args.answers is not AnswerChoice.DATA):
+        raise OptionError("--spans cti and --answers generated have no labels; add --measure faithfulness")
+    try:
+        check_targets(spans=args.spans, source=args.answers)
+    except ValueError as error:
+        raise OptionError(str(error)) from error
+
+
+def evaluate_faithfulness(
+    args: argparse.Namespace,
+    dataset: LabelledDataset,
+    methods: Sequence[Method],
+    models: LoadedModels,
+    *,
+    provenance: Mapping[str, str],
+) -> None:
+    """Run, print the table, and write the JSON where ``--output`` asks for it.
+
+    Raises:
+        EvaluationError: if no answer is left.
+    """
+    from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
+
+    if models.language is None:
+        raise RuntimeError("log-probability drops should have a language model, have none")
+    bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
+    targets = TargetAnswers(bar, models.language, spans=args.spans, source=args.answers)
+    tallies, refused = run_drops(targets, methods, models)
+    if not tallies[0].spans:
+        raise EvaluationError(f"{args.data} should have answers that the language model takes, has none")
+    report = _report(args, tallies, (*dataset.skipped, *targets.skipped, *refused), provenance)
+    print(faithfulness_table(report))
+    write_figures(args.output, report)
+
+
+def _report(
+    args: argparse.Namespace,
+    tallies: Sequence[DropTally],
+    skipped_rows: tuple[SkippedRow, ...],
+    provenance: Mapping[str, str],
+) -> FaithfulnessReport:
+    from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, score_drops
+
+    return FaithfulnessReport(
+        dataset=args.dataset,
+        data_file=args.data.name,
+        data_sha256=file_digest(args.data),
+        answers=args.answers,
+        spans=args.spans,
+        skipped_rows=skipped_rows,
+        rows=score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed),
+        random_draws=RANDOM_DRAWS,
+        confidence=CONFIDENCE,
+        bootstrap_draws=args.bootstrap_draws,
+        bootstrap_seed=args.seed,
+        limit=args.limit,
+        provenance=provenance,
+    )
+
+
+def faithfulness_table(report: FaithfulnessReport) -> str:
+    """The figures in nats, one line a method, with what was skipped and what failed below."""
+    first = report.rows[0]
+    title = (
+        f"{report.dataset} ({report.data_file}): {first.spans} {report.spans} spans of {first.rows} answers "
+        f"({report.answers})"
+    )
+    remarks = skip_remarks(report.skipped_rows)
+    for row in report.rows:
+        failures = failure_remarks(row.failed_rows, consequence="count as a drop of 0")
+        remarks += [f"{row.method}: {remark}" for remark in failures]
+    return "\n".join([title, text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
+
+
+def _cells(row: DropScore) -> tuple[str, ...]:
+    interval = interval_cell(row.interval, digits=2)
+    return (row.method, f"{row.log_probability_drop:.2f}", interval, str(row.spans_without_passage))

@@ -1,0 +1,150 @@
+"""Accuracy against the layer, k and tau: one forward pass an answer, whatever the number of settings (Appendix)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.observed_attention import attribute_layers
+from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.methods.attention_methods import union_results
+from attribeam.attribution.methods.method import MethodSettings, PassageScore
+from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.lab.evaluation.measures.accuracy import span_credit
+from attribeam.lab.evaluation.measures.bootstrap import Interval, RowBootstrap
+from attribeam.schemas import RowFault
+from attribeam.schemas.labelled_answer import LabelledAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityPoint:
+    """One setting: the 1-based layer L*, the columns kept a token, and tau, which may be infinite."""
+
+    layer: int
+    top_k: int
+    isolation_tau: float
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityFigure:
+    """Passage accuracy at one setting, in percent, with its interval over rows.
+
+    ``failed_rows`` are rows that the model refused; all of their spans count as wrong.
+    """
+
+    point: SensitivityPoint
+    passage_accuracy: float
+    interval: Interval
+    spans: int
+    rows: int
+    failed_rows: int
+
+
+@dataclass(slots=True)
+class _Tally:
+    credits: dict[SensitivityPoint, list[float]]
+    spans: list[int] = field(default_factory=list)
+    failed: int = 0
+
+
+def one_at_a_time(
+    default: SensitivityPoint, *, layers: Sequence[int], top_ks: Sequence[int], isolation_taus: Sequence[float]
+) -> dict[str, tuple[SensitivityPoint, ...]]:
+    """The points of the paper's three figures, by what they vary; everything else is as in ``default``."""
+    return {
+        "layer": tuple(replace(default, layer=layer) for layer in layers),
+        "top_k": tuple(replace(default, top_k=top_k) for top_k in top_ks),
+        "isolation_tau": tuple(replace(default, isolation_tau=tau) for tau in isolation_taus),
+    }
+
+
+def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
+    """The setting that the model's own figures have."""
+    union = model.union_settings(settings.union_options(UnionMethod.ATTN_UNION_DEP))
+    return SensitivityPoint(model.layer, union.top_k, union.isolation_tau)
+
+
+def sweep(
+    answers: Iterable[LabelledAnswer],
+    models: LoadedModels,
+    points: Sequence[SensitivityPoint],
+    *,
+    settings: MethodSettings,
+    method: UnionMethod = UnionMethod.ATTN_UNION_DEP,
+    draws: int = 2000,
+    seed: int = 0,
+) -> tuple[SensitivityFigure, ...]:
+    """The figures of ``method`` at each of ``points``, one a point and in their order.
+
+    Everything but layer, k and tau is as in ``settings``. The model has to be loaded up to the highest layer
+    (``ModelOptions.loaded_layers``).
+
+    Raises:
+        ValueError: if there is no answer or no point, or a layer was not loaded or has no attention.
+    """
+    model = _model(models)
+    union = model.union_settings(settings.union_options(method))
+    tally = _Tally({point: [] for point in points})
+    for labelled in answers:
+        _count(labelled, models, union, tally, settings.passage_score)
+    bootstrap = RowBootstrap(tally.spans, draws=draws, seed=seed)
+    return tuple(_figure(point, tally, bootstrap) for point in points)
+
+
+def _count(
+    labelled: LabelledAnswer, models: LoadedModels, union: UnionSettings, tally: _Tally, passage_score: PassageScore
+) -> None:
+    """Add one answer at every point."""
+    context = AnswerContext(labelled, models)
+    tally.spans.append(len(labelled.spans))
+    try:
+        of_layers = attribute_layers(
+            context.model,
+            context.encoded,
+            len(labelled.record.passages),
+            layers={point.layer for point in tally.credits},
+            top_k=max(point.top_k for point in tally.credits),
+        )
+    except RowFault:
+        tally.failed += 1
+        for credits in tally.credits.values():
+            credits.append(0.0)
+        return
+    for point, credits in tally.credits.items():
+        tokens = _first_columns(of_layers[point.layer], point.top_k)
+        at_point = replace(union, top_k=point.top_k, isolation_tau=point.isolation_tau)
+        credits.append(_credit(context, tokens, at_point, passage_score))
+
+
+def _first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
+    return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
+
+
+def _credit(
+    context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, passage_score: PassageScore
+) -> float:
+    """The sum of the spans' credits."""
+    found = union_results(context, tokens, settings, passage_score=passage_score)
+    pairs = zip(found, context.labelled.gold_passages, strict=True)
+    return sum(span_credit(one.passage_scores, gold) for one, gold in pairs)
+
+
+def _figure(point: SensitivityPoint, tally: _Tally, bootstrap: RowBootstrap) -> SensitivityFigure:
+    credits = tally.credits[point]
+    return SensitivityFigure(
+        point=point,
+        passage_accuracy=100 * sum(credits) / sum(tally.spans),
+        interval=bootstrap.interval(credits),
+        spans=sum(tally.spans),
+        rows=len(tally.spans),
+        failed_rows=tally.failed,
+    )
+
+
+def _model(models: LoadedModels) -> AttentionModel:
+    if models.attention is None:
+        raise ValueError("a sweep should have an attention model, none was loaded")
+    return models.attention

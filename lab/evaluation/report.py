@@ -1,0 +1,184 @@
+"""What an evaluation leaves behind: a JSON file for scripts, and a table for people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from attribeam.lab.evaluation.comparison import FailedRow, MethodScore
+from attribeam.lab.evaluation.evaluation_error import EvaluationError
+from attribeam.lab.evaluation.measures.accuracy import HighlightScore
+from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval
+from attribeam.schemas.labelled_answer import SkippedRow
+
+
+def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """The lines under their header and a rule."""
+    widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
+    return "\n".join(_aligned(line, widths) for line in (header, tuple("-" * width for width in widths), *lines))
+
+
+def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "") -> str:
+    """Both ends, empty for None; ``sign`` is "+" where a plus should be shown."""
+    return "" if interval is None else f"{interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+    return "  ".join([line[0].ljust(widths[0]), *cells]).rstrip()
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write plain data; the file is replaced in one step, so that no reader sees half of it.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:
+    """One line a reason, with the number of rows."""
+    counts = Counter(one.reason for one in skipped)
+    return [f"{count} rows skipped: {reason}" for reason, count in sorted(counts.items())]
+
+
+def failure_remarks(failed: Sequence[FailedRow], *, consequence: str) -> list[str]:
+    """One line a reason, with the number of rows and what becomes of them."""
+    counts = Counter(one.reason for one in failed)
+    return [f"{count} rows failed and {consequence}: {reason}" for reason, count in sorted(counts.items())]
+
+
+def write_figures(path: Path | None, report: Any) -> None:
+    """A dataclass as one JSON object; nothing where no path is given.
+
+    Raises:
+        EvaluationError: if it cannot be written.
+    """
+    if path is None:
+        return
+    try:
+        write_json(path, asdict(report))
+    except OSError as error:
+        raise EvaluationError(f"--output {path} could not be written: {error}") from error
+    print(f"written to {path}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDescription:
+    """What the figures of one run depend on; the same for all of its methods.
+
+    Attributes:
+        dataset, data_file, data_sha256: the data set, its file's name and digest.
+        skipped_rows: rows of the file that are no part of the evaluation.
+        single_passage_spans: spans whose row has one passage only, so that every answer but none is right.
+        bootstrap_draws, bootstrap_seed: of the intervals.
+        limit: the number of answers asked for, None for all.
+        provenance: model, parser, settings and versions.
+    """
+
+    dataset: str
+    data_file: str
+    data_sha256: str
+    skipped_rows: tuple[SkippedRow, ...]
+    single_passage_spans: int
+    bootstrap_draws: int
+    bootstrap_seed: int
+    limit: int | None
+    provenance: Mapping[str, str]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_comparison(path: Path, scores: Sequence[MethodScore], description: RunDescription) -> None:
+    """A JSON list with one object a method; the file is replaced as a whole.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    entries = [{**asdict(score), "confidence": CONFIDENCE, **asdict(description)} for score in scores]
+    write_json(path, entries)
+
+
+def comparison_table(scores: Sequence[MethodScore], description: RunDescription) -> str:
+    """The figures of all methods, one line each, with what was skipped and what failed below."""
+    lines = [_cells(score) for score in scores]
+    header: tuple[str, ...] = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
+    parts = [_title(scores, description), text_table(header, lines)]
+    if any(score.highlights is not None for score in scores):
+        parts.append(_highlight_table("highlights", [(score.method, score.highlights) for score in scores]))
+        parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
+    if any(score.ms_per_span is not None for score in scores):
+        parts.append(text_table(("cost", "ms a span", "peak memory MiB"), [_cost(score) for score in scores]))
+    return "\n".join([*parts, *_remarks(scores, description)])
+
+
+def _cost(score: MethodScore) -> tuple[str, str, str]:
+    values = (score.ms_per_span, score.peak_memory_mib)
+    time_cell, memory_cell = ("" if value is None else _number(value) for value in values)
+    return score.method, time_cell, memory_cell
+
+
+def _highlight_table(title: str, scores: Sequence[tuple[str, HighlightScore | None]]) -> str:
+    header = (title, "recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
+    return text_table(header, [_overlap(method, score) for method, score in scores if score is not None])
+
+
+def _overlap(method: str, score: HighlightScore) -> tuple[str, ...]:
+    return (
+        method,
+        _number(score.recall),
+        _number(score.precision),
+        _number(score.f1),
+        interval_cell(score.f1_interval),
+        *_difference(score.f1_difference_to_words, score.f1_difference_interval),
+    )
+
+
+def _difference(difference: float | None, interval: Interval | None) -> tuple[str, str]:
+    return (
+        "" if difference is None else f"{difference:+.1f}",
+        interval_cell(interval, sign="+"),
+    )
+
+
+def _title(scores: Sequence[MethodScore], description: RunDescription) -> str:
+    return f"{description.dataset} ({description.data_file}): {scores[0].spans} spans of {scores[0].rows} answers"
+
+
+def _cells(score: MethodScore) -> tuple[str, ...]:
+    return (
+        score.method,
+        _number(score.passage_accuracy),
+        interval_cell(score.interval),
+        *_difference(score.difference_to_words, score.difference_interval),
+        str(score.spans_without_evidence),
+    )
+
+
+def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
+    remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in description.skipped_rows]
+    if description.single_passage_spans:
+        remarks.append(f"{description.single_passage_spans} spans have one passage to choose from")
+    for score in scores:
+        reasons = sorted({failed.reason for failed in score.failed_rows})
+        if reasons:
+            remarks.append(
+                f"{score.method}: {len(score.failed_rows)} rows failed and count as wrong: {', '.join(reasons)}"
+            )
+    return remarks
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}"

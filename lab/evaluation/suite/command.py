@@ -1,0 +1,127 @@
+"""``attribeam evaluate --suite paper``: all tables and figures that the data and the models at hand allow."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
+from attribeam.lab.evaluation.measures.citations import EntailmentModel
+from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets
+from attribeam.lab.evaluation.report import file_digest, write_json
+from attribeam.lab.evaluation.suite.cell import CellStore
+from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section, find_data
+from attribeam.lab.evaluation.suite.dependencies import Dependencies
+from attribeam.lab.evaluation.suite.figures import check_drawing, draw_figures
+from attribeam.lab.evaluation.suite.plan import plan_suite
+from attribeam.lab.evaluation.suite.run_suite import load_datasets, run_cells
+from attribeam.lab.evaluation.suite.suite_options import SuiteOptions, suite_options
+from attribeam.lab.evaluation.suite.suite_results import SuiteResults, gather_results
+from attribeam.lab.evaluation.suite.tables import suite_page
+from attribeam.schemas.labelled_answer import LabelledDataset
+
+
+def evaluate_suite(args: argparse.Namespace) -> None:
+    """Run what is not finished, and write ``tables.md``, ``results.json`` and the figures to ``--output``.
+
+    Raises:
+        EvaluationError: if the suite cannot be run as asked.
+        DatasetError: if a data set is not in its format.
+    """
+    options = suite_options(args)
+    check_drawing()
+    found = find_data(args.data)
+    datasets = load_datasets(found, options)
+    _say_what_was_found(found, datasets)
+    entailment = _entailment(options, found)
+    run_suite(found, datasets, options, args.output, entailment=entailment)
+
+
+def run_suite(
+    found: FoundData,
+    datasets: Mapping[DataFile, LabelledDataset],
+    options: SuiteOptions,
+    output: Path,
+    *,
+    entailment: EntailmentModel | None = None,
+) -> SuiteResults:
+    """As ``evaluate_suite``, with the data at hand and an NLI model that may be any."""
+    try:
+        check_targets(spans=options.spans, source=options.source)
+    except ValueError as error:
+        raise OptionError(str(error)) from error
+    store = CellStore(output / "cells")
+    parsers = _parsers(options)
+    dependencies = Dependencies(options, parsers=parsers)
+    plan = plan_suite(found, options, dependencies, nli_model=_nli_identity(options, entailment))
+    layers = dependencies.layers_with_attention()
+    cells = run_cells(plan, store, options, datasets, parsers=parsers, layers=layers, entailment=entailment)
+    digests = {file: dependencies.digests(file) for file in found.files}
+    results = gather_results(cells, found, plan.left_out, options, datasets, digests)
+    write_suite(results, output)
+    return results
+
+
+def write_suite(results: SuiteResults, output: Path) -> None:
+    """Write tables, figures and JSON, each replaced as a whole.
+
+    Raises:
+        EvaluationError: if one cannot be written.
+    """
+    try:
+        pictures = draw_figures(results, output)
+        (output / "tables.md").write_text(suite_page(results), encoding="utf-8")
+        write_json(output / "results.json", asdict(results))
+    except OSError as error:
+        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+    names = ", ".join(["tables.md", "results.json", *(path.name for path in pictures)])
+    print(f"written to {output}: {names}")
+
+
+def _parsers(options: SuiteOptions) -> dict[str, AnswerParser]:
+    """The parsers by their names; loaded once, for all cells."""
+    named = {options.choice.parser: "--parser"}
+    if options.chinese_parser is not None:
+        named.setdefault(options.chinese_parser, "--chinese-parser")
+    return {name: _parser(name, option) for name, option in named.items()}
+
+
+def _parser(name: str, option: str) -> AnswerParser:
+    try:
+        return AnswerParser.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise EvaluationError(f"{option} {name!r} could not be loaded: {error}") from error
+
+
+def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> str | None:
+    """Name and revision; of a local model also the digests of its files."""
+    if entailment is None:
+        return None
+    folder = Path(str(options.nli_model))
+    files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
+    return " ".join([entailment.identity, *map(file_digest, files)])
+
+
+def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
+    for data in found.files:
+        count = f": {len(datasets[data].answers)} answers" if data in datasets else ""
+        print(f"found {data.name} ({data.kind}){count}")
+    for place in found.missing:
+        print(f"not found: {place}")
+
+
+def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | None:
+    """The model of ``--nli-model``, where there is something to judge."""
+    if options.nli_model is None or not found.of(Section.CITATIONS):
+        return None
+    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.attribution.models.weight_loading import choose_device
+    from attribeam.lab.evaluation.measures.nli_model import NliModel, NliModelError
+
+    try:
+        return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))
+    except (ModelLoadError, NliModelError) as error:
+        raise EvaluationError(str(error)) from error

@@ -1,0 +1,155 @@
+"""What the result of a cell depends on: digests of data, models and parsers, options, and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from transformers import PreTrainedConfig
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attention.layer_choice import choose_layer, layer_types
+from attribeam.attribution.methods.answer_context import Need
+from attribeam.attribution.models.attribution_config import merge_settings
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_loading import choose_device
+from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.settings import UnionSettings
+from attribeam.lab.evaluation.evaluation_error import EvaluationError
+from attribeam.lab.evaluation.report import file_digest
+from attribeam.lab.evaluation.suite.data_files import DataFile
+from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
+
+Depends = Mapping[str, object]
+_OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
+_PAPER = UnionSettings()
+_SAID_OTHERWISE = frozenset({"model", "revision", "device", "head_weights", "prompt_template", "loaded_layers"})
+_WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
+
+
+class Dependencies:
+    """The digests of one suite; no weights are loaded, local ones are read once."""
+
+    def __init__(self, options: SuiteOptions, *, parsers: Mapping[str, AnswerParser]) -> None:
+        """Read the description of the model.
+
+        Args:
+            options: the suite's.
+            parsers: all parsers by their names, loaded.
+
+        Raises:
+            EvaluationError: if there is no such model.
+        """
+        self._options = options
+        self._parsers = parsers
+        self._directory = _read(options.choice.model)
+        self._loading: dict[ModelOptions, dict[str, str]] = {}
+        self._digests: dict[DataFile, dict[str, str]] = {}
+
+    def of(self, data: DataFile, needs: frozenset[Need], *, parser: str) -> dict[str, object]:
+        """What every cell on ``data`` with these needs depends on."""
+        found: dict[str, object] = {"data": data.kind, "data_sha256": self.digests(data), "limit": self._options.limit}
+        if Need.PARSER in needs:
+            found["parser"] = self._parsers[parser].identity
+        if needs & _OF_THE_MODEL:
+            found |= self._of_model()
+        if Need.LANGUAGE_MODEL in needs:
+            found |= self._of_language_model()
+        return found
+
+    def digests(self, data: DataFile) -> dict[str, str]:
+        """SHA-256 of each file of a data set, by its name."""
+        if data not in self._digests:
+            self._digests[data] = {path.name: file_digest(path) for path in data.files}
+        return self._digests[data]
+
+    def writes_text(self) -> bool:
+        """Whether ``--model`` says that it is a causal language model."""
+        names = getattr(self._directory.config, "architectures", None) or ()
+        return any(name.endswith(_WRITES_TEXT) for name in names)
+
+    def has_own_weights(self) -> bool:
+        """Whether options or model directory weigh the tokens of a union otherwise than the paper does."""
+        used = merge_settings(
+            self._options.settings.union_options(UnionMethod.ATTN_UNION_DEP), self._directory.defaults
+        )
+        weights = (used.own_token_weight, used.sentence_weight, used.evidence_window)
+        return weights != (_PAPER.own_token_weight, _PAPER.sentence_weight, _PAPER.evidence_window)
+
+    def layers_with_attention(self) -> tuple[int, ...]:
+        """The 1-based layers of ``--model`` whose attention can be taken."""
+        config = self._directory.config
+        return tuple(layer for layer in range(1, len(layer_types(config)) + 1) if _has_attention(config, layer))
+
+    def _of_model(self) -> dict[str, object]:
+        choice, settings = self._options.choice, asdict(self._options.settings)
+        return {
+            "model": self._loaded(choice.model, self._directory),
+            "hidden_layer": choice.hidden_layer,
+            "settings": {name: str(value) for name, value in settings.items() if name != "seed"},
+            "versions": _versions(),
+        }
+
+    def _of_language_model(self) -> dict[str, object]:
+        language = self._options.choice.language or self._options.choice.model
+        return {"language_model": self._loaded(language, _read(language)), "versions": _versions()}
+
+    def _loaded(self, options: ModelOptions, directory: ModelDirectory) -> dict[str, str]:
+        """The weights, and the options that decide what is computed with them."""
+        if options not in self._loading:
+            plain = {name: value for name, value in asdict(options).items() if name not in _SAID_OTHERWISE}
+            self._loading[options] = {
+                **{name: str(value) for name, value in plain.items()},
+                "revision": _revision(directory),
+                "device": _device(options),
+                "head_weights": _content(options.head_weights, "--head-weights"),
+                "prompt_template": _content(options.prompt_template, "--prompt-template"),
+            }
+        return self._loading[options]
+
+
+def _read(options: ModelOptions) -> ModelDirectory:
+    try:
+        return read_model_directory(options)
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _device(options: ModelOptions) -> str:
+    try:
+        return choose_device(options.device).type
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _revision(directory: ModelDirectory) -> str:
+    try:
+        return revision_of(directory)
+    except ModelLoadError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _content(named: object, option: str) -> str:
+    """The digest of a file; of anything else its name."""
+    path = Path(str(named))
+    try:
+        return file_digest(path) if path.is_file() else str(named)
+    except OSError as error:
+        raise EvaluationError(f"{option} {named} cannot be read: {error}") from error
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("torch", "transformers", "numpy")}
+
+
+def _has_attention(config: PreTrainedConfig, layer: int) -> bool:
+    try:
+        choose_layer(config, layer)
+    except ValueError:
+        return False
+    return True

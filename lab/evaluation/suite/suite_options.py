@@ -1,0 +1,72 @@
+"""What a suite is asked to do."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from attribeam.attribution.methods.method import MethodSettings
+from attribeam.lab.evaluation.evaluation_error import OptionError
+from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
+from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
+from attribeam.lab.evaluation.model_loading import ModelChoice
+
+SUITES = ("paper",)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOptions:
+    """The options of a suite; ``methods`` are the only ones that run, None for all.
+
+    ``choice.language`` is None where ``choice.model`` should serve as the causal language model, if it is one.
+    """
+
+    choice: ModelChoice
+    settings: MethodSettings
+    methods: frozenset[str] | None
+    nli_model: str | None
+    chinese_parser: str | None
+    spans: SpanChoice
+    source: AnswerChoice
+    most_citations: int
+    limit: int | None
+    draws: int
+    seed: int
+
+
+def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--suite`` and what no other evaluation has."""
+    parser.add_argument(
+        "--suite", choices=SUITES, help="all tables that --data DIR allows, written to --output DIR; no --dataset"
+    )
+    parser.add_argument(
+        "--chinese-parser", metavar="NAME", help="for the suite: a spaCy pipeline or a directory that parses Chinese"
+    )
+
+
+def suite_options(args: argparse.Namespace) -> SuiteOptions:
+    """The options of the command line.
+
+    Raises:
+        OptionError: if an option is missing, or has no meaning in a suite.
+    """
+    for name in ("dataset", "measure"):
+        if getattr(args, name) is not None:
+            raise OptionError(f"--suite runs all data sets and measures; leave --{name} out")
+    if args.cost:
+        raise OptionError("--suite measures costs always; leave --cost out")
+    if args.output is None:
+        raise OptionError("--suite should have a directory for its tables; name one with --output")
+    return SuiteOptions(
+        choice=model_choice(args),
+        settings=method_settings(args),
+        methods=None if args.method is None else frozenset(args.method),
+        nli_model=args.nli_model,
+        chinese_parser=args.chinese_parser,
+        spans=args.spans,
+        source=args.answers,
+        most_citations=args.most_citations,
+        limit=args.limit,
+        draws=args.bootstrap_draws,
+        seed=args.seed,
+    )

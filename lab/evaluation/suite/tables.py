@@ -1,0 +1,352 @@
+"""The page of a suite's tables: passage accuracy first, then all other measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attribeam.lab.evaluation.measures.accuracy import HighlightScore
+from attribeam.lab.evaluation.measures.bootstrap import Interval
+from attribeam.lab.evaluation.report import interval_cell
+from attribeam.lab.evaluation.suite.data_files import Section
+from attribeam.lab.evaluation.suite.figures import FIGURES
+from attribeam.lab.evaluation.suite.plan import UNION_OR_AVERAGE
+from attribeam.lab.evaluation.suite.suite_results import (
+    TO_AVERAGE,
+    Citations,
+    DatasetAccuracy,
+    Drops,
+    Latency,
+    SuiteResults,
+    SupportGroups,
+)
+
+NOTHING = "–"
+"""In the place of a figure that there is none of."""
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; the first column is flush left, all others flush right.
+
+    Raises:
+        ValueError: if a row has another length than the header.
+    """
+    if any(len(row) != len(header) for row in rows):
+        raise ValueError(f"rows should have {len(header)} cells, as the header has")
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def with_interval(value: float, interval: Interval, *, digits: int = 1, sign: str = "") -> str:
+    """A figure and its interval in brackets; ``sign`` is "+" where a plus should be shown."""
+    return f"{value:{sign}.{digits}f} ({interval_cell(interval, digits=digits, sign=sign)})"
+
+
+def section(title: str, *parts: str) -> str:
+    """A second-level heading with its parts, empty ones left out."""
+    return "\n\n".join([f"## {title}", *(part for part in parts if part)])
+
+
+def accuracy_sections(results: SuiteResults) -> Iterator[str]:
+    """Main accuracy, union against average, alternatives to augmentation, highlights, and Chinese."""
+    english = [one for one in results.accuracy if one.section == Section.PASSAGES]
+    chinese = [one for one in results.accuracy if one.section == Section.CHINESE]
+    if english:
+        yield section("Passage accuracy", _MAIN_TEXT, _main_table(english), _remarks(english))
+        yield _union_section(english)
+        yield _alternatives_section(english)
+        yield from _highlight_sections(english)
+    if chinese:
+        yield section("An additional language: Chinese", _MAIN_TEXT, _main_table(chinese), _remarks(chinese))
+
+
+_MAIN_TEXT = (
+    "Percent of the spans whose best passage is right, with 95% bootstrap intervals over answers, and the paired "
+    "difference to `words`, which needs no model."
+)
+_UNION_TEXT = (
+    "Hidden states compared token by token and united, or averaged (Section 4.2.3); the difference is that to the "
+    "average."
+)
+_DEP_TEXT = (
+    "What else could show a span its context (Section 4.2.1 and last appendix), all with the paper's weights; the "
+    "difference is that to `{}`."
+)
+
+
+def _union_section(datasets: Sequence[DatasetAccuracy]) -> str:
+    methods = [method for method in UNION_OR_AVERAGE if any(one.score(method) for one in datasets)]
+    table = _compared(datasets, methods, dict(TO_AVERAGE)) if methods else ""
+    return section("Union against average", _UNION_TEXT, table) if table else ""
+
+
+def _alternatives_section(datasets: Sequence[DatasetAccuracy]) -> str:
+    methods, augmented = datasets[0].alternatives, datasets[0].augmented
+    table = _compared(datasets, methods, dict.fromkeys(methods, augmented)) if methods else ""
+    return section("Alternatives to dependency augmentation", _DEP_TEXT.format(augmented), table) if table else ""
+
+
+def _main_table(datasets: Sequence[DatasetAccuracy]) -> str:
+    header = ["method", *(cell for one in datasets for cell in (_column(one), "vs words"))]
+    methods = list(dict.fromkeys(score.method for one in datasets for score in one.scores))
+    return markdown_table(
+        header, [[f"`{method}`", *(cell for one in datasets for cell in _cells(one, method))] for method in methods]
+    )
+
+
+def _column(dataset: DatasetAccuracy) -> str:
+    return f"{dataset.dataset} ({dataset.spans} spans, {dataset.answers} answers)"
+
+
+def _cells(dataset: DatasetAccuracy, method: str) -> tuple[str, str]:
+    score = dataset.score(method)
+    if score is None:
+        return NOTHING, NOTHING
+    difference = NOTHING
+    if score.difference_to_words is not None and score.difference_interval is not None:
+        difference = with_interval(score.difference_to_words, score.difference_interval, sign="+")
+    return with_interval(score.passage_accuracy, score.interval), difference
+
+
+def _compared(datasets: Sequence[DatasetAccuracy], methods: Sequence[str], references: Mapping[str, str]) -> str:
+    """Accuracy and paired difference to another method, where one is given."""
+    header = ["method", *(cell for one in datasets for cell in (one.dataset, "difference"))]
+    rows = [
+        [
+            f"`{method}`",
+            *(cell for one in datasets for cell in _compared_cells(one, method, references.get(method, ""))),
+        ]
+        for method in methods
+    ]
+    return markdown_table(header, rows)
+
+
+def _compared_cells(dataset: DatasetAccuracy, method: str, reference: str) -> tuple[str, str]:
+    score, difference = dataset.score(method), dataset.difference(method, reference)
+    return (
+        NOTHING if score is None else with_interval(score.passage_accuracy, score.interval),
+        NOTHING if difference is None else with_interval(difference.value, difference.interval, sign="+"),
+    )
+
+
+def _remarks(datasets: Sequence[DatasetAccuracy]) -> str:
+    return "\n".join(f"- {remark}" for one in datasets for remark in _remarks_of(one))
+
+
+def _remarks_of(dataset: DatasetAccuracy) -> Iterator[str]:
+    for reason, count in sorted(dataset.skipped_rows.items()):
+        yield f"{dataset.dataset}: {count} rows skipped ({reason})."
+    if dataset.single_passage_spans:
+        yield f"{dataset.dataset}: {dataset.single_passage_spans} spans have one passage to choose from."
+    for score in dataset.scores:
+        if score.spans_without_evidence:
+            yield f"{dataset.dataset}, `{score.method}`: nothing found for {score.spans_without_evidence} spans."
+        if score.failed_rows:
+            reasons = ", ".join(sorted({row.reason for row in score.failed_rows}))
+            yield f"{dataset.dataset}, `{score.method}`: {len(score.failed_rows)} answers count as wrong ({reasons})."
+
+
+def _highlight_sections(datasets: Sequence[DatasetAccuracy]) -> Iterator[str]:
+    for one in datasets:
+        rows = [
+            [f"`{score.method}`", *_overlap_cells(score.highlights), *_overlap_cells(score.sentences)]
+            for score in one.scores
+            if score.highlights is not None and score.sentences is not None and score.highlights.recall > 0
+        ]
+        if rows:
+            yield section(f"Highlights, {one.dataset}", _HIGHLIGHT_TEXT, markdown_table(_HIGHLIGHT_HEADER, rows))
+
+
+_HIGHLIGHT_TEXT = (
+    "The evidence in the best passage, and the passage sentences that it points to, against the characters that people "
+    "marked; all in %."
+)
+_HIGHLIGHT_HEADER = (
+    "method", "evidence: recall", "precision", "F1", "sentences: recall", "precision", "F1",
+)  # fmt: skip
+
+
+def _overlap_cells(score: HighlightScore | None) -> tuple[str, str, str]:
+    if score is None:
+        return NOTHING, NOTHING, NOTHING
+    return f"{score.recall:.1f}", f"{score.precision:.1f}", with_interval(score.f1, score.f1_interval)
+
+
+_VARIED = {"layer": "layer", "top_k": "k", "isolation_tau": "tau"}
+
+
+def other_sections(results: SuiteResults) -> Iterator[str]:
+    """Those that have figures."""
+    if results.faithfulness:
+        yield section("Faithfulness", _faithfulness_text(results), *map(_drops, results.faithfulness))
+    if results.citations:
+        yield section("Sentence level", _CITATION_TEXT, *map(_citations, results.citations))
+    if results.latency:
+        yield section("Latency", _latency_text(results), _latency(results.latency))
+    if results.sensitivity:
+        yield section("Sensitivity to layer, k and tau", _SENSITIVITY_TEXT, *_sensitivity(results))
+    if results.support:
+        yield section("Support labels", _SUPPORT_TEXT, *map(_support, results.support))
+
+
+_CITATION_TEXT = (
+    "Citation recall, precision and F1 a sentence by ALCE's definition, in %; `self-citation` are the answers' own."
+)
+_SENSITIVITY_TEXT = (
+    "Accuracy of `attn-union-dep` in % against one of the three, the others at the model's default, which is in bold."
+)
+_SUPPORT_TEXT = (
+    "Spans that an audit calls unsupported against those that people marked: F1 of characters and of answers in %, and "
+    "AUROC of the flag."
+)
+
+
+def _faithfulness_text(results: SuiteResults) -> str:
+    return (
+        f"Mean log-probability drop a span in nats, with 95% intervals over answers: {results.spans} spans, answers: "
+        f"{results.answers}. `random` is the mean of {results.random_draws} draws, `oracle` the largest drop."
+    )
+
+
+def _drops(drops: Drops) -> str:
+    rows = [
+        [
+            f"`{one.method}`",
+            with_interval(one.log_probability_drop, one.interval, digits=2),
+            str(one.spans_without_passage),
+        ]
+        for one in drops.scores
+    ]
+    first = drops.scores[0]
+    header = (f"{drops.dataset} ({first.spans} spans, {first.rows} answers)", "drop", "spans without a passage")
+    skipped = [f"- {count} rows skipped ({reason})." for reason, count in sorted(drops.skipped_rows.items())]
+    return "\n\n".join([markdown_table(header, rows), *(["\n".join(skipped)] if skipped else [])])
+
+
+def _citations(citations: Citations) -> str:
+    first = citations.rows[0]
+    header = (
+        f"{citations.dataset} ({first.sentences} sentences, {first.answers} answers)",
+        "recall",
+        "precision",
+        "F1",
+    )
+    rows = [
+        [
+            f"`{row.method}`",
+            with_interval(row.score.recall, row.score.recall_interval),
+            with_interval(row.score.precision, row.score.precision_interval),
+            with_interval(row.score.f1, row.score.f1_interval),
+        ]
+        for row in citations.rows
+    ]
+    return markdown_table(header, rows)
+
+
+def _latency_text(results: SuiteResults) -> str:
+    machines = "; ".join(results.machines)
+    return (
+        f"Milliseconds a span and the largest memory in MiB, the loaded models included, measured in this run on: "
+        f"{machines}. Every method computes all that it needs, and shares nothing with the others."
+    )
+
+
+def _latency(costs: Sequence[Latency]) -> str:
+    datasets, methods = dict.fromkeys(one.dataset for one in costs), dict.fromkeys(one.method for one in costs)
+    by_place = {(one.method, one.dataset): one for one in costs}
+    header = ["method", *(cell for dataset in datasets for cell in (f"{dataset}: ms a span", "MiB"))]
+    rows = [
+        [f"`{method}`", *(cell for dataset in datasets for cell in _cost_cells(by_place.get((method, dataset))))]
+        for method in methods
+    ]
+    return markdown_table(header, rows)
+
+
+def _cost_cells(cost: Latency | None) -> tuple[str, str]:
+    if cost is None:
+        return NOTHING, NOTHING
+    return f"{cost.ms_per_span:.1f}", NOTHING if cost.peak_memory_mib is None else f"{cost.peak_memory_mib:.0f}"
+
+
+def _sensitivity(results: SuiteResults) -> Iterator[str]:
+    """One table a hyper-parameter: a row a value, a column a data set."""
+    for varied, name in _VARIED.items():
+        lines = [one for one in results.sensitivity if one.varied == varied]
+        if lines:
+            rows = [
+                [_bold(points[0]["value"], points[0]), *(_bold(_point(point), point) for point in points)]
+                for points in zip(*(line.points for line in lines), strict=True)
+            ]
+            yield markdown_table([name, *(line.dataset for line in lines)], rows)
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    return with_interval(point["passage_accuracy"], Interval(**point["interval"]))
+
+
+def _bold(text: str, point: Mapping[str, Any]) -> str:
+    return f"**{text}**" if point["is_default"] else text
+
+
+def _support(support: SupportGroups) -> str:
+    rows = [
+        [group["group"], level["level"], *_f1_cells(level), _auroc(group["answer_flag"]), _auroc(group["span_flag"])]
+        for group in support.groups
+        for level in group["levels"]
+    ]
+    header = (f"`{support.method}`", "called", "characters F1", "answers F1", "AUROC answers", "AUROC spans")
+    return markdown_table(header, rows)
+
+
+def _f1_cells(level: Mapping[str, Any]) -> tuple[str, ...]:
+    figures = (level["characters"], level["answers"])
+    return tuple(with_interval(one["f1"], Interval(**one["f1_interval"])) for one in figures)
+
+
+def _auroc(value: Mapping[str, Any] | None) -> str:
+    return NOTHING if value is None else f"{value['value']:.3f}"
+
+
+_PROVENANCE = ("model", "model_type", "layer_choice", "hidden_layer", "top_k", "isolation_tau", "own_token_weight",
+               "sentence_weight", "evidence_window", "passage_score", "parser", "language_model", "device", "dtype",
+               "torch_version", "transformers_version")  # fmt: skip
+
+
+def suite_page(results: SuiteResults) -> str:
+    """Markdown with every table that has figures, the pictures, and what is left out; ends with a line end."""
+    parts = [
+        f"# The paper's suite: {results.model}",
+        _settings(results),
+        *accuracy_sections(results),
+        *other_sections(results),
+        _pictures(results),
+        _left_out(results),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _settings(results: SuiteResults) -> str:
+    known = [
+        f"{name.replace('_', ' ')} {results.provenance[name]}" for name in _PROVENANCE if name in results.provenance
+    ]
+    limit = [] if results.limit is None else [f"only the first {results.limit} answers of each data set"]
+    drawn = f"{results.bootstrap_draws} resamples of answers, seed {results.bootstrap_seed}"
+    return "; ".join([*known, *limit, drawn]) + "."
+
+
+def _pictures(results: SuiteResults) -> str:
+    shown = [(file, figure.caption) for file, figure in FIGURES.items() if figure.has_data(results)]
+    return section("Figures", *(f"![{caption}]({file})" for file, caption in shown)) if shown else ""
+
+
+def _left_out(results: SuiteResults) -> str:
+    rows = [[one.what, one.reason, f"`{one.remedy}`"] for one in results.left_out]
+    lacking = (
+        "Not found below DATA: " + ", ".join(f"`{one}`" for one in results.missing) + "." if results.missing else ""
+    )
+    command = (
+        "Nothing is filled in from elsewhere. The same command with what is named goes on where this run ended; "
+        "finished cells are kept:\n\n"
+        f"```\nattribeam evaluate --suite paper --model {results.model} --data DATA --output OUTPUT\n```"
+    )
+    return section("Left out", markdown_table(("what", "why", "fill it with"), rows), lacking, command)

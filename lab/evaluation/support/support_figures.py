@@ -1,0 +1,211 @@
+"""How well the support flag tells supported spans from unsupported ones: the figures, and their report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.lab.evaluation.comparison import FailedRow
+from attribeam.lab.evaluation.measures.bootstrap import Auroc, RankedItems, row_draws
+from attribeam.lab.evaluation.report import interval_cell, text_table, write_json
+from attribeam.lab.evaluation.support.support_labels import flag_order
+from attribeam.lab.evaluation.support.support_rows import SpanTruth
+from attribeam.schemas import Support
+
+ALL_KINDS = "all"
+MISSED_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedSpan:
+    """What an audit says of one labelled span; ``row`` is the answer's place among those that were audited."""
+
+    row: int
+    truth: SpanTruth
+    evidence_mass: float
+    support: Support
+    has_unmatched_values: bool
+
+    @property
+    def flag(self) -> float:
+        """Orders spans by support level, and within a level by evidence mass."""
+        return flag_order(self.support, self.evidence_mass)
+
+
+@dataclass(frozen=True, slots=True)
+class KindFigures:
+    """The figures of the spans of one kind, or of all.
+
+    Attributes:
+        kind: a ``SpanTruth``, or "all".
+        evidence_mass, flag: AUROC of the two numbers, of the spans of an unsupported kind against all supported ones,
+            of a supported kind against all unsupported ones; None where one side is missing.
+        flagged: percent of the spans that are called unsupported or weak.
+        called_supported: percent that are called supported.
+        unmatched: percent with unmatched values.
+    """
+
+    kind: str
+    spans: int
+    evidence_mass: Auroc | None
+    flag: Auroc | None
+    flagged: float
+    called_supported: float
+    unmatched: float
+
+
+@dataclass(frozen=True, slots=True)
+class BestThresholds:
+    """The two lines in evidence mass that these spans suggest.
+
+    ``supported`` maximises the share of supported spans that are called supported less the share of unsupported ones
+    (Youden's index), where a span with unmatched values is never called so; the middle where several lines do. Of the
+    supported spans 95% have at least ``weak``, which is never above ``supported``.
+    """
+
+    supported: float
+    weak: float
+
+
+def kind_figures(spans: Sequence[FlaggedSpan], *, draws: int, seed: int) -> tuple[KindFigures, ...]:
+    """The figures of all spans, then of each kind that occurs; all over the same resamples of rows.
+
+    Raises:
+        ValueError: if there is no span.
+    """
+    counts = row_draws(1 + max((span.row for span in spans), default=-1), draws=draws, seed=seed)
+    kinds = [kind for kind in SpanTruth if any(span.truth is kind for span in spans)]
+    return (_figures(ALL_KINDS, spans, spans, counts), *(_of_kind(kind, spans, counts) for kind in kinds))
+
+
+def best_thresholds(spans: Sequence[FlaggedSpan]) -> BestThresholds | None:
+    """The thresholds that separate best; None without supported or without unsupported spans."""
+    right = np.array([span.truth.supported for span in spans], dtype=np.bool_)
+    if right.all() or not right.any():
+        return None
+    masses = np.array([span.evidence_mass for span in spans])
+    open_masses = np.where([span.has_unmatched_values for span in spans], -1.0, masses)
+    lines = np.linspace(0, 1, 1001)
+    gain = _share_from(open_masses[right], lines) - _share_from(open_masses[~right], lines)
+    supported = float(lines[gain >= gain.max() - 1e-9].mean())
+    weak = float(np.quantile(masses[right], MISSED_SHARE))
+    return BestThresholds(supported=round(supported, 3), weak=round(min(weak, supported), 3))
+
+
+def _of_kind(kind: SpanTruth, spans: Sequence[FlaggedSpan], counts: npt.NDArray[np.int64]) -> KindFigures:
+    own = [span for span in spans if span.truth is kind]
+    others = [span for span in spans if span.truth.supported is not kind.supported]
+    return _figures(kind, own, [*own, *others], counts)
+
+
+def _figures(
+    kind: str, own: Sequence[FlaggedSpan], compared: Sequence[FlaggedSpan], counts: npt.NDArray[np.int64]
+) -> KindFigures:
+    supported = 100 * sum(span.support is Support.SUPPORTED for span in own) / len(own)
+    return KindFigures(
+        kind=str(kind),
+        spans=len(own),
+        evidence_mass=_auroc([span.evidence_mass for span in compared], compared, counts),
+        flag=_auroc([span.flag for span in compared], compared, counts),
+        flagged=100 - supported,
+        called_supported=supported,
+        unmatched=100 * sum(span.has_unmatched_values for span in own) / len(own),
+    )
+
+
+def _auroc(numbers: Sequence[float], spans: Sequence[FlaggedSpan], counts: npt.NDArray[np.int64]) -> Auroc | None:
+    right = [span.truth.supported for span in spans]
+    if all(right) or not any(right):
+        return None
+    return RankedItems(numbers=numbers, right=right, rows=[span.row for span in spans]).auroc(counts)
+
+
+def _share_from(masses: npt.NDArray[np.float64], lines: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """[lines] the share of ``masses`` that is at least as large as each line."""
+    return 1 - np.searchsorted(np.sort(masses), lines, side="left") / len(masses)
+
+
+_HEADER = ("kind", "spans", "AUROC mass", "95% interval", "AUROC flag", "95% interval", "flagged %", "supported %")
+
+
+@dataclass(frozen=True, slots=True)
+class SupportReport:
+    """The figures of one check and what they depend on.
+
+    Attributes:
+        method, supported_threshold, weak_threshold: as they were in force.
+        data_file, data_sha256: the rows' file.
+        rows: answers that were audited; ``failed_rows`` were not, and are no part of the figures.
+        unsupported_flagged: percent of the unsupported spans that are called unsupported or weak.
+        supported_called_supported: percent of the supported spans that are called supported.
+        best_thresholds: what the rows suggest.
+        figures: of all spans and of each kind.
+        provenance: model, parser, settings and versions.
+    """
+
+    method: str
+    supported_threshold: float
+    weak_threshold: float
+    data_file: str
+    data_sha256: str
+    rows: int
+    failed_rows: tuple[FailedRow, ...]
+    unsupported_flagged: float | None
+    supported_called_supported: float | None
+    best_thresholds: BestThresholds | None
+    figures: tuple[KindFigures, ...]
+    confidence: float
+    bootstrap_draws: int
+    bootstrap_seed: int
+    provenance: Mapping[str, str]
+
+
+def write_support_report(path: Path, report: SupportReport) -> None:
+    """One JSON object; the file is replaced as a whole.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    write_json(path, asdict(report))
+
+
+def support_table(report: SupportReport) -> str:
+    """The figures, one line a kind, and the shares and thresholds below."""
+    table = text_table(_HEADER, [_cells(figures) for figures in report.figures])
+    spans = report.figures[0].spans
+    title = f"{report.data_file}: {spans} spans of {report.rows} answers, {report.method}"
+    return "\n".join([title, table, *_remarks(report)])
+
+
+def _cells(figures: KindFigures) -> tuple[str, ...]:
+    return (
+        figures.kind,
+        str(figures.spans),
+        *_auroc_cells(figures.evidence_mass),
+        *_auroc_cells(figures.flag),
+        f"{figures.flagged:.1f}",
+        f"{figures.called_supported:.1f}",
+    )
+
+
+def _auroc_cells(auroc: Auroc | None) -> tuple[str, str]:
+    if auroc is None:
+        return "", ""
+    return f"{auroc.value:.3f}", interval_cell(auroc.interval, digits=3)
+
+
+def _remarks(report: SupportReport) -> list[str]:
+    remarks = [f"thresholds in force: supported {report.supported_threshold}, weak {report.weak_threshold}"]
+    if report.best_thresholds is not None:
+        best = report.best_thresholds
+        remarks.append(f"thresholds that these rows suggest: supported {best.supported}, weak {best.weak}")
+    if report.unsupported_flagged is not None:
+        remarks.append(f"unsupported spans called unsupported or weak: {report.unsupported_flagged:.1f}%")
+    if report.supported_called_supported is not None:
+        remarks.append(f"supported spans called supported: {report.supported_called_supported:.1f}%")
+    remarks += [f"row {failed.row} failed and is left out: {failed.reason}" for failed in report.failed_rows]
+    return remarks

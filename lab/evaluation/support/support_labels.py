@@ -1,0 +1,263 @@
+"""Whether the flags of an audit agree with what a person found unsupported: by character, by span and by answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
+from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
+from attribeam.schemas.labelled_answer import JudgedAnswer
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attributor import Attributor
+
+
+_ANSWERS_AT_ONCE = 32
+
+
+def audited_records(
+    records: Sequence[QARecord], attributor: Attributor
+) -> Iterator[tuple[int, tuple[SpanEvidence, ...] | RowFault]]:
+    """For each record its index and what the audit says of it, in order; a progress bar where there is a terminal."""
+    with tqdm(total=len(records), unit="answer", disable=None, leave=False) as bar:
+        for start in range(0, len(records), _ANSWERS_AT_ONCE):
+            some = records[start : start + _ANSWERS_AT_ONCE]
+            yield from enumerate(attributor.attribute_many(some), start=start)
+            bar.update(len(some))
+
+
+LEVELS: Mapping[str, frozenset[Support]] = {
+    "unsupported": frozenset({Support.UNSUPPORTED}),
+    "unsupported or weak": frozenset({Support.UNSUPPORTED, Support.WEAK}),
+}
+"""The two ways to read the flag: which levels count as an alarm."""
+
+_ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Numbers of characters: in both, called unsupported, marked by a person."""
+
+    common: int
+    called: int
+    marked: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedSpan:
+    """One span of an audit: its numbers, and whether a person marked at least half of its characters."""
+
+    evidence_mass: float
+    flag: float
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedAnswer:
+    """One answer after the audit.
+
+    Attributes:
+        group: its part of the data set.
+        overlaps: for each of ``LEVELS`` the characters.
+        kinds: for each kind of unsupported range and each of ``LEVELS`` the overlap with the ranges of that kind.
+        spans: what was audited, of the part that a person looked at.
+        marked: whether a person marked anything.
+        calls: for each of ``LEVELS`` whether any span is called so.
+    """
+
+    group: str | None
+    overlaps: Mapping[str, Overlap]
+    kinds: Mapping[str, Mapping[str, Overlap]]
+    spans: tuple[AuditedSpan, ...]
+    marked: bool
+    calls: Mapping[str, bool]
+
+    @property
+    def lowest_mass(self) -> float:
+        """The smallest evidence mass of a span; 1 without spans."""
+        return min((span.evidence_mass for span in self.spans), default=1.0)
+
+    @property
+    def lowest_flag(self) -> float:
+        """The smallest flag of a span; that of full support without spans."""
+        return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
+
+
+def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> AuditedAnswer:
+    """Hold the audit of an answer against its labels; white space counts nowhere.
+
+    A character is called unsupported where any span that it is in is called so. What the person did not look at is
+    left out on both sides.
+    """
+    text = answer.record.answer
+    judged = None if answer.judged is None else _characters(answer.judged, text)
+    marked = _within(_characters([one.chars for one in answer.unsupported], text), judged)
+    seen = [span for span in found if _within(_characters([span.chars], text), judged)]
+    called = {
+        name: _within(_characters([span.chars for span in seen if span.support in levels], text), judged)
+        for name, levels in LEVELS.items()
+    }
+    kinds = {
+        kind: _within(_characters([one.chars for one in answer.unsupported if one.kind == kind], text), judged)
+        for kind in sorted({one.kind for one in answer.unsupported if one.kind is not None})
+    }
+    return AuditedAnswer(
+        group=answer.group,
+        overlaps={name: _overlap(chars, marked) for name, chars in called.items()},
+        kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
+        spans=tuple(_audited_span(span, marked, text) for span in seen),
+        marked=bool(marked),
+        calls={name: bool(chars) for name, chars in called.items()},
+    )
+
+
+def flag_order(support: Support, evidence_mass: float) -> float:
+    """Orders spans by support level, and within a level by evidence mass."""
+    return 2.0 * _ORDER.index(support) + evidence_mass
+
+
+def _audited_span(span: SpanEvidence, marked: Collection[int], text: str) -> AuditedSpan:
+    own = _characters([span.chars], text)
+    half = 2 * len(own & frozenset(marked)) >= len(own) > 0
+    return AuditedSpan(span.evidence_mass, flag_order(span.support, span.evidence_mass), half)
+
+
+def _characters(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
+    return frozenset(
+        place for one in ranges for place in range(one.char_start, one.char_end) if not text[place].isspace()
+    )
+
+
+def _within(characters: frozenset[int], judged: frozenset[int] | None) -> frozenset[int]:
+    return characters if judged is None else characters & judged
+
+
+def _overlap(called: frozenset[int], marked: frozenset[int]) -> Overlap:
+    return Overlap(len(called & marked), len(called), len(marked))
+
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFigures:
+    """The figures of one way to read the flag.
+
+    Attributes:
+        level: one of ``LEVELS``.
+        characters: of the characters called unsupported against those that a person marked, over all answers.
+        answers: of the answers with an alarm against those in which a person marked something.
+    """
+
+    level: str
+    characters: F1Figures
+    answers: F1Figures
+
+
+@dataclass(frozen=True, slots=True)
+class KindRecall:
+    """How many percent of the characters that a person marked as one kind are called unsupported, by level."""
+
+    kind: str
+    characters: int
+    recall: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """The figures of one group of answers, or of all.
+
+    Attributes:
+        answers, marked_answers: how many there are, and in how many a person marked something.
+        levels: one for each of ``LEVELS``.
+        answer_mass, answer_flag: AUROC of an answer's smallest number, for answers without marks against those with;
+            None where one side is missing.
+        span_mass, span_flag: the same for the audited spans.
+        kinds: recall by the kind of mark.
+    """
+
+    group: str
+    answers: int
+    marked_answers: int
+    levels: tuple[LevelFigures, ...]
+    answer_mass: Auroc | None
+    answer_flag: Auroc | None
+    span_mass: Auroc | None
+    span_flag: Auroc | None
+    kinds: tuple[KindRecall, ...]
+
+
+def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
+    """The figures of all answers, then of each group where there are several.
+
+    Raises:
+        ValueError: if there is no answer.
+    """
+    row_counts = row_draws(len(answers), draws=draws, seed=seed)
+    groups = sorted({answer.group for answer in answers if answer.group is not None})
+    found = [_figures(ALL, answers, row_counts)]
+    for group in groups if len(groups) > 1 else ():
+        own = [place for place, answer in enumerate(answers) if answer.group == group]
+        found.append(_figures(group, [answers[place] for place in own], row_counts[:, own]))
+    return tuple(found)
+
+
+def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> GroupFigures:
+    right = [not answer.marked for answer in answers]
+    spans = [(place, span) for place, answer in enumerate(answers) for span in answer.spans]
+    span_right, span_rows = [not span.marked for _, span in spans], [place for place, _ in spans]
+    rows = range(len(answers))
+    return GroupFigures(
+        group=name,
+        answers=len(answers),
+        marked_answers=len(answers) - sum(right),
+        levels=tuple(_level(level, answers, row_counts) for level in LEVELS),
+        answer_mass=_auroc([answer.lowest_mass for answer in answers], right, rows, row_counts),
+        answer_flag=_auroc([answer.lowest_flag for answer in answers], right, rows, row_counts),
+        span_mass=_auroc([span.evidence_mass for _, span in spans], span_right, span_rows, row_counts),
+        span_flag=_auroc([span.flag for _, span in spans], span_right, span_rows, row_counts),
+        kinds=tuple(_kind(kind, answers) for kind in sorted({kind for answer in answers for kind in answer.kinds})),
+    )
+
+
+def _level(level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> LevelFigures:
+    overlaps = [answer.overlaps[level] for answer in answers]
+    return LevelFigures(
+        level=level,
+        characters=f1_figures(
+            common=[one.common for one in overlaps],
+            called=[one.called for one in overlaps],
+            marked=[one.marked for one in overlaps],
+            row_counts=row_counts,
+        ),
+        answers=f1_figures(
+            common=[answer.calls[level] and answer.marked for answer in answers],
+            called=[answer.calls[level] for answer in answers],
+            marked=[answer.marked for answer in answers],
+            row_counts=row_counts,
+        ),
+    )
+
+
+def _kind(kind: str, answers: Sequence[AuditedAnswer]) -> KindRecall:
+    overlaps = [answer.kinds[kind] for answer in answers if kind in answer.kinds]
+    marked = sum(next(iter(one.values())).marked for one in overlaps)
+    found = {level: sum(one[level].common for one in overlaps) for level in LEVELS}
+    return KindRecall(
+        kind, marked, {level: 100 * common / marked if marked else 0.0 for level, common in found.items()}
+    )
+
+
+def _auroc(
+    numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], row_counts: npt.NDArray[np.int64]
+) -> Auroc | None:
+    if all(right) or not any(right):
+        return None
+    return RankedItems(numbers=numbers, right=right, rows=rows).auroc(row_counts)

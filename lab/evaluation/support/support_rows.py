@@ -1,0 +1,110 @@
+"""Answers whose spans are labelled: the passages support them, or they do not, and in which way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+
+SHIPPED_ROWS = Path(__file__).with_name("support_rows.jsonl")
+"""Rows that were written for this project."""
+
+
+class SpanTruth(StrEnum):
+    """What is true of a labelled span; the first two are supported by the passages, the others are not."""
+
+    SUPPORTED = "supported"
+    PARAPHRASE = "paraphrase"
+    WRONG_NUMBER = "wrong number"
+    WRONG_NAME = "wrong name"
+    WRONG_DATE = "wrong date"
+    INVENTED_CLAUSE = "invented clause"
+    TRUE_BUT_ABSENT = "true but absent"
+    CONTRADICTED = "contradicted"
+
+    @property
+    def supported(self) -> bool:
+        """Whether the passages say it, in the same words or in others."""
+        return self in (SpanTruth.SUPPORTED, SpanTruth.PARAPHRASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SupportAnswer:
+    """One answer; ``truths`` says what is true of each of ``record.target_spans``, one or more."""
+
+    record: QARecord
+    truths: tuple[SpanTruth, ...]
+
+    @property
+    def truth_of(self) -> dict[CharRange, SpanTruth]:
+        """The truth of each target span, by its range."""
+        return dict(zip(self.record.target_spans or (), self.truths, strict=True))
+
+
+def load_support_rows(path: Path) -> tuple[SupportAnswer, ...]:
+    """The answers of a ``.jsonl`` or ``.jsonl.xz`` file, in its order.
+
+    A row has ``record_id``, ``question``, ``passages`` (``passage_id``, ``title``, which may be null, ``text``),
+    ``answer`` and ``spans`` (``text``, ``occurrence``, ``supported``, ``kind``). A span stands where the answer has its
+    ``text``; ``occurrence``, from 1, says which place is meant where there are several.
+
+    Raises:
+        DatasetError: if the file cannot be read or a row is not so; the message names row and field, not the text.
+    """
+    return tuple(_answer(row, path) for row in read_rows(path))
+
+
+def _answer(row: DataRow, path: Path) -> SupportAnswer:
+    answer = row.text("answer")
+    spans = row.objects("spans")
+    passages = row.objects("passages")
+    if not spans or not passages:
+        raise row.error("spans" if passages else "passages", "should have at least one item, is empty")
+    chars = [_span_chars(span, answer) for span in spans]
+    if len(set(chars)) < len(chars):
+        raise row.error("spans", f"should be {len(chars)} different ranges, some are equal")
+    record = QARecord(
+        record_id=row.text("record_id"),
+        question=row.text("question"),
+        passages=tuple(_passage(passage) for passage in passages),
+        answer=answer,
+        source=RowSource(path.name, row.row),
+        target_spans=tuple(chars),
+    )
+    return SupportAnswer(record, tuple(_truth(span) for span in spans))
+
+
+def _passage(passage: DataRow) -> Passage:
+    title = None if passage.fields.get("title") is None else passage.text("title")
+    return Passage(text=passage.text("text"), title=title, passage_id=passage.text("passage_id"))
+
+
+def _span_chars(span: DataRow, answer: str) -> CharRange:
+    text = span.text("text")
+    starts = _starts(text, answer)
+    if not starts:
+        raise span.error("text", "should be a part of the row's answer, occurs nowhere in it")
+    if "occurrence" not in span.fields and len(starts) > 1:
+        raise span.error("text", f"occurs {len(starts)} times in the answer; 'occurrence' should say which is meant")
+    occurrence = span.integer("occurrence") if "occurrence" in span.fields else 1
+    if not 1 <= occurrence <= len(starts):
+        raise span.error("occurrence", f"should be from 1 to {len(starts)}, was: {occurrence}")
+    return CharRange(starts[occurrence - 1], starts[occurrence - 1] + len(text))
+
+
+def _starts(text: str, answer: str) -> Sequence[int]:
+    return [start for start in range(len(answer)) if text and answer.startswith(text, start)]
+
+
+def _truth(span: DataRow) -> SpanTruth:
+    kind = span.text("kind")
+    if kind not in [*SpanTruth]:
+        raise span.error("kind", f"should be one of {[*map(str, SpanTruth)]}, was: {kind!r}")
+    truth = SpanTruth(kind)
+    if span.boolean("supported") is not truth.supported:
+        raise span.error("supported", f"should be {str(truth.supported).lower()} for kind {kind!r}, was the opposite")
+    return truth

@@ -1,0 +1,170 @@
+"""Does the support flag tell supported spans from unsupported ones?
+
+``python -m attribeam.lab.evaluation.support_check`` measures it.
+
+Audits answers whose spans are labelled, with the defaults that are shipped, and prints AUROC of the evidence mass and
+of the flag, overall and for each kind of span.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.attribution.settings import Method
+from attribeam.lab.evaluation.comparison import FailedRow
+from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
+from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
+from attribeam.lab.evaluation.report import file_digest
+from attribeam.lab.evaluation.support.support_figures import (
+    FlaggedSpan,
+    SupportReport,
+    best_thresholds,
+    kind_figures,
+    support_table,
+    write_support_report,
+)
+from attribeam.lab.evaluation.support.support_labels import audited_records
+from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
+from attribeam.schemas import RowFault, SpanEvidence, Support
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attributor import Attributor
+
+
+class SupportCheckError(RuntimeError):
+    """The check cannot be run as asked; the message says why and the way out."""
+
+
+def flagged_spans(
+    answers: Sequence[SupportAnswer], attributor: Attributor
+) -> tuple[tuple[FlaggedSpan, ...], tuple[FailedRow, ...]]:
+    """What the audit says of every labelled span, answer by answer, and the answers that it refused."""
+    spans: list[FlaggedSpan] = []
+    failed: list[FailedRow] = []
+    audited = 0
+    for index, outcome in audited_records([answer.record for answer in answers], attributor):
+        answer = answers[index]
+        if isinstance(outcome, RowFault):
+            failed.append(FailedRow(answer.record.source.source_row, str(outcome.reason), str(outcome)))
+        else:
+            spans += _spans_of(answer, outcome, row=audited)
+            audited += 1
+    return tuple(spans), tuple(failed)
+
+
+def check_support(
+    answers: Sequence[SupportAnswer], attributor: Attributor, *, data: Path, draws: int, seed: int
+) -> SupportReport:
+    """The figures of ``answers``, which were loaded from ``data``.
+
+    Raises:
+        SupportCheckError: if no answer could be audited.
+    """
+    spans, failed = flagged_spans(answers, attributor)
+    if not spans:
+        reasons = sorted({one.reason for one in failed})
+        raise SupportCheckError(f"data file {data} should have answers that can be audited, has none: {reasons}")
+    settings = attributor.model.settings
+    return SupportReport(
+        method=str(settings.method),
+        supported_threshold=settings.supported_threshold,
+        weak_threshold=settings.weak_threshold,
+        data_file=data.name,
+        data_sha256=file_digest(data),
+        rows=len(answers) - len(failed),
+        failed_rows=failed,
+        unsupported_flagged=_called(spans, supported=False, flags=(Support.UNSUPPORTED, Support.WEAK)),
+        supported_called_supported=_called(spans, supported=True, flags=(Support.SUPPORTED,)),
+        best_thresholds=best_thresholds(spans),
+        figures=kind_figures(spans, draws=draws, seed=seed),
+        confidence=CONFIDENCE,
+        bootstrap_draws=draws,
+        bootstrap_seed=seed,
+        provenance={"parser": attributor.parser.identity, **attributor.model.provenance()},
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 where it went through, 1 with one line on stderr where it did not."""
+    try:
+        _run(_parse_arguments(arguments))
+    except (DatasetError, SupportCheckError) as error:
+        print(f"evaluation.support_check: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m attribeam.lab.evaluation.support_check", description=__doc__)
+    parser.add_argument("--rows", type=Path, default=SHIPPED_ROWS, metavar="FILE", help="default: those of the package")
+    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
+    parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
+    parser.add_argument("--method", choices=[*map(str, Method)], default=str(Method.ATTN_UNION_DEP))
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
+    parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
+    parser.add_argument("--bootstrap-draws", type=positive_integer, default=2000, help="default: 2000")
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of the resamples (default: 0)")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
+    return parser.parse_args(arguments)
+
+
+def _run(args: argparse.Namespace) -> None:
+    if args.output is not None and (args.output.is_dir() or not args.output.parent.is_dir()):
+        raise SupportCheckError(f"--output should be a file in an existing directory, was: {args.output}")
+    answers = load_support_rows(args.rows)
+    report = check_support(answers, _attributor(args), data=args.rows, draws=args.bootstrap_draws, seed=args.seed)
+    print(support_table(report))
+    if args.output is not None:
+        _write(args.output, report)
+
+
+def _attributor(args: argparse.Namespace) -> Attributor:
+    from attribeam.attribution.attributor import Attributor
+    from attribeam.attribution.models.model_errors import ModelLoadError
+
+    try:
+        return Attributor.from_pretrained(
+            args.model,
+            parser=args.parser,
+            spans="given",
+            threads=args.threads,
+            method=args.method,
+            device=args.device,
+        )
+    except (ModelLoadError, OSError, ValueError) as error:
+        raise SupportCheckError(f"model or parser could not be loaded: {error}") from error
+
+
+def _write(output: Path, report: SupportReport) -> None:
+    try:
+        write_support_report(output, report)
+    except OSError as error:
+        raise SupportCheckError(f"--output {output} could not be written: {error}") from error
+    print(f"written to {output}")
+
+
+def _spans_of(answer: SupportAnswer, found: Sequence[SpanEvidence], *, row: int) -> Iterator[FlaggedSpan]:
+    truth_of = answer.truth_of
+    for evidence in found:
+        yield FlaggedSpan(
+            row=row,
+            truth=truth_of[evidence.chars],
+            evidence_mass=evidence.evidence_mass,
+            support=evidence.support,
+            has_unmatched_values=bool(evidence.unmatched_values),
+        )
+
+
+def _called(spans: Sequence[FlaggedSpan], *, supported: bool, flags: Sequence[Support]) -> float | None:
+    """Percent of the spans that are supported, or are not, which are called one of ``flags``; None without any."""
+    own = [span for span in spans if span.truth.supported is supported]
+    return 100 * sum(span.support in flags for span in own) / len(own) if own else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Recipes that train the bundled models and fit head weights: one package for each."""

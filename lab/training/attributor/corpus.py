@@ -1,0 +1,198 @@
+"""Pages of running text, split into sentences once, and the passages that training rows cut from them.
+
+Passages are pieces of pages, twins of other passages with names and numbers exchanged, or single sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"(])")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A title and its paragraphs, each a list of sentences."""
+
+    title: str
+    paragraphs: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Pages to sample from; every method draws from the generator that it is handed and from nothing else."""
+
+    pages: list[Page]
+
+    def random_page(self, rng: random.Random) -> Page:
+        """Any page, all equally likely."""
+        return self.pages[rng.randrange(len(self.pages))]
+
+    def random_words(self, rng: random.Random, count: int) -> list[str]:
+        """Up to ``count`` neighbouring words of any paragraph."""
+        words = " ".join(rng.choice(self.random_page(rng).paragraphs)).split()
+        start = rng.randrange(max(1, len(words) - count))
+        return words[start : start + count]
+
+    def texts(self) -> Iterator[str]:
+        """Every paragraph as one string, in the order of the file."""
+        for page in self.pages:
+            for sentences in page.paragraphs:
+                yield " ".join(sentences)
+
+
+def read_pages(path: Path) -> Corpus:
+    """Read ``{"title": str, "paras": [str, ...]}`` lines, plain or ``.xz``; pages without text are left out.
+
+    Raises ``ValueError`` where no page is left.
+    """
+    opener = lzma.open if path.suffix == ".xz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        return make_corpus(json.loads(line) for line in lines)
+
+
+def make_corpus(records: Iterable[dict[str, Any]]) -> Corpus:
+    """Split the paragraphs of ``{"title", "paras"}`` records into sentences."""
+    pages = []
+    for record in records:
+        paragraphs = [SENTENCE_BREAK.split(" ".join(text.split())) for text in record["paras"] if text.strip()]
+        if paragraphs:
+            pages.append(Page(title=record["title"], paragraphs=paragraphs))
+    if not pages:
+        raise ValueError("expected at least one page with text, found none")
+    return Corpus(pages)
+
+
+def split_held_out(corpus: Corpus, *, share: float = 0.02) -> tuple[Corpus, Corpus]:
+    """(training pages, held-out pages); the last ``share`` of the pages, at least one, is held out."""
+    count = max(1, round(len(corpus.pages) * share))
+    return Corpus(corpus.pages[:-count] or corpus.pages), Corpus(corpus.pages[-count:])
+
+
+NON_WORD = re.compile(r"\W")
+NOT_NAMES = {
+    "After", "Also", "Although", "Because", "Before", "Both", "Despite", "During", "Each", "From",
+    "Having", "However", "Many", "More", "Most", "Other", "Since", "Some", "Such", "That", "Their",
+    "Then", "There", "These", "They", "This", "Those", "Though", "Under", "Unlike", "Until", "Upon",
+    "What", "When", "Where", "Which", "While", "With", "The", "And", "But", "For", "Not", "His", "Her",
+    "Its", "She", "Our", "You", "One", "Two", "All", "How", "Who", "Why",
+}  # fmt: skip
+
+
+def names_in(words: Iterable[str]) -> list[str]:
+    """The capitalised words of more than two letters, marks left out, that rarely begin a sentence only."""
+    cores = [NON_WORD.sub("", word) for word in words if word[:1].isupper()]
+    return [core for core in cores if len(core) > 2 and core not in NOT_NAMES]
+
+
+TWIN_SHARE = 0.35
+TITLED_SHARE = 0.7
+CITATION_MARK_SHARE = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What one passage of a prompt says; ``title`` is None for an untitled one, ``page`` is what it was taken from."""
+
+    title: str | None
+    sentences: tuple[str, ...]
+    page: Page
+
+    @property
+    def text(self) -> str:
+        """The passage's body as the prompt shows it."""
+        return " ".join(self.sentences)
+
+
+def draw_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> list[Passage]:
+    """At least two passages in random order, about ``char_budget`` characters together.
+
+    Long rows are, in two of five cases, all of one-sentence passages in their page's order.
+    """
+    if char_budget > 3000 and rng.random() < 0.4:
+        return draw_sentence_passages(corpus, rng, char_budget=char_budget)
+    passages: list[Passage] = []
+    chars = 0
+    base, most_sentences = corpus.random_page(rng), rng.choice([1, 2, 3, 3, 4, 6])
+    titled_share = rng.choice([0.0, TITLED_SHARE, 1.0, 1.0])
+    while len(passages) < 2 or chars < char_budget:
+        if passages and rng.random() < TWIN_SHARE:
+            passages.append(twin_of(rng.choice(passages), corpus, rng))
+        else:
+            page = base if rng.random() < 0.6 else corpus.random_page(rng)
+            title = page.title if rng.random() < titled_share else None
+            passages.append(Passage(title, draw_sentences(page, rng, most=most_sentences), page))
+        chars += len(passages[-1].text) + len(passages[-1].title or "") + 3
+    rng.shuffle(passages)
+    return passages
+
+
+def draw_sentences(page: Page, rng: random.Random, *, most: int) -> tuple[str, ...]:
+    """1 to ``most`` neighbouring sentences of one paragraph."""
+    sentences = rng.choice(page.paragraphs)
+    count = rng.randint(1, most)
+    start = rng.randrange(max(1, len(sentences) - count + 1))
+    return tuple(with_citation_mark(sentence, rng) for sentence in sentences[start : start + count])
+
+
+def draw_sentence_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> list[Passage]:
+    """Untitled passages of one sentence each, taken in order from one page after another."""
+    passages: list[Passage] = []
+    chars = 0
+    while chars < char_budget:
+        page = corpus.random_page(rng)
+        for sentence in (one for paragraph in page.paragraphs for one in paragraph):
+            if chars >= char_budget or rng.random() < 0.01:
+                break
+            passages.append(Passage(None, (with_citation_mark(sentence, rng),), page))
+            chars += len(sentence)
+            if rng.random() < 0.05:
+                passages.append(twin_of(passages[-1], corpus, rng))
+                chars += len(sentence)
+    return passages if len(passages) > 1 else [*passages, twin_of(passages[0], corpus, rng)]
+
+
+def with_citation_mark(sentence: str, rng: random.Random) -> str:
+    """The sentence, now and then behind a mark like ``[3]``."""
+    return f"[{rng.randint(1, 30)}] {sentence}" if rng.random() < CITATION_MARK_SHARE else sentence
+
+
+def twin_of(passage: Passage, corpus: Corpus, rng: random.Random) -> Passage:
+    """A passage that says the same of others: names and numbers exchanged, each always for the same one."""
+    donors = names_in(corpus.random_words(rng, 120))
+    exchanged: dict[str, str] = {}
+    names, numbers = rng.choice([(0.6, 0.8), (0.9, 0.9), (0.3, 0.5), (0.0, 1.0)])
+
+    def exchange(text: str) -> str:
+        return " ".join(exchange_word(word, rng, exchanged, donors, (names, numbers)) for word in text.split(" "))
+
+    title = None if passage.title is None else exchange(passage.title)
+    return Passage(title, tuple(exchange(sentence) for sentence in passage.sentences), passage.page)
+
+
+def exchange_word(
+    word: str, rng: random.Random, exchanged: dict[str, str], donors: list[str], shares: tuple[float, float]
+) -> str:
+    """``word`` with its core replaced where that is a name or a number and the dice of ``shares`` say so."""
+    if word.islower():
+        return word
+    core = NON_WORD.sub("", word)
+    if core.isdecimal() and rng.random() < shares[1]:
+        return word.replace(core, exchanged.setdefault(core, other_number(core, rng)))
+    if len(core) > 3 and core[0].isupper() and core not in NOT_NAMES and donors and rng.random() < shares[0]:
+        return word.replace(core, exchanged.setdefault(core, rng.choice(donors)))
+    return word
+
+
+def other_number(number: str, rng: random.Random) -> str:
+    """A number of as many digits; a year stays a year."""
+    if len(number) == 4:
+        return str(rng.randrange(1500, 2025))
+    return str(rng.randrange(10 ** min(len(number) - 1, 8), 10 ** min(len(number), 9)))

@@ -1,0 +1,174 @@
+"""The bundled attributor's network, and the one quantity that its training looks at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from transformers import ModernBertConfig, ModernBertModel
+from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
+
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
+from attribeam.lab.training.attributor.training_rows import TrainingRow
+from attribeam.lab.training.attributor.vocabulary import BOS_ID, EOS_ID, PAD_ID
+
+MAX_TOKENS = 65_536
+QUERY_POSITION, SOFTMAX_OVER = "self", "prompt"
+NO_SOURCE_WEIGHT = 0.5
+PASSAGE_WEIGHT = 0.5
+SAME_TOKEN_SCALE = 1.2
+_LOCAL: Literal["sliding_attention"] = "sliding_attention"
+_FULL: Literal["full_attention"] = "full_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of the network: ``local_layers`` below the attention layer see ``window`` tokens to each side."""
+
+    hidden_size: int = 128
+    intermediate_size: int = 256
+    local_layers: int = 2
+    attention_heads: int = 4
+    window: int = 64
+
+    @property
+    def attention_layer(self) -> int:
+        """The 1-based layer whose attention is trained."""
+        return self.local_layers + 1
+
+
+DEFAULT_SHAPE = Shape()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows end to end as tensors.
+
+    ``token_ids`` int64 [1, tokens]; ``lengths`` tokens a row; ``rows`` the rows themselves.
+    """
+
+    token_ids: torch.Tensor
+    lengths: list[int]
+    rows: Sequence[TrainingRow]
+
+
+def new_model(shape: Shape, *, vocabulary_size: int) -> ModernBertModel:
+    """An untrained encoder: local layers, then one layer of which only queries and keys are ever used.
+
+    In that layer tokens carry no positions (their frequencies are divided by so much that they stand still), and
+    queries and keys begin as the same projection, so that equal tokens find each other from the first step on.
+    """
+    config = ModernBertConfig(
+        vocab_size=vocabulary_size,
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.attention_layer,
+        num_attention_heads=shape.attention_heads,
+        max_position_embeddings=MAX_TOKENS,
+        hidden_activation="silu",
+        layer_types=[_LOCAL] * shape.local_layers + [_FULL],
+        rope_parameters={
+            _LOCAL: {"rope_type": "default", "rope_theta": 1000.0},
+            _FULL: {"rope_type": "linear", "factor": 1e9, "rope_theta": 1000.0},
+        },
+        local_attention=2 * shape.window,
+        pad_token_id=PAD_ID,
+        bos_token_id=BOS_ID,
+        cls_token_id=BOS_ID,
+        eos_token_id=EOS_ID,
+        sep_token_id=EOS_ID,
+    )
+    model = ModernBertModel(config)
+    model.set_attn_implementation(CAPTURE_IMPLEMENTATION)
+    projection = torch.nn.init.orthogonal_(torch.empty(shape.hidden_size, shape.hidden_size)) * SAME_TOKEN_SCALE
+    with torch.no_grad():
+        encoder_layers(model)[-1].attn.Wqkv.weight[: 2 * shape.hidden_size] = torch.cat([projection, projection])
+    return model
+
+
+def encoder_layers(model: ModernBertModel) -> list[ModernBertEncoderLayer]:
+    """The layers, the local ones first."""
+    return cast(list[ModernBertEncoderLayer], list(model.layers))
+
+
+def collate(rows: Sequence[TrainingRow]) -> Batch:
+    """Lay rows end to end."""
+    token_ids = torch.tensor([token for row in rows for token in row.token_ids])[None]
+    return Batch(token_ids, [len(row.token_ids) for row in rows], rows)
+
+
+def answer_attention(model: ModernBertModel, batch: Batch) -> list[torch.Tensor]:
+    """Of each row, the head-mean attention of the answer's tokens over the prompt (Section 3.1).
+
+    ``query_position`` is self, and the softmax runs over the prompt's columns. Returns float32
+    [answer tokens, prompt tokens], one a row.
+    """
+    rows = EndToEndRows.of_lengths(batch.lengths, model.device)
+    queries, keys = _queries_and_keys(model, batch.token_ids.to(model.device), rows)
+    attention = []
+    for row, start, end in zip(batch.rows, rows.starts[:-1], rows.starts[1:], strict=True):
+        border = start + row.answer_start
+        logits = queries[:, border:end] @ keys[:, start:border].transpose(1, 2)
+        attention.append(logits.softmax(-1).mean(0))
+    return attention
+
+
+def _queries_and_keys(
+    model: ModernBertModel, token_ids: torch.Tensor, rows: EndToEndRows
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of the attention layer, [heads, tokens, size] each, the queries scaled."""
+    hidden = model.embeddings(token_ids)
+    places = model.rotary_emb(hidden, rows.positions()[None], _LOCAL)
+    with rows_end_to_end(rows):
+        for layer in encoder_layers(model)[:-1]:
+            hidden = layer(hidden, position_embeddings=places)
+    last = encoder_layers(model)[-1]
+    weight = last.attn.Wqkv.weight[: 2 * model.config.hidden_size]
+    projected = torch.nn.functional.linear(last.attn_norm(hidden[0]), weight)
+    queries, keys = projected.view(len(projected), 2, -1, last.attn.head_dim).permute(1, 2, 0, 3)
+    return queries * last.attn.head_dim**-0.5, keys
+
+
+def source_loss(model: ModernBertModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """(loss, mean attention mass on the true source of copied tokens, without gradient).
+
+    The loss of a token is -log of the mass on its source columns and -log of the mass on the passages that these lie
+    in, weighted and averaged over the tokens that are to be learned.
+    """
+    total, weights, copied_mass, copied = torch.zeros(()), 0.0, 0.0, 0
+    for row, attention in zip(batch.rows, answer_attention(model, batch), strict=True):
+        gold = gold_columns(row).to(attention.device)
+        weight = torch.tensor(token_weights(row), device=attention.device)
+        source = (attention * gold).sum(1).clamp_min(1e-6)
+        passage = (attention * gold_passage_columns(gold, row)).sum(1).clamp_min(1e-6)
+        losses = (1 - PASSAGE_WEIGHT) * source.log() + PASSAGE_WEIGHT * passage.log()
+        total = total.to(losses.device) - (losses * weight).sum()
+        weights += weight.sum().item()
+        is_copied = (weight > 0) & ~gold[:, 0]
+        copied_mass += source.detach()[is_copied].sum().item()
+        copied += int(is_copied.sum())
+    return total / weights, torch.tensor(copied_mass / max(1, copied))
+
+
+def gold_columns(row: TrainingRow) -> torch.Tensor:
+    """bool [answer tokens, prompt tokens]: the columns that each answer token is to attend to."""
+    gold = torch.zeros(len(row.gold), row.answer_start, dtype=torch.bool)
+    pairs = [(place, column) for place, columns in enumerate(row.gold) for column in columns]
+    places, columns = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    gold[places, columns] = True
+    return gold
+
+
+def gold_passage_columns(gold: torch.Tensor, row: TrainingRow) -> torch.Tensor:
+    """bool, as ``gold``: the columns of the passages that the gold columns lie in; ``gold`` itself outside of all."""
+    passages = torch.tensor(row.column_passage, device=gold.device)
+    member = torch.zeros(len(passages), int(passages.max()) + 2, device=gold.device)
+    member[torch.arange(len(passages)), passages] = 1.0
+    member[:, -1] = 0.0
+    return ((gold.float() @ member) @ member.T > 0) | gold
+
+
+def token_weights(row: TrainingRow) -> list[float]:
+    """A weight an answer token: 0 where there is nothing to learn, less than 1 where there is no source."""
+    return [0.0 if not columns else NO_SOURCE_WEIGHT if columns == (0,) else 1.0 for columns in row.gold]

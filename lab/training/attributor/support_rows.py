@@ -1,0 +1,107 @@
+"""Held-out rows with labelled claims, for the evaluation's support check.
+
+``python -m attribeam.lab.training.attributor.support_rows --pages FILE --count N --output FILE.jsonl`` draws them from
+the generator of the attributor's training rows, and only from pages that its recipe holds out.
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from attribeam.attribution.models.model_directory import BUNDLED
+from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
+from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_row
+from attribeam.lab.training.attributor.vocabulary import load_tokenizer
+
+ROW_TOKENS = (256, 384, 512, 768)
+SHORTEST_CLAIM = 3
+
+
+def draw_support_rows(corpus: Corpus, tokenizer: Tokenizer, *, count: int, seed: int) -> Iterator[dict[str, object]]:
+    """``count`` rows, each with at least one claim; they depend on the arguments alone."""
+    drawn = 0
+    for attempt in range(1000 * count):
+        rng = random.Random(f"support rows {seed} {attempt}")
+        row = draw_row(corpus, tokenizer, rng, tokens=rng.choice(ROW_TOKENS))
+        spans = support_spans(row)
+        if spans and drawn < count:
+            drawn += 1
+            yield {"record_id": f"held-out-{attempt}", **row_texts(row), "spans": spans}
+        if drawn == count:
+            return
+    raise ValueError(f"expected {count} rows with claims from these pages, found {drawn}")
+
+
+def row_texts(row: TrainingRow) -> dict[str, object]:
+    """Question, passages and answer of a row, as a log has them."""
+    passages = [
+        {"passage_id": f"p{index}", "title": passage.title, "text": passage.text}
+        for index, passage in enumerate(row.passages)
+    ]
+    return {"question": row.question, "passages": passages, "answer": row.text[answer_start(row) :]}
+
+
+def support_spans(row: TrainingRow) -> list[dict[str, object]]:
+    """The claims of at least ``SHORTEST_CLAIM`` characters, each range once, each with its text and its occurrence."""
+    start = answer_start(row)
+    answer, prompt = row.text[start:], row.text[: row.passages_end]
+    spans = {}
+    for char_start, char_end, supported in row.claims:
+        text = row.text[char_start:char_end]
+        if len(text.strip()) >= SHORTEST_CLAIM:
+            kind = claim_kind(text, prompt, supported=supported)
+            occurrence = occurrence_at(text, char_start - start, answer)
+            span = {"text": text, "occurrence": occurrence, "supported": supported, "kind": kind}
+            spans[char_start, char_end] = span
+    return list(spans.values())
+
+
+def claim_kind(text: str, prompt: str, *, supported: bool) -> str:
+    """A supported claim is "supported" word for word, else "paraphrase"; of the others one word is a wrong value."""
+    if supported:
+        return "supported" if text in prompt else "paraphrase"
+    if len(text.split()) > 1:
+        return "invented clause"
+    return "wrong number" if any(character.isdigit() for character in text) else "wrong name"
+
+
+def occurrence_at(text: str, place: int, answer: str) -> int:
+    """Which of the places, from 1, that hold ``text`` is ``place``; places may overlap."""
+    return sum(answer.startswith(text, start) for start in range(place + 1))
+
+
+def answer_start(row: TrainingRow) -> int:
+    """Where the answer begins in the row's text."""
+    return row.passages_end + len(PROMPT_TEMPLATE["question"].format(question=row.question))
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m attribeam.lab.training.attributor.support_rows", description=__doc__
+    )
+    parser.add_argument("--pages", type=Path, required=True, help='JSON lines of {"title", "paras"}, plain or .xz')
+    parser.add_argument("--count", type=int, required=True, help="rows to write")
+    parser.add_argument("--output", type=Path, required=True, help="the .jsonl file to write")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--tokenizer", type=Path, default=BUNDLED, help="directory with the tokenizer that row lengths are counted with"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the rows that the command line asks for."""
+    options = parse_arguments(arguments)
+    _, held_out = split_held_out(read_pages(options.pages))
+    rows = draw_support_rows(held_out, load_tokenizer(options.tokenizer), count=options.count, seed=options.seed)
+    with options.output.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,316 @@
+"""Training rows for the attributor: a prompt, an answer, and for each answer token where it comes from.
+
+The answer is stitched of clauses of known origin, slightly reworded, and of words that have none.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from tokenizers import Tokenizer
+
+from attribeam.lab.training.attributor.corpus import Corpus, Passage, draw_passages, names_in
+from attribeam.lab.training.attributor.wording import IGNORED, NO_SOURCE, Answer, Wording
+
+CharOffsets = tuple[int, int]
+WORD = re.compile(r"\S+")
+DAY_AND_MONTH = re.compile(
+    r"(\d{1,2}) (January|February|March|April|May|June|July|August|September|October|November|December)\b"
+)
+INVENTION_SHARE = 0.1
+CONNECTOR_SHARE = 0.2
+CITATION_SHARE = 0.1
+BOLD_SHARE = 0.08
+REVERSED_SHARE = 0.15
+DROPPED_SHARE = 0.06
+SUBJECT_SHARE = 0.35
+SWITCH_SHARE = 0.25
+RUN_WORDS = (2, 3, 4, 6, 8, 8, 12, 12, 16, 20, 30)
+CONNECTORS = (
+    "According to the first source, ", "Also, ", "In addition, ", "However, ", "One source states that ",
+    "Another source says ", "It is ", "There are several answers. ", "Meanwhile, ", "The answer is ",
+    "This is because ", "In terms of ", "Yes, ", "For example, ", "Based on the passages, ", "- ", "The ",
+)  # fmt: skip
+SENTENCE_ENDS = (". ", ". ", ". ", ".\n", ".\n- ", "\n", ". It ")
+SWITCHES = (" and ", ", and ", ", ", "; ", ", while ", " while ", " or ", ", but ", " but ", ", whereas ")
+SUBJECT_LINKS = (" ", " ", " was ", " is ", ", ", " has ", "'s ", " in ", ", which ", ", also known as ")
+RUN_LINKS = (" ", " ", ", ", " and ", " that ", " was ", " of ", " in ", " for ", " by ")
+NAME = re.compile(r"\b[A-Z][\w'-]+(?: (?:of |the |de |von )?[A-Z0-9][\w'-]*)*")
+
+
+class AnswerWriter:
+    """Stitches one answer from one prompt.
+
+    ``quotable`` has, for each passage to be quoted, the ranges of its title, if any, and of its sentences.
+    ``unsaid`` are sentences on the same subject that the prompt does not hold.
+    """
+
+    def __init__(
+        self,
+        prompt: str,
+        quotable: list[list[CharOffsets]],
+        *,
+        unsaid: Sequence[str],
+        corpus: Corpus,
+        rng: random.Random,
+    ) -> None:
+        self._prompt = prompt
+        self._quotable = quotable
+        self._unsaid = unsaid
+        self._corpus = corpus
+        self._rng = rng
+        self._names = [name for name in names_in(corpus.random_words(rng, 120)) if name not in prompt]
+
+    def write(self, *, char_budget: int) -> Answer:
+        """An answer of about ``char_budget`` characters."""
+        answer, rng = Answer(), self._rng
+        while len(answer.text) < char_budget:
+            if rng.random() < INVENTION_SHARE:
+                self._invent(answer)
+            if rng.random() < CONNECTOR_SHARE:
+                answer.invent(rng.choice(CONNECTORS))
+            self._quote_passage(answer, rng.choice(self._quotable))
+            if rng.random() < CITATION_SHARE:
+                answer.invent(f" [{rng.randint(1, 30)}]")
+            answer.invent(rng.choice(SWITCHES if rng.random() < SWITCH_SHARE else SENTENCE_ENDS))
+        return answer
+
+    def _invent(self, answer: Answer) -> None:
+        """Append words of some other page, or of an unsaid sentence: a claim without support."""
+        rng = self._rng
+        count = rng.randint(2, 12)
+        if self._unsaid and rng.random() < 0.6:
+            words = rng.choice(self._unsaid).split()
+            first = rng.randrange(max(1, len(words) - count))
+            words = words[first : first + count]
+        else:
+            words = self._corpus.random_words(rng, count)
+        answer.claim_invented(" ".join(words))
+        answer.invent(rng.choice(SENTENCE_ENDS))
+
+    def _quote_passage(self, answer: Answer, ranges: list[CharOffsets]) -> None:
+        """Append runs of words of one or two sentences of a passage, now and then behind a name that it speaks of."""
+        rng = self._rng
+        noise = rng.choice([0.0, 0.0, 0.5, 1.0, 2.0])
+        wording = Wording(rng, noise=noise, names=self._names)
+        runs = [run for _ in range(rng.choice([1, 1, 1, 2])) for run in self._runs(self._words(rng.choice(ranges)))]
+        if rng.random() < SUBJECT_SHARE:
+            self._quote_run(answer, self._subject(ranges), Wording(rng))
+            answer.invent(rng.choice(SUBJECT_LINKS))
+        for turn, run in enumerate(runs):
+            if turn:
+                answer.invent(rng.choice(RUN_LINKS))
+            self._quote_run(answer, run, wording)
+
+    def _subject(self, ranges: list[CharOffsets]) -> list[CharOffsets]:
+        """The words of the passage's title, or of a name anywhere in the passage: answers repeat what it is about."""
+        rng = self._rng
+        names = [found.span() for start, end in ranges for found in NAME.finditer(self._prompt, start, end)]
+        return self._words(rng.choice(names) if names and rng.random() < 0.6 else ranges[0])
+
+    def _words(self, char_range: CharOffsets) -> list[CharOffsets]:
+        """The ranges in the prompt of the words that stand in ``char_range``."""
+        return [found.span() for found in WORD.finditer(self._prompt, *char_range)]
+
+    def _runs(self, words: list[CharOffsets]) -> list[list[CharOffsets]]:
+        """One to three runs of a sentence's words, gaps between them, now and then the last one first."""
+        rng = self._rng
+        runs = []
+        position = 0 if rng.random() < 0.4 else rng.randrange(len(words))
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            length = rng.choice(RUN_WORDS)
+            runs.append(words[position : position + length])
+            position += length + rng.choice([0, 1, 2, 4])
+        runs = [run for run in runs if run]
+        return runs[::-1] if rng.random() < REVERSED_SHARE else runs
+
+    def _quote_run(self, answer: Answer, words: list[CharOffsets], wording: Wording) -> None:
+        """Append neighbouring words, perhaps in bold, perhaps with a small first letter or all of them small."""
+        rng = self._rng
+        bold = "**" if rng.random() < BOLD_SHARE else ""
+        small_first, small = rng.random() < 0.3, rng.random() < 0.05
+        answer.invent(bold)
+        start, claims = len(answer.text), len(answer.claims)
+        words = self._reordered(self._thinned(words, wording), wording)
+        for index, (char_start, char_end) in enumerate(words):
+            if index:
+                answer.add_ignored(" ")
+            text = self._prompt[char_start:char_end]
+            if index == len(words) - 1:
+                text = without_last_mark(text, rng)
+            if small or (small_first and index == 0):
+                text = lower_case(text)
+            wording.write_word(answer, text, char_start)
+        if len(answer.claims) == claims:
+            answer.claim(start, supported=True)
+        answer.invent(bold)
+
+    def _thinned(self, words: list[CharOffsets], wording: Wording) -> list[CharOffsets]:
+        """Without some words, the more the higher the noise; never without all."""
+        return [word for word in words if self._rng.random() >= DROPPED_SHARE * wording.noise] or words
+
+    def _reordered(self, words: list[CharOffsets], wording: Wording) -> list[CharOffsets]:
+        """With day and month exchanged, now and then: "5 March" becomes "March 5"."""
+        if not wording.noise or self._rng.random() < 0.5:
+            return words
+        reordered = list(words)
+        for index, ((first, _), (_, last)) in enumerate(pairwise(words)):
+            if DAY_AND_MONTH.match(self._prompt, first, last):
+                reordered[index], reordered[index + 1] = words[index + 1], words[index]
+        return reordered
+
+
+def without_last_mark(text: str, rng: random.Random) -> str:
+    """The word, mostly without the punctuation at its end."""
+    return text.rstrip(".,;:") or text if rng.random() < 0.7 else text
+
+
+def lower_case(text: str) -> str:
+    """The word in small letters, unless that changes how long it is."""
+    return text.lower() if len(text.lower()) == len(text) else text
+
+
+PROMPT_TEMPLATE = {
+    "preamble": "",
+    "titled_passage": "{title}\n{text}\n\n",
+    "passage": "{text}\n\n",
+    "question": "Question: {question}\nAnswer: ",
+}
+BOS_COLUMN = 0
+CHARS_PER_TOKEN = 3.7
+ROW_TOKENS = (192, 256, 384, 384, 512, 512, 768, 768, 1024, 1536, 2048, 3072)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """One rendered row, tokenised once as a whole.
+
+    ``gold[i]`` are the columns that answer token ``answer_start + i`` must attend to: the tokens it was copied from,
+    BOS (column 0) where it has no source, none where it is not to be learned. ``offsets`` are half-open character
+    ranges in ``text``; ``claims`` are (char_start, char_end, supported) spans of the answer, in ``text`` too; the
+    passages take up the characters before ``passages_end``; ``column_passage`` is the passage of each prompt token, -1
+    outside of all. ``question`` and ``passages`` are what the prompt was made of.
+    """
+
+    text: str
+    token_ids: list[int]
+    offsets: list[CharOffsets]
+    answer_start: int
+    gold: list[tuple[int, ...]]
+    claims: list[tuple[int, int, bool]]
+    passages_end: int
+    column_passage: list[int]
+    question: str = ""
+    passages: Sequence[Passage] = ()
+
+
+def draw_batch(corpus: Corpus, tokenizer: Tokenizer, *, seed: int, step: int, token_budget: int) -> list[TrainingRow]:
+    """The rows of one training step, all of one length class of ``ROW_TOKENS``; they depend on the arguments alone.
+
+    No row is made longer than the budget.
+    """
+    rng = random.Random(f"attributor rows {seed} {step}")
+    tokens = rng.choice([tokens for tokens in ROW_TOKENS if tokens <= max(token_budget, ROW_TOKENS[0])])
+    count = max(1, token_budget // tokens)
+    return [draw_row(corpus, tokenizer, rng, tokens=tokens) for _ in range(count)]
+
+
+def draw_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, tokens: int) -> TrainingRow:
+    """One row of about ``tokens`` tokens, never of more than 1.25 times as many."""
+    while True:
+        row = compose_row(corpus, tokenizer, rng, char_budget=round(tokens * CHARS_PER_TOKEN))
+        if len(row.token_ids) <= 1.25 * tokens:
+            return row
+
+
+def compose_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, char_budget: int) -> TrainingRow:
+    """Draw passages, quote one to six of them in an answer, and map the answer's tokens to their sources."""
+    answer_chars = min(round(0.3 * char_budget), rng.choice([150, 300, 500, 800, 1200]))
+    passages = draw_passages(corpus, rng, char_budget=char_budget - answer_chars - 60)
+    context, clauses = render_passages(passages)
+    ends = [max(end for _, end in ranges) for ranges in clauses]
+    quoted = rng.sample(clauses, min(len(clauses), rng.choice([1, 2, 2, 3, 4, 6, 10])))
+    question = draw_question(context, quoted, corpus, rng)
+    prompt = context + PROMPT_TEMPLATE["question"].format(question=question)
+    unsaid = draw_unquoted_sentences(passages, prompt, rng)
+    answer = AnswerWriter(prompt, quoted, unsaid=unsaid, corpus=corpus, rng=rng).write(char_budget=answer_chars)
+    row = align_row(prompt, answer, tokenizer, passages_end=len(context), passage_ends=ends)
+    return replace(row, question=question, passages=passages)
+
+
+def render_passages(passages: list[Passage]) -> tuple[str, list[list[CharOffsets]]]:
+    """(text, for each passage the ranges of its title, if any, and of its sentences)."""
+    context, clauses = PROMPT_TEMPLATE["preamble"], []
+    for passage in passages:
+        name = "passage" if passage.title is None else "titled_passage"
+        parts = [*([] if passage.title is None else [passage.title]), *passage.sentences]
+        clauses.append(part_offsets(context, parts))
+        context += PROMPT_TEMPLATE[name].format(title=passage.title, text=passage.text)
+    return context, clauses
+
+
+def part_offsets(context: str, parts: list[str]) -> list[CharOffsets]:
+    """Where ``parts``, each one character behind the one before, will stand after ``context``."""
+    ranges, start = [], len(context)
+    for part in parts:
+        ranges.append((start, start + len(part)))
+        start += len(part) + 1
+    return ranges
+
+
+def draw_unquoted_sentences(passages: list[Passage], prompt: str, rng: random.Random) -> list[str]:
+    """Up to four sentences of the passages' pages that the prompt does not hold."""
+    drawn = [rng.choice(rng.choice(rng.choice(passages).page.paragraphs)) for _ in range(4)]
+    return [sentence for sentence in drawn if sentence and sentence not in prompt]
+
+
+def draw_question(context: str, quoted: list[list[CharOffsets]], corpus: Corpus, rng: random.Random) -> str:
+    """Words of a quoted passage in any order, or words that have nothing to do with it."""
+    if rng.random() < 0.3:
+        return " ".join(corpus.random_words(rng, 6)) + "?"
+    ranges = rng.choice(quoted)
+    start, end = ranges[0] if rng.random() < 0.3 else rng.choice(ranges)
+    words = WORD.findall(context[start:end])
+    return " ".join(rng.sample(words, min(len(words), rng.randint(3, 8)))) + "?"
+
+
+def align_row(
+    prompt: str, answer: Answer, tokenizer: Tokenizer, *, passages_end: int, passage_ends: list[int]
+) -> TrainingRow:
+    """Tokenise prompt and answer as one text, once, and carry the answer's sources from characters to tokens."""
+    text = prompt + answer.text
+    encoding = tokenizer.encode(text)
+    offsets = encoding.offsets
+    ends = [end for _, end in offsets]
+    answer_start = next(i for i in range(1, len(ends)) if ends[i] > len(prompt))
+    gold = [
+        source_columns(answer.sources[max(0, start - len(prompt)) : end - len(prompt)], offsets, ends)
+        for start, end in offsets[answer_start:]
+    ]
+    claims = [(len(prompt) + start, len(prompt) + end, supported) for start, end, supported in answer.claims]
+    column_passage = [passage_at(end, passage_ends) for end in ends[:answer_start]]
+    return TrainingRow(text, encoding.ids, offsets, answer_start, gold, claims, passages_end, column_passage)
+
+
+def passage_at(char_end: int, passage_ends: list[int]) -> int:
+    """The passage that a token ending at ``char_end`` lies in, -1 for BOS and what comes after the last passage."""
+    index = bisect_left(passage_ends, char_end)
+    return index if char_end > 0 and index < len(passage_ends) else -1
+
+
+def source_columns(sources: list[int], offsets: list[CharOffsets], ends: list[int]) -> tuple[int, ...]:
+    """The columns whose characters a token's characters were copied from; BOS for no source, () for ignored."""
+    columns = set()
+    for source in sources:
+        if source >= 0:
+            column = bisect_left(ends, source + 1)
+            if offsets[column][0] <= source:
+                columns.add(column)
+    if columns:
+        return tuple(sorted(columns))
+    return (BOS_COLUMN,) if NO_SOURCE in sources or IGNORED not in sources else ()

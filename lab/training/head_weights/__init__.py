@@ -1,0 +1,1 @@
+"""Fitting weights of attention heads."""

@@ -1,0 +1,179 @@
+"""Fitting one weight an attention head, by the recipe of AT2 (Cohen-Wang et al., 2025).
+
+An example holds a span's attention masses, and its log-probabilities under random ablations of the passages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.observed_attention import head_masses
+from attribeam.attribution.models.language_model import LanguageModel, ablated_row
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import CharRange, QARecord, RowFault
+
+
+@dataclass(frozen=True, slots=True)
+class HeadExample:
+    """One target span under random ablations of its passages.
+
+    Attributes:
+        masses: float32 [attention heads, passages], attention mass on each passage, mean over the span's tokens.
+        kept: bool [ablations, passages], which passages stood in the prompt.
+        log_probabilities: float64 [ablations], of the span under that prompt.
+    """
+
+    masses: torch.Tensor
+    kept: torch.Tensor
+    log_probabilities: torch.Tensor
+
+    @property
+    def tells_something(self) -> bool:
+        """Whether attention heads could explain it: ablations differ, and so do their log-probabilities."""
+        return bool(self.log_probabilities.std() > 0) and bool((self.kept.float().std(0) > 0).any())
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlan:
+    """AT2's schedule: Adam with a cosine, clipped gradients, random batches of examples."""
+
+    steps: int = 1000
+    rate: float = 1e-3
+    batch: int = 512
+    clip: float = 1.0
+    seed: int = 0
+
+
+def fit_head_weights(examples: Sequence[HeadExample], plan: FitPlan | None = None) -> tuple[float, ...]:
+    """Weights of at least 0 that sum to 1 and make the mean Pearson correlation over the examples large.
+
+    An ablation's prediction is the weighted attention mass on the passages that were kept. Starting from equal
+    weights; those that would fall below 0 stay at 0. The same for the same examples and plan.
+
+    Raises:
+        ValueError: if no example tells anything.
+    """
+    plan = plan or FitPlan()
+    batches = _InformativeExamples(examples)
+    weights = torch.full((batches.attention_heads,), 1 / batches.attention_heads, dtype=torch.float64)
+    weights.requires_grad_()
+    optimizer = torch.optim.Adam([weights], lr=plan.rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, plan.steps)
+    generator = torch.Generator().manual_seed(plan.seed)
+    for _ in tqdm(range(plan.steps), desc="fit", unit="step", disable=None):
+        loss = -batches.correlations(weights, batches.draw(plan.batch, generator)).mean()
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_([weights], plan.clip)
+        optimizer.step()
+        schedule.step()
+        with torch.no_grad():
+            weights.clamp_(min=0)
+    found = weights.detach()
+    return tuple((found / found.sum()).tolist())
+
+
+def mean_correlation(examples: Sequence[HeadExample], weights: Sequence[float]) -> float:
+    """The mean, over the examples that tell something, of the Pearson correlation of predictions and log-probabilities.
+
+    Raises:
+        ValueError: if no example tells anything.
+    """
+    batches = _InformativeExamples(examples)
+    return float(batches.correlations(torch.tensor(weights, dtype=torch.float64)).mean())
+
+
+def pearson(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """The correlation along the last dimension; 0 where one side does not vary."""
+    first = first - first.mean(-1, keepdim=True)
+    second = second - second.mean(-1, keepdim=True)
+    scale = (first.square().sum(-1) * second.square().sum(-1)).clamp_min(1e-30).sqrt()
+    return (first * second).sum(-1) / scale
+
+
+class _InformativeExamples:
+    """Examples that tell something: what each attention head predicts for every ablation, padded to one size."""
+
+    def __init__(self, examples: Sequence[HeadExample]) -> None:
+        groups: dict[int, list[HeadExample]] = {}
+        for example in examples:
+            if example.tells_something:
+                groups.setdefault(len(example.kept), []).append(example)
+        if not groups:
+            raise ValueError("at least one span should have log-probabilities that change with its passages, none has")
+        if len(groups) > 1:
+            raise ValueError(f"all examples should have as many ablations, have: {sorted(groups)}")
+        (kept,) = groups.values()
+        self.attention_heads = kept[0].masses.shape[0]
+        self._predictions = torch.stack([one.kept.double() @ one.masses.double().T for one in kept])
+        self._outcomes = torch.stack([one.log_probabilities.double() for one in kept])
+
+    def draw(self, count: int, generator: torch.Generator) -> torch.Tensor:
+        """The places of ``count`` examples drawn without repetition, or of all of them."""
+        return torch.randperm(len(self._outcomes), generator=generator)[:count]
+
+    def correlations(self, weights: torch.Tensor, places: torch.Tensor | slice = slice(None)) -> torch.Tensor:
+        """float64 [examples]."""
+        return pearson(self._predictions[places] @ weights, self._outcomes[places])
+
+
+def random_ablations(passages: int, *, ablations: int, seed: int, row: int) -> npt.NDArray[np.bool_]:
+    """bool [ablations, passages]: every passage is kept with a chance of one half; the same for equal arguments."""
+    return np.random.default_rng([seed, row]).random((ablations, passages)) < 0.5
+
+
+def row_examples(
+    record: QARecord, *, attention: AttentionModel, language: LanguageModel, ablations: int, seed: int
+) -> list[HeadExample]:
+    """One example a target span of the record, the whole answer where it has none.
+
+    Spans without a token are left out.
+
+    Raises:
+        RowFault: if one of the models refuses the row.
+    """
+    kept = random_ablations(len(record.passages), ablations=ablations, seed=seed, row=record.source.source_row)
+    row = language.encode(record)
+    rows = [ablated_row(language, record, kept=set(np.flatnonzero(one).tolist()), response_of=row) for one in kept]
+    token_log_probabilities = np.stack([_raise_fault(outcome) for outcome in language.token_log_probabilities(rows)])
+    encoded = attention.encode(record)
+    masses = head_masses(attention, encoded, len(record.passages))
+    examples = []
+    for span in record.target_spans or (CharRange(0, len(record.answer)),):
+        attended, written = _overlapping_tokens(span, encoded), _overlapping_tokens(span, row)
+        if len(attended) and len(written):
+            log_probabilities = token_log_probabilities[:, written].sum(1)
+            of_span = masses[:, torch.from_numpy(attended)].mean(1)
+            examples.append(HeadExample(of_span, torch.from_numpy(kept), torch.from_numpy(log_probabilities)))
+    return examples
+
+
+def save_examples(path: Path, examples: list[HeadExample]) -> None:
+    """One file a row; a reader sees the whole file or none."""
+    partial = path.with_name(f".{path.name}.partial")
+    torch.save([(one.masses, one.kept, one.log_probabilities) for one in examples], partial)
+    partial.replace(path)
+
+
+def load_examples(path: Path) -> list[HeadExample]:
+    """What ``save_examples`` wrote."""
+    return [HeadExample(*tensors) for tensors in torch.load(path, map_location="cpu", weights_only=True)]
+
+
+def _overlapping_tokens(span: CharRange, row: EncodedRow) -> npt.NDArray[np.intp]:
+    starts, ends = row.response_char_start, row.response_char_end
+    return np.flatnonzero((starts < ends) & (starts < span.char_end) & (ends > span.char_start))
+
+
+def _raise_fault(outcome: npt.NDArray[np.float64] | RowFault) -> npt.NDArray[np.float64]:
+    if isinstance(outcome, RowFault):
+        raise outcome
+    return outcome

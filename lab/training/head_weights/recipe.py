@@ -1,0 +1,191 @@
+"""Fit one weight an attention head of the captured layer: ``attribeam train head-weights``.
+
+``attribeam train head-weights --data logs.parquet --model DIR --output head_weights.json`` runs a causal language
+model on every answer under random ablations of its passages, and finds the weights under which the attention on the
+kept passages goes best with the answer's log-probability (AT2). The file is for ``--head-weights`` of audit and
+evaluate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from attribeam.attribution.attention.head_weights import HeadWeights
+from attribeam.attribution.models.model_arguments import add_loading_arguments, loading_options
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.lab.training.qa_log import read_qa_log
+from attribeam.schemas import QARecord, RowFault
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.lab.training.head_weights.fitting import HeadExample
+
+_HELD_OUT = 10
+"""Every tenth row with an example is not fitted to, but measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Whose attention heads are weighted, and who says how probable an answer is."""
+
+    attention: AttentionModel
+    language: LanguageModel
+
+    def identity(self) -> dict[str, str]:
+        """What the examples depend on."""
+        attention, language = self.attention.provenance(), self.language.provenance()
+        names = ("model_revision", "layer", "query_position", "softmax_over", "prompt_template", "dtype")
+        return {name: attention[name] for name in names} | {
+            name: language[name] for name in language if name.startswith("language_model_")
+        }
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="attribeam.lab.training.head_weights.recipe", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="LOG", help="a QA log, Parquet as in docs/schema.md"
+    )
+    add_loading_arguments(parser)
+    parser.add_argument("--language-model", help="a causal language model (default: --model)")
+    parser.add_argument("--layer", type=positive_integer, help="1-based layer (default: the model's)")
+    parser.add_argument("--ablations", type=positive_integer, default=32, help="a row (default: 32)")
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N rows")
+    parser.add_argument("--steps", type=positive_integer, default=1000, help="of the fit (default: 1000)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="of ablations and fit (default: 0)")
+    parser.add_argument("--work", type=Path, help="where finished rows are kept (default: OUTPUT.work)")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE.json", help="the weights")
+    return parser.parse_args(arguments)
+
+
+def load_models(options: argparse.Namespace) -> Models:
+    """Both models; the language model is loaded whole, the other one up to its layer.
+
+    Raises:
+        ModelLoadError: if one cannot be loaded, or the second is no causal language model.
+    """
+    from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.models.language_model import LanguageModel
+
+    own = ModelOptions(**loading_options(options))
+    named = options.language_model
+    language = own if named is None else replace(own, model=named, revision=None)
+    return Models(
+        AttentionModel.from_pretrained(replace(own, layer=options.layer)), LanguageModel.from_pretrained(language)
+    )
+
+
+def collect(
+    records: Sequence[QARecord], models: Models, *, work: Path, ablations: int, seed: int, data: str
+) -> list[list[HeadExample]]:
+    """The examples of every row, from ``work`` where an earlier run left them; refused rows have none.
+
+    Raises:
+        ValueError: if ``work`` is another run's.
+    """
+    from attribeam.lab.training.head_weights.fitting import load_examples, row_examples, save_examples
+
+    _claim_work_folder(work, models.identity() | {"ablations": str(ablations), "seed": str(seed), "data_sha256": data})
+    found = []
+    for record in tqdm(records, desc="ablate", unit="row", disable=None):
+        path = work / f"row_{record.source.source_row:08d}.pt"
+        if not path.exists():
+            try:
+                examples = row_examples(
+                    record, attention=models.attention, language=models.language, ablations=ablations, seed=seed
+                )
+            except RowFault as fault:
+                tqdm.write(f"row {record.source.source_row} is left out: {fault}")
+                examples = []
+            save_examples(path, examples)
+        found.append(load_examples(path))
+    return found
+
+
+def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tuple[float, ...]:
+    """The weights, fitted to nine rows of ten where there are ten; prints the mean correlation on both parts.
+
+    Raises:
+        ValueError: if no span's log-probability changes with its passages.
+    """
+    from attribeam.lab.training.head_weights.fitting import FitPlan, fit_head_weights, mean_correlation
+
+    usable = [row for row in rows if any(example.tells_something for example in row)]
+    held_out = usable[_HELD_OUT - 1 :: _HELD_OUT]
+    fitted = [row for place, row in enumerate(usable) if place % _HELD_OUT != _HELD_OUT - 1]
+    examples = [example for row in fitted for example in row]
+    weights = fit_head_weights(examples, FitPlan(steps=steps, seed=seed))
+    equal = (1 / len(weights),) * len(weights)
+    for name, part in (("fitted", fitted), ("held out", held_out)):
+        spans = [example for row in part for example in row]
+        if spans:
+            before, after = mean_correlation(spans, equal), mean_correlation(spans, weights)
+            print(f"{name}: {len(part)} rows, {len(spans)} spans, correlation {before:.3f} equal, {after:.3f} weighted")
+    return weights
+
+
+def run(options: argparse.Namespace) -> None:
+    """Collect what is missing, fit, write the file.
+
+    Raises:
+        ModelLoadError, ValueError, OSError: if a model or the data cannot be used; the message says why.
+    """
+    if options.output.is_dir() or not options.output.parent.is_dir():
+        raise ValueError(f"--output should be a file in an existing directory, was: {options.output}")
+    records = list(read_qa_log(options.data))[: options.limit]
+    models = load_models(options)
+    work = options.work or options.output.with_name(options.output.name + ".work")
+    with options.data.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    rows = collect(records, models, work=work, ablations=options.ablations, seed=options.seed, data=digest)
+    weights = fit(rows, steps=options.steps, seed=options.seed)
+    provenance = models.attention.provenance()
+    HeadWeights(provenance["model"], provenance["model_revision"], models.attention.layer, weights).write(
+        options.output
+    )
+    print(f"written to {options.output}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``run`` on a command line; one line on stderr and exit code 1 where a model or the data cannot be used."""
+    options = parse_arguments(arguments)
+    from attribeam.attribution.models.model_errors import ModelLoadError
+
+    try:
+        run(options)
+    except (ModelLoadError, ValueError, OSError) as error:
+        raise SystemExit(f"head-weights: error: {error}") from error
+
+
+def _claim_work_folder(work: Path, identity: dict[str, str]) -> None:
+    """Make the folder, or check that it is this run's.
+
+    Raises:
+        ValueError: if it was made with other models, data or options.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    path = work / "run.json"
+    if not path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(json.dumps(identity, indent=2), encoding="utf-8")
+        partial.replace(path)
+    known = json.loads(path.read_text(encoding="utf-8"))
+    if known != identity:
+        differing = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))
+        raise ValueError(f"{work} holds the rows of another run, with another {', '.join(differing)}; choose --work")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The training loop of the parser, exact to resume: every step draws from a seed of its own.
+
+A checkpoint holds what a killed run needs to go on where it stood.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+import numpy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.training import Example
+from thinc.api import Optimizer
+from tqdm import tqdm
+
+from attribeam.lab.training.loss_curve import draw_loss_curve
+from attribeam.lab.training.parser.treebank import Sentence, build_doc, cut_at_random, group_by_document
+
+ParameterKey = tuple[int, str]
+Floats = NDArray[numpy.float32]
+MOMENTS = ("mom1", "mom2", "averages")
+
+
+@dataclass
+class History:
+    """The step reached, the best selection score, and the curves with one value for each evaluation."""
+
+    step: int = 0
+    best: float = float("-inf")
+    steps: list[int] = field(default_factory=list)
+    series: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def steps_since_evaluation(self) -> int:
+        """How many steps the losses of the coming evaluation were summed over."""
+        return self.step - (self.steps[-1] if self.steps else 0)
+
+    def add(self, values: dict[str, float]) -> None:
+        """Append one value to every curve, at the present step."""
+        self.steps.append(self.step)
+        for name, value in values.items():
+            self.series.setdefault(name, []).append(float(value))
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One ``.npz`` file with parameters, optimizer state and history, replaced whole or not at all."""
+
+    path: Path
+
+    def save(self, nlp: Language, optimizer: Optimizer, history: History) -> None:
+        """Write everything; a process killed meanwhile leaves the former file as it was."""
+        arrays = {"history": numpy.array(json.dumps(asdict(history)))}
+        for name, (key, value) in named_parameters(nlp).items():
+            arrays[f"{name}/value"] = value
+            arrays[f"{name}/updates"] = numpy.array(optimizer.nr_update[key])
+            for moment in MOMENTS:
+                if key in getattr(optimizer, moment):
+                    arrays[f"{name}/{moment}"] = getattr(optimizer, moment)[key]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_suffix(".partial")
+        with partial.open("wb") as stream:
+            numpy.savez(stream, **arrays)  # type: ignore[arg-type]
+        partial.replace(self.path)
+
+    def load(self, nlp: Language, optimizer: Optimizer) -> History:
+        """Put the saved state into ``nlp`` and ``optimizer``; an empty history where nothing was saved yet."""
+        if not self.path.exists():
+            return History()
+        with numpy.load(self.path) as arrays:
+            for name, (key, value) in named_parameters(nlp).items():
+                value[...] = arrays[f"{name}/value"]
+                optimizer.nr_update[key] = int(arrays[f"{name}/updates"])
+                for moment in MOMENTS:
+                    if f"{name}/{moment}" in arrays:
+                        getattr(optimizer, moment)[key] = arrays[f"{name}/{moment}"]
+            return History(**json.loads(arrays["history"].item()))
+
+
+def named_parameters(nlp: Language) -> dict[str, tuple[ParameterKey, Floats]]:
+    """Every parameter by a name that is the same in each process, with its key in the optimizer."""
+    found: dict[str, tuple[ParameterKey, Floats]] = {}
+    trainable = ((name, pipe) for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe))
+    for component, pipe in trainable:
+        for position, node in enumerate(pipe.model.walk()):
+            for name in node.param_names:
+                if node.has_param(name):
+                    found[f"{component}/{position}/{name}"] = ((node.id, name), cast(Floats, node.get_param(name)))
+    return found
+
+
+SEPARATORS = ("\n\n", "\n\n", "\n\n", "\n", " ", " ")
+LONGEST_PIECE = 10
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, scored now and then.
+
+    A run may end early, after the evaluation at step ``until``; 0 lets it go to the end.
+    """
+
+    steps: int = 6000
+    batch_words: int = 500
+    evaluate_every: int = 500
+    seed: int = 0
+    until: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_words", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} should be at least 1, was: {getattr(self, name)}")
+
+    @property
+    def last_step(self) -> int:
+        """The step that the run ends at."""
+        return min(self.steps, self.until or self.steps)
+
+    def learning_rate(self, step: int, *, peak: float) -> float:
+        """Rises to ``peak`` over the first twentieth of the steps and falls linearly to a twentieth of it."""
+        warm = max(1, self.steps // 20)
+        if step < warm:
+            return peak * (step + 1) / warm
+        return peak * max(0.05, (self.steps - step) / max(1, self.steps - warm))
+
+    def seed_at(self, step: int) -> None:
+        """Seed every generator that an update draws from (dropout, choice of oracle)."""
+        seed = self.seed + 1_000_003 * (step + 1)
+        random.seed(seed)
+        numpy.random.seed(seed % 2**32)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """``output`` receives the best pipeline, ``work`` the state to resume from and the picture of the curves."""
+
+    output: Path
+    work: Path
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The state of the run."""
+        return Checkpoint(self.work / "state.npz")
+
+    @property
+    def vectors(self) -> Path:
+        """The word vectors of the run."""
+        return self.work / "vectors.npz"
+
+    def replace_output(self, nlp: Language) -> None:
+        """Leave ``nlp`` in ``output`` instead of what was there, without the words of the training data."""
+        partial = self.work / "pipeline.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        nlp.to_disk(partial, exclude=["vocab"])
+        _save_vectors(nlp, partial / "vocab")
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, self.output)
+
+
+def _save_vectors(nlp: Language, directory: Path) -> None:
+    """The vectors as ``spacy.load`` reads them; spaCy's own ``vectors.cfg`` does not say that keys are lower-cased."""
+    nlp.vocab.to_disk(directory, exclude=["strings", "lookups"])
+    (directory / "strings.json").write_text("[]\n")
+    settings = {"mode": "default", "attr": nlp.vocab.vectors.attr}
+    (directory / "vectors.cfg").write_text(json.dumps(settings) + "\n")
+
+
+def epoch_batches(nlp: Language, sentences: Sequence[Sentence], *, seed: str, words: int) -> Iterator[list[Example]]:
+    """One pass over ``sentences`` in batches of about ``words`` words, cut into documents anew by ``seed``."""
+    rng = random.Random(seed)
+    pieces = list(cut_at_random(group_by_document(sentences), longest=LONGEST_PIECE, rng=rng))
+    rng.shuffle(pieces)
+    batch: list[Example] = []
+    size = 0
+    for piece in pieces:
+        reference = build_doc(nlp.vocab, piece, separator=lambda: rng.choice(SEPARATORS))
+        batch.append(Example(nlp.make_doc(reference.text), reference))
+        size += len(reference)
+        if size >= words:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def endless_batches(nlp: Language, sentences: Sequence[Sentence], schedule: Schedule) -> Iterator[list[Example]]:
+    """Epoch after epoch of ``epoch_batches``, each with a seed of its own."""
+    for epoch in count():
+        yield from epoch_batches(nlp, sentences, seed=f"{schedule.seed}/{epoch}", words=schedule.batch_words)
+
+
+def update(
+    nlp: Language, optimizer: Optimizer, batch: list[Example], *, dropout: float, losses: dict[str, float]
+) -> None:
+    """One step: the gradients of all components first, since all add to the shared ``tok2vec``, then the weights.
+
+    ``Language.update`` with an optimizer would change ``tok2vec`` before the others have added to its gradient.
+    """
+    nlp.update(batch, drop=dropout, sgd=False, losses=losses)  # type: ignore[arg-type]
+    for _, pipe in nlp.pipeline:
+        if isinstance(pipe, TrainablePipe):
+            pipe.finish_update(optimizer)
+
+
+def train(
+    nlp: Language,
+    optimizer: Optimizer,
+    batches: Iterator[list[Example]],
+    *,
+    schedule: Schedule,
+    folders: Folders,
+    score: Callable[[Language], dict[str, float]],
+) -> None:
+    """Train to the schedule's last step from where ``folders.work`` stands, keeping the best in ``folders.output``.
+
+    ``batches`` starts at the first step's batch; those of steps already done are passed over. ``score`` returns
+    named figures, of which ``selection`` decides. The optimizer's learning rate is taken for the peak.
+    """
+    peak = optimizer.learn_rate
+    dropout = nlp.config["training"]["dropout"]
+    history = folders.checkpoint.load(nlp, optimizer)
+    for _ in range(history.step):
+        next(batches)
+    losses: dict[str, float] = {}
+    with tqdm(total=schedule.last_step, initial=history.step, desc="training", mininterval=5) as bar:
+        while history.step < schedule.last_step:
+            schedule.seed_at(history.step)
+            optimizer.learn_rate = schedule.learning_rate(history.step, peak=peak)
+            update(nlp, optimizer, next(batches), dropout=dropout, losses=losses)
+            history.step += 1
+            bar.update()
+            if history.step % schedule.evaluate_every == 0 or history.step == schedule.last_step:
+                _evaluate(nlp, optimizer, history, losses, folders=folders, score=score)
+                losses = {}
+
+
+def _evaluate(
+    nlp: Language,
+    optimizer: Optimizer,
+    history: History,
+    losses: dict[str, float],
+    *,
+    folders: Folders,
+    score: Callable[[Language], dict[str, float]],
+) -> None:
+    """Score the averaged weights, keep them where they are the best so far, and save the state of the run."""
+    with nlp.use_params(optimizer.averages):
+        scores = score(nlp)
+        span = history.steps_since_evaluation
+        history.add({f"loss {name}": value / span for name, value in losses.items()} | scores)
+        if scores["selection"] > history.best:
+            history.best = scores["selection"]
+            folders.replace_output(nlp)
+    folders.checkpoint.save(nlp, optimizer, history)
+    draw_loss_curve(history.steps, history.series, folders.work / "loss_curve.png")
+    figures = "  ".join(f"{name} {values[-1]:.2f}" for name, values in history.series.items())
+    tqdm.write(f"step {history.step}: {figures}")

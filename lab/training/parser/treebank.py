@@ -1,0 +1,175 @@
+"""Universal Dependencies treebanks: their files, and spaCy documents whose text is what a reader would have seen."""
+
+from __future__ import annotations
+
+import lzma
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+Separator = Callable[[], str]
+
+
+@dataclass
+class Sentence:
+    """One annotated sentence; ``heads`` are 0-based word positions in it, the root being its own head."""
+
+    document_id: str = ""
+    opens_paragraph: bool = False
+    words: list[str] = field(default_factory=list)
+    spaces: list[bool] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def add_word(self, columns: list[str], *, space: bool) -> None:
+        """Append the word of one CoNLL-U line, where 0 stands for the root's head."""
+        head = int(columns[6])
+        self.heads.append(head - 1 if head else len(self.words))
+        self.words.append(columns[1])
+        self.spaces.append(space)
+        self.tags.append(columns[3])
+        self.labels.append("ROOT" if columns[7] == "root" else columns[7])
+
+
+def read_text(path: Path) -> str:
+    """The text of a ``.conllu`` file or of its ``.conllu.xz``."""
+    if path.suffix == ".xz":
+        with lzma.open(path, "rt", encoding="utf-8") as packed:
+            return packed.read()
+    return path.read_text(encoding="utf-8")
+
+
+def read_sentences(text: str) -> list[Sentence]:
+    """The sentences of a CoNLL-U text in their order, each knowing its document and whether it opens a paragraph."""
+    sentences: list[Sentence] = []
+    document_id = ""
+    for number, block in enumerate(part for part in text.split("\n\n") if part.strip()):
+        lines = block.strip("\n").split("\n")
+        comments = [line for line in lines if line.startswith("#")]
+        new_document = next((line for line in comments if line.startswith("# newdoc")), None)
+        if new_document is not None:
+            document_id = new_document.partition("=")[2].strip() or f"document {number}"
+        paragraph = new_document is not None or any(line.startswith("# newpar") for line in comments)
+        sentence = Sentence(document_id=document_id, opens_paragraph=paragraph)
+        _add_words(sentence, [line.split("\t") for line in lines if not line.startswith("#")])
+        sentences.append(sentence)
+    return sentences
+
+
+def _add_words(sentence: Sentence, rows: list[list[str]]) -> None:
+    """Fill ``sentence``; the words of a multiword token touch each other, and empty nodes are passed over."""
+    end_of_multiword, space_after_multiword = 0, True
+    for columns in rows:
+        space = "SpaceAfter=No" not in columns[9].split("|")
+        if "." in columns[0]:
+            continue
+        if "-" in columns[0]:
+            end_of_multiword, space_after_multiword = int(columns[0].partition("-")[2]), space
+            continue
+        position = int(columns[0])
+        if position < end_of_multiword:
+            space = False
+        elif position == end_of_multiword:
+            space = space_after_multiword
+        sentence.add_word(columns, space=space)
+
+
+def group_by_document(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
+    """Neighbouring sentences of one document together, in their order."""
+    groups: list[list[Sentence]] = []
+    for sentence in sentences:
+        if not groups or groups[-1][-1].document_id != sentence.document_id:
+            groups.append([])
+        groups[-1].append(sentence)
+    return groups
+
+
+def cut_at_random(documents: Iterable[list[Sentence]], *, longest: int, rng: random.Random) -> Iterator[list[Sentence]]:
+    """Consecutive pieces of 1 to ``longest`` sentences that together make up every document once."""
+    for document in documents:
+        start = 0
+        while start < len(document):
+            end = start + rng.randint(1, longest)
+            yield document[start:end]
+            start = end
+
+
+def build_doc(vocab: Vocab, sentences: Sequence[Sentence], *, separator: Separator) -> Doc:
+    """One gold document of ``sentences``, whose text has ``separator()`` wherever a new paragraph opens.
+
+    A separator other than one blank becomes a word of its own (tag ``SPACE``, label ``dep``) that hangs on the word
+    before it, as spaCy's tokenizer has it.
+    """
+    whole = Sentence()
+    for position, sentence in enumerate(sentences):
+        if position and sentence.opens_paragraph:
+            _append_separator(whole, separator())
+        offset = len(whole.words)
+        whole.heads += [offset + head for head in sentence.heads]
+        for name in ("words", "spaces", "tags", "labels"):
+            getattr(whole, name).extend(getattr(sentence, name))
+    return Doc(
+        vocab,
+        words=whole.words,
+        spaces=whole.spaces,
+        pos=whole.tags,
+        morphs=[""] * len(whole.words),  # none given would count as unknown, and teach no tag either
+        heads=whole.heads,
+        deps=whole.labels,
+    )
+
+
+def _append_separator(whole: Sentence, separator: str) -> None:
+    whole.spaces[-1] = separator == " "
+    if separator != " ":
+        whole.heads.append(len(whole.words) - 1)
+        whole.words.append(separator)
+        whole.spaces.append(False)
+        whole.tags.append("SPACE")
+        whole.labels.append("dep")
+
+
+DEV_SHARE = 10
+
+
+@dataclass(frozen=True)
+class TreebankFolder:
+    """The ``.conllu`` and ``.conllu.xz`` files with ``train``, ``dev`` or ``test`` in their names; sorted.
+
+    Raises:
+        FileNotFoundError: if there is none to choose by.
+    """
+
+    directory: Path
+
+    def __post_init__(self) -> None:
+        if not self.files("dev"):
+            found = sorted(path.name for path in self.directory.glob("*")) if self.directory.is_dir() else "no folder"
+            raise FileNotFoundError(
+                f"--treebank {self.directory} should be a folder with *dev*.conllu or *dev*.conllu.xz, has: {found}"
+            )
+
+    def files(self, part: str) -> list[Path]:
+        """The files of one part."""
+        return sorted([*self.directory.glob(f"*{part}*.conllu"), *self.directory.glob(f"*{part}*.conllu.xz")])
+
+    def learned_and_chosen_by(self) -> tuple[list[Sentence], list[Sentence]]:
+        """The sentences to learn from, and those that choose the best evaluation.
+
+        Where there is no ``train`` file, the last tenth of ``dev`` chooses, and all before is learned from.
+        """
+        train, dev = read_files(self.files("train")), read_files(self.files("dev"))
+        if train:
+            return train, dev
+        border = len(dev) - max(1, len(dev) // DEV_SHARE)
+        return dev[:border], dev[border:]
+
+
+def read_files(paths: Sequence[Path]) -> list[Sentence]:
+    """The sentences of all files together."""
+    return [sentence for path in paths for sentence in read_sentences(read_text(path))]

@@ -1,0 +1,256 @@
+"""Which columns of a log hold which fields of the QA record; checked before anything starts.
+
+A column may have the plain, large, view or dictionary variant of its Arrow type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attribeam.schemas import evidence_schema
+from attribeam.transforms.audit_settings import AuditSettings
+
+TypeCheck = Callable[[pa.DataType], bool]
+
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+    pa.types.is_fixed_size_list,
+)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves: without dictionary encoding and without an extension's name."""
+    while True:
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        elif isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        else:
+            return kind
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """The same values in their plain type, see ``plain_type``."""
+    while True:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        else:
+            return array
+
+
+def list_item_type(kind: pa.DataType) -> pa.DataType | None:
+    """The plain type of a list's items, None where ``kind`` is no list."""
+    return plain_type(kind.value_type) if any(check(kind) for check in _LISTS) else None
+
+
+def struct_field_type(kind: pa.DataType, name: str) -> pa.DataType | None:
+    """The plain type of a struct's field, None where ``kind`` is no struct or has no such field."""
+    if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+        return None
+    return plain_type(kind.field(name).type)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Strings, and bytes that should hold UTF-8 (some writers do not mark their strings)."""
+    return any(check(plain_type(kind)) for check in _TEXT + _BYTES)
+
+
+def is_text_or_integer(kind: pa.DataType) -> bool:
+    """What an id may be."""
+    return is_text(kind) or pa.types.is_integer(plain_type(kind))
+
+
+def is_passages(kind: pa.DataType) -> bool:
+    """A list of texts, or of structs with a ``text`` and perhaps ``title`` and ``passage_id``."""
+    item = list_item_type(plain_type(kind))
+    if item is None or is_text(item):
+        return item is not None
+    text = struct_field_type(item, "text")
+    return text is not None and is_text(text) and _has(item, "title", is_text) and _has_id(item)
+
+
+def is_target_spans(kind: pa.DataType) -> bool:
+    """A list of structs of the whole numbers ``char_start`` and ``char_end``."""
+    item = list_item_type(plain_type(kind))
+    if item is None:
+        return False
+    ends = [struct_field_type(item, name) for name in ("char_start", "char_end")]
+    return all(end is not None and pa.types.is_integer(end) for end in ends)
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """A timestamp, a date, or a text that should hold ISO 8601."""
+    plain = plain_type(kind)
+    return pa.types.is_timestamp(plain) or pa.types.is_date(plain) or is_text(plain)
+
+
+def _has_id(item: pa.DataType) -> bool:
+    return _has(item, "passage_id", is_text_or_integer)
+
+
+def _has(item: pa.DataType, name: str, check: TypeCheck) -> bool:
+    """True where the optional field is missing, is null everywhere, or passes the check."""
+    kind = struct_field_type(item, name)
+    return kind is None or pa.types.is_null(kind) or check(kind)
+
+
+class InputFormatError(ValueError):
+    """A file does not have the columns that are needed; the message says which, what is there, and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputField:
+    """A field of the QA record as it may stand in a log."""
+
+    name: str
+    needed: bool
+    check: TypeCheck
+    expected: str
+
+
+INPUT_FIELDS = (
+    InputField("record_id", True, is_text_or_integer, "a string or an integer"),
+    InputField("question", True, is_text, "a string"),
+    InputField(
+        "passages", True, is_passages, "a list of strings or of struct<text: string, title: string, passage_id: string>"
+    ),
+    InputField("answer", True, is_text, "a string"),
+    InputField("target_spans", False, is_target_spans, "a list of struct<char_start: integer, char_end: integer>"),
+    InputField("answered_at", False, is_moment, "a timestamp, a date or a string in ISO 8601"),
+    InputField("generator", False, is_text, "a string"),
+    InputField("prompt", False, is_text, "a string"),
+)
+_NOT_READ = frozenset({"prompt"})
+_LEAVES = {"passages": ("text", "title", "passage_id"), "target_spans": ("char_start", "char_end")}
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """Where the fields of the QA record stand in one file.
+
+    Attributes:
+        columns: (field, column) of every field that the file has, in the order of ``INPUT_FIELDS``.
+        extra_fields: the Arrow fields of the extra columns, in the order of ``--extra-columns``.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    extra_fields: tuple[pa.Field, ...]
+
+    @classmethod
+    def from_schema(cls, file: str, schema: pa.Schema, settings: AuditSettings) -> InputFormat:
+        """Find the columns that ``settings`` ask for in a file's schema.
+
+        Raises:
+            InputFormatError: if a column is missing, is there twice or has another type than expected.
+        """
+        mapping = dict(settings.columns)
+        found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
+        extra_fields = tuple(_extra_field(name, file, schema) for name in settings.extra_columns)
+        try:
+            evidence_schema(extra_fields=extra_fields)
+        except ValueError as error:
+            raise InputFormatError(str(error)) from error
+        return cls(tuple((name, column) for name, column in found if column is not None), extra_fields)
+
+    def column_of(self, field: str) -> str:
+        """The column of a field; the field's own name where the file has none."""
+        return dict(self.columns).get(field, field)
+
+    def has(self, field: str) -> bool:
+        """True where the file has a column for the field."""
+        return field in dict(self.columns)
+
+    def leaf_paths(self, schema: pq.ParquetSchema) -> list[str]:
+        """The Parquet leaf columns to read: not those of other columns, nor other members of the structs."""
+        wanted = [(column, _LEAVES.get(name)) for name, column in self.columns if name not in _NOT_READ]
+        wanted += [(field.name, None) for field in self.extra_fields]
+        paths = [schema.column(index).path for index in range(len(schema))]
+        return [path for path in paths if any(_is_leaf_of(path, column, leaves) for column, leaves in wanted)]
+
+
+def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
+    """The (field, column) pairs of a list such as "record_id=trace_id,answer=response".
+
+    "generator=" says that a log has no such field, whatever its columns are called.
+
+    Raises:
+        InputFormatError: if the list is no such list, or names an unknown field or the same one twice.
+    """
+    pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in text.split(",") if item.strip()]
+    names = [field.name for field in INPUT_FIELDS]
+    for pair in pairs:
+        if len(pair) != 2 or pair[0] not in names:
+            raise InputFormatError(
+                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {pair[0]!r}"
+            )
+    if len({pair[0] for pair in pairs}) < len(pairs):
+        raise InputFormatError(f"--columns should name each field once, was: {text!r}")
+    return tuple((pair[0], pair[1]) for pair in pairs)
+
+
+def check_same_extra_fields(formats: Mapping[str, InputFormat]) -> tuple[pa.Field, ...]:
+    """The extra fields that all files of a run share; ``formats`` has one format a file, in the run's order.
+
+    Raises:
+        InputFormatError: if an extra column has different types.
+    """
+    files = list(formats)
+    shared = formats[files[0]].extra_fields if files else ()
+    for file in files[1:]:
+        for ours, theirs in zip(shared, formats[file].extra_fields, strict=True):
+            if ours.type != theirs.type:
+                raise InputFormatError(
+                    f"extra column {ours.name!r} should have one type in all files, is {ours.type} in {files[0]} and "
+                    f"{theirs.type} in {file}; audit the files in separate runs, or leave it out of --extra-columns"
+                )
+    return shared
+
+
+def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:
+    column = mapping.get(field.name, field.name)
+    if not field.needed and (column == "" or (field.name not in mapping and column not in schema.names)):
+        return None
+    kind = _type_of(column, file, schema, way_out=f"name the column of this field with --columns {field.name}=...")
+    if not field.needed and pa.types.is_null(kind):
+        return None
+    if not field.check(kind):
+        way_out = f"name another column with --columns {field.name}=..."
+        if not field.needed:
+            way_out += f", or none with --columns {field.name}="
+        raise InputFormatError(f"{file}: column {column!r} should be {field.expected}, is {kind}; {way_out}")
+    return column
+
+
+def _extra_field(name: str, file: str, schema: pa.Schema) -> pa.Field:
+    kind = plain_type(_type_of(name, file, schema, way_out="correct --extra-columns"))
+    return pa.field(name, kind, metadata={"description": "column of the log, from --extra-columns"})
+
+
+def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.DataType:
+    indices = schema.get_all_field_indices(column)
+    if len(indices) == 1:
+        return schema.field(indices[0]).type
+    found = "more than one" if indices else "none"
+    raise InputFormatError(
+        f"{file}: one column {column!r} is needed, there is {found}; the file has: {', '.join(schema.names)}; {way_out}"
+    )
+
+
+def _is_leaf_of(path: str, column: str, leaves: tuple[str, ...] | None) -> bool:
+    if path == column:
+        return True
+    if not path.startswith(f"{column}."):
+        return False
+    inner = path[len(column) + 1 :].split(".")
+    return leaves is None or len(inner) <= 2 or inner[-1] in leaves

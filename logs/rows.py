@@ -1,0 +1,308 @@
+"""The rows of a log: a range of them, a row as it stands in the file, and the record or fault it comes to.
+
+Texts stay bytes until they are checked, so that a broken one harms no other row. No message holds a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribeam.logs.columns import InputFormat, is_text, plain_array
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """Rows ``[row_start, row_end)`` of ``file`` (0-based within the file).
+
+    ``duplicate_rows`` are the rows of this range whose record_id stands earlier in the same file, ascending; they
+    are found when the run is planned, because a range sees only itself.
+    """
+
+    file: str
+    row_start: int
+    row_end: int
+    duplicate_rows: tuple[int, ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows in the range."""
+        return self.row_end - self.row_start
+
+
+_MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
+
+
+RawText = bytes | int | None
+RawSpan = tuple[int | None, int | None]
+_Reader = Callable[[pa.Array], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RawPassage:
+    """One passage before its texts are decoded."""
+
+    text: RawText
+    title: RawText
+    passage_id: RawText
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One row as it stands in the file; nothing of it is checked yet.
+
+    ``answered_at`` is a text or a number of microseconds since 1970 in UTC. An extra column whose value cannot be
+    read holds the fault.
+    """
+
+    record_id: RawText
+    question: bytes | None
+    passages: list[RawPassage | None] | None
+    answer: bytes | None
+    target_spans: list[RawSpan | None] | None
+    answered_at: bytes | int | None
+    generator: bytes | None
+    extra_columns: tuple[tuple[str, object | RowFault], ...]
+
+
+def raw_rows(batch: pa.RecordBatch, input_format: InputFormat) -> Iterator[RawRow]:
+    """The rows of a batch, in order."""
+    values = {name: _field_values(name, column, batch, input_format) for name, column in _READERS.items()}
+    extra = [(field.name, plain_array(batch.column(field.name))) for field in input_format.extra_fields]
+    for index in range(batch.num_rows):
+        row = {name: column[index] for name, column in values.items()}
+        yield RawRow(**row, extra_columns=tuple((name, _read_extra_value(name, array[index])) for name, array in extra))
+
+
+def text_values(array: pa.Array) -> list[RawText]:
+    """Bytes of each text, or the number where the column holds integers."""
+    plain = plain_array(array)
+    values: list[RawText] = (plain.cast(pa.large_binary()) if is_text(plain.type) else plain).to_pylist()
+    return values
+
+
+def _field_values(name: str, reader: _Reader, batch: pa.RecordBatch, input_format: InputFormat) -> list[Any]:
+    if not input_format.has(name):
+        return [None] * batch.num_rows
+    return reader(batch.column(input_format.column_of(name)))
+
+
+def _passage_values(array: pa.Array) -> list[list[RawPassage | None] | None]:
+    items = plain_array(pc.list_flatten(plain_array(array)))
+    if is_text(items.type):
+        passages = [None if text is None else RawPassage(text, None, None) for text in text_values(items)]
+    else:
+        columns = [_member(items, name) for name in ("text", "title", "passage_id")]
+        valid = items.is_valid().to_pylist()
+        passages = [RawPassage(*one) if there else None for there, *one in zip(valid, *columns, strict=True)]
+    return _group_by_row(array, passages)
+
+
+def _range_values(array: pa.Array) -> list[list[RawSpan | None] | None]:
+    items = plain_array(pc.list_flatten(plain_array(array)))
+    starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
+    valid = items.is_valid().to_pylist()
+    ranges = [(start, end) if there else None for there, start, end in zip(valid, starts, ends, strict=True)]
+    return _group_by_row(array, ranges)
+
+
+def _moment_values(array: pa.Array) -> list[bytes | int | None]:
+    plain = plain_array(array)
+    if is_text(plain.type):
+        return text_values(plain)
+    if pa.types.is_date32(plain.type):
+        return [None if days is None else days * 86_400 * 10**6 for days in plain.cast(pa.int32()).to_pylist()]
+    ticks = plain.cast(pa.int64()).to_pylist()
+    unit = "ms" if pa.types.is_date64(plain.type) else plain.type.unit
+    if unit == "ns":
+        return [None if tick is None else tick // 1000 for tick in ticks]
+    return [None if tick is None else tick * _MICROSECONDS[unit] for tick in ticks]
+
+
+_READERS: dict[str, _Reader] = {
+    "record_id": text_values,
+    "question": text_values,
+    "passages": _passage_values,
+    "answer": text_values,
+    "target_spans": _range_values,
+    "answered_at": _moment_values,
+    "generator": text_values,
+}
+
+
+def _member(items: pa.Array, name: str) -> list[RawText]:
+    """A field of structs; None everywhere if they have no such field."""
+    index = items.type.get_field_index(name)
+    return [None] * len(items) if index < 0 else text_values(pc.struct_field(items, name))
+
+
+def _group_by_row(array: pa.Array, items: list[Any]) -> list[Any]:
+    """The items of each row's list, None where the list itself is null."""
+    grouped, start = [], 0
+    for length in pc.list_value_length(plain_array(array)).to_pylist():
+        grouped.append(None if length is None else items[start : start + length])
+        start += length or 0
+    return grouped
+
+
+def _read_extra_value(name: str, scalar: pa.Scalar) -> object | RowFault:
+    try:
+        if pa.types.is_temporal(scalar.type) and not pa.types.is_interval(scalar.type):
+            return cast(object, scalar.value)
+        return cast(object, scalar.as_py())
+    except UnicodeDecodeError:
+        return RowFault(Reason.INVALID_UTF8, _unreadable_message(name, "UTF-8", "other bytes"), column=name)
+    except (ValueError, OverflowError):
+        return RowFault(
+            Reason.INVALID_VALUE, _unreadable_message(name, str(scalar.type), "a value beyond it"), column=name
+        )
+
+
+def _unreadable_message(column: str, expected: str, found: str) -> str:
+    return f"column {column!r} should hold {expected}, holds {found}; clean the log, or leave it out of --extra-columns"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class RowValidator:
+    """Checks the rows of one file.
+
+    Attributes:
+        input_format: names the columns in messages.
+        max_text_chars: longest text in code points.
+    """
+
+    input_format: InputFormat
+    max_text_chars: int
+
+    def validate(self, raw: RawRow, source: RowSource, *, duplicate: bool) -> QARecord:
+        """The QA record of a row.
+
+        Raises:
+            RowFault: the first fault of the row, in the order of the fields.
+        """
+        record_id = self.record_id(raw)
+        if duplicate:
+            column = self.input_format.column_of("record_id")
+            message = f"column {column!r} should name each row of a file once, an earlier row has the same id"
+            raise RowFault(Reason.DUPLICATE_RECORD_ID, f"{message}; keep one of the rows", column=column)
+        question = self._needed_text("question", raw.question)
+        passages = self._passages(raw.passages)
+        answer = self.answer(raw)
+        return QARecord(
+            record_id=record_id,
+            question=question,
+            passages=passages,
+            answer=answer,
+            source=source,
+            target_spans=self._target_spans(raw.target_spans, answer),
+            answered_at=self._answered_at(raw.answered_at),
+            generator=self._text("generator", raw.generator),
+            extra_columns=tuple(_checked_extra_value(name, value) for name, value in raw.extra_columns),
+        )
+
+    def record_id(self, raw: RawRow) -> str:
+        """The row's id as text; RowFault where it is missing, empty or unreadable."""
+        text = self._needed_text("record_id", raw.record_id)
+        if not text:
+            raise self._fault(Reason.MISSING_VALUE, "record_id", "an id", "an empty string")
+        return text
+
+    def answer(self, raw: RawRow) -> str:
+        """The row's answer; RowFault where it is null, white space only, too long or unreadable."""
+        text = self._text("answer", raw.answer)
+        if text is None or not text.strip():
+            found = "null" if text is None else "no character besides white space"
+            raise self._fault(Reason.EMPTY_ANSWER, "answer", "an answer", found, "leave such rows out of the log")
+        return text
+
+    def _passages(self, raw: list[RawPassage | None] | None) -> tuple[Passage, ...]:
+        if not raw:
+            found = "null" if raw is None else "an empty list"
+            raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, "log what was retrieved")
+        passages = tuple(self._passage(index, one) for index, one in enumerate(raw))
+        if not any(passage.text.strip() for passage in passages):
+            expected, found = "a passage with text", "white space only"
+            raise self._fault(Reason.NO_PASSAGES, "passages", expected, found, "log what was retrieved")
+        return passages
+
+    def _passage(self, index: int, raw: RawPassage | None) -> Passage:
+        if raw is None or raw.text is None:
+            raise self._fault(Reason.MISSING_VALUE, "passages", "a text in every passage", f"null in passage {index}")
+        where = f" in passage {index}"
+        return Passage(
+            text=self._text("passages", raw.text, where) or "",
+            title=self._text("passages", raw.title, f" in the title of passage {index}"),
+            passage_id=self._text("passages", raw.passage_id, f" in the id of passage {index}"),
+        )
+
+    def _target_spans(self, raw: list[RawSpan | None] | None, answer: str) -> tuple[CharRange, ...] | None:
+        return tuple(self._target_span(index, one, len(answer)) for index, one in enumerate(raw)) if raw else None
+
+    def _target_span(self, index: int, raw: RawSpan | None, length: int) -> CharRange:
+        char_start, char_end = raw or (None, None)
+        if char_start is None or char_end is None:
+            expected = "char_start and char_end in every span"
+            raise self._fault(Reason.MISSING_VALUE, "target_spans", expected, f"null in span {index}")
+        if not 0 <= char_start < char_end <= length:
+            expected = f"code points with 0 <= char_start < char_end <= {length}, the answer's length"
+            found = f"[{char_start}, {char_end}) in span {index}"
+            way_out = "count code points, not bytes or UTF-16 units"
+            raise self._fault(Reason.SPAN_OUT_OF_RANGE, "target_spans", expected, found, way_out)
+        return CharRange(char_start, char_end)
+
+    def _answered_at(self, raw: bytes | int | None) -> datetime | None:
+        """A moment in UTC; one without a time zone is taken as UTC."""
+        text = raw if isinstance(raw, int) else self._text("answered_at", raw)
+        if text is None:
+            return None
+        try:
+            if isinstance(text, int):
+                return _EPOCH + timedelta(microseconds=text)
+            moment = datetime.fromisoformat(text.strip())
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
+            expected = "a moment between the years 1 and 9999, in ISO 8601 where it is a string"
+            found = "a number beyond them" if isinstance(text, int) else f"{len(text)} characters that are none"
+            way_out = "clean the log, or read no such column with --columns answered_at="
+            raise self._fault(Reason.INVALID_VALUE, "answered_at", expected, found, way_out) from None
+
+    def _needed_text(self, field: str, raw: RawText) -> str:
+        text = self._text(field, raw)
+        if text is None:
+            raise self._fault(Reason.MISSING_VALUE, field, "a value", "null")
+        return text
+
+    def _text(self, field: str, raw: RawText, where: str = "") -> str | None:
+        if raw is None or isinstance(raw, int):
+            return None if raw is None else str(raw)
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            found = f"other bytes at byte {error.start}{where}"
+            raise self._fault(Reason.INVALID_UTF8, field, "UTF-8", found, "write the log anew as UTF-8") from None
+        if len(text) > self.max_text_chars:
+            expected = f"texts of at most {self.max_text_chars} code points"
+            found = f"one of {len(text)}{where}"
+            raise self._fault(Reason.TEXT_TOO_LONG, field, expected, found, "raise --max-text-chars")
+        return text
+
+    def _fault(
+        self, reason: Reason, field: str, expected: str, found: str, way_out: str = "complete the log"
+    ) -> RowFault:
+        column = self.input_format.column_of(field)
+        return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
+
+
+def _checked_extra_value(name: str, value: object | RowFault) -> tuple[str, object]:
+    if isinstance(value, RowFault):
+        raise value
+    return name, value

@@ -1,0 +1,192 @@
+"""What an audit prints: how far it is while it runs, and a summary when it is done.
+
+Progress is a bar on a terminal, a plain line now and then elsewhere, or nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import NoReturn, Protocol, TextIO
+
+from tqdm import tqdm
+
+from attribeam.pipeline.run_record import REPORT_PAGE
+from attribeam.schemas import Support
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+
+_LINE_SECONDS = 10
+_MIN_ROWS_FOR_SPEED = 20
+
+
+class Progress(Protocol):
+    """Hears of rows that have their outcome; ``advance`` may be negative when a worker's rows were lost."""
+
+    def start(self, *, total: int, finished: int) -> None:
+        """``finished`` of ``total`` rows stand already."""
+
+    def advance(self, rows: int) -> None:
+        """So many more rows are finished; 0 says only that time goes by."""
+
+    def close(self) -> None:
+        """No more rows come."""
+
+
+class SilentProgress:
+    """Says nothing."""
+
+    def start(self, *, total: int, finished: int) -> None:
+        """See ``Progress``."""
+
+    def advance(self, rows: int) -> None:
+        """See ``Progress``."""
+
+    def close(self) -> None:
+        """See ``Progress``."""
+
+
+class BarProgress:
+    """A tqdm bar with rows, rows/s over the whole run, and time left."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._bar: tqdm[NoReturn] | None = None
+
+    def start(self, *, total: int, finished: int) -> None:
+        """See ``Progress``."""
+        self._bar = tqdm(
+            total=total,
+            initial=finished,
+            unit=" rows",
+            smoothing=0,
+            file=self._stream,
+            desc="audit",
+            dynamic_ncols=True,
+        )
+
+    def advance(self, rows: int) -> None:
+        """See ``Progress``."""
+        if self._bar is not None:
+            self._bar.update(rows)
+            self._bar.refresh()
+
+    def close(self) -> None:
+        """See ``Progress``."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+class LineProgress:
+    """One line every ten seconds, for logs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._total = self._initial = self._finished = 0
+        self._started = self._printed = time.monotonic()
+
+    def start(self, *, total: int, finished: int) -> None:
+        """See ``Progress``."""
+        self._total, self._initial, self._finished = total, finished, finished
+        self._started = self._printed = time.monotonic()
+        print(f"audit: {finished:,} of {total:,} rows are finished", file=self._stream, flush=True)
+
+    def advance(self, rows: int) -> None:
+        """See ``Progress``."""
+        self._finished += rows
+        now = time.monotonic()
+        if now - self._printed >= _LINE_SECONDS:
+            self._printed = now
+            seconds = now - self._started
+            print(progress_line(self._finished, self._total, self._initial, seconds), file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """See ``Progress``."""
+
+
+def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:
+    """A bar where somebody watches, lines where not, nothing where it was asked for; on standard error by default."""
+    if quiet:
+        return SilentProgress()
+    stream = sys.stderr if stream is None else stream
+    return BarProgress(stream) if stream.isatty() else LineProgress(stream)
+
+
+def progress_line(finished: int, total: int, initial: int, seconds: float) -> str:
+    """Rows and share; rows/s of this run and time left once there are enough rows to tell."""
+    share = finished / total if total else 1
+    line = f"audit: {finished:,} of {total:,} rows ({share:.0%})"
+    own_rows = finished - initial
+    if own_rows < _MIN_ROWS_FOR_SPEED or seconds <= 0:
+        return line
+    rate = own_rows / seconds
+    return f"{line}, {rate:.1f} rows/s, {readable_duration((total - finished) / rate)} left"
+
+
+def readable_duration(seconds: float) -> str:
+    """``42 s``, ``3 min 05 s`` or ``2 h 07 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def summary_text(manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
+    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` is written."""
+    places = [*_place_lines(output, page=page), *_hints(manifest.counts)]
+    return "\n".join([*_headline(manifest, earlier_rows), "", *_count_lines(manifest.counts), "", *places])
+
+
+def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
+    loading = readable_duration(manifest.load_seconds)
+    speed = f"{manifest.rows_per_second:,.1f} rows/s after {loading} of loading"
+    if manifest.counts.rows <= earlier_rows:
+        speed = "nothing left to do"
+    yield f"Audit {manifest.status} in {readable_duration(manifest.seconds)} ({speed})"
+    if earlier_rows:
+        yield f"{earlier_rows:,} of {manifest.counts.rows:,} rows were finished by an earlier run"
+
+
+def _count_lines(counts: AuditCounts) -> Iterator[str]:
+    yield _count_line("rows read", counts.rows)
+    yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
+    yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
+    for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
+        yield _count_line(f"    {letter.reason}", letter.rows)
+    yield ""
+    yield _count_line("target spans", counts.span_count)
+    for support in Support:
+        spans = counts.spans.get(support, 0)
+        yield _count_line(f"  {support}", spans, _share_text(spans, counts.span_count))
+
+
+def _place_lines(output: str, *, page: bool) -> Iterator[str]:
+    root = output.rstrip("/")
+    if page:
+        yield f"page to look at {root}/{REPORT_PAGE}"
+    yield f"evidence        {root}/evidence/*.parquet"
+    yield f"dead letters    {root}/dead_letters/*.parquet"
+    yield f"run manifest    {root}/run_manifest.json"
+    yield f"metrics         {root}/metrics.json, {root}/metrics.prom"
+
+
+def _hints(counts: AuditCounts) -> Iterator[str]:
+    """What to look at first."""
+    looks = [
+        (counts.spans.get(Support.UNSUPPORTED, 0), "evidence records with support = 'unsupported'"),
+        (counts.dead_lettered, "dead letters and their reasons"),
+    ]
+    worth = [f"the {count:,} {what}" for count, what in looks if count]
+    if worth:
+        yield ""
+        yield f"Look first at {', then at '.join(worth)}."
+
+
+def _count_line(name: str, count: int, share: str = "") -> str:
+    return f"{name:<28}{count:>12,}{share:>9}"
+
+
+def _share_text(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else ""

@@ -1,0 +1,283 @@
+"""The metrics for monitoring systems: families of labelled gauges, as files and through OpenTelemetry.
+
+``metrics.json`` and ``metrics.prom`` lie in the audit's directory; the latter is in Prometheus text format, for the
+textfile collector of node_exporter. OpenTelemetry's own library sends them once, without a background thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from attribeam.pipeline.failures import UsageError
+from attribeam.pipeline.metrics import RunMetrics, Value
+from attribeam.pipeline.output_directory import write_atomically
+from attribeam.pipeline.quality_gates import GateVerdict
+from attribeam.schemas import Reason, SpanKind, Support
+from attribeam.schemas.run_manifest import RunStatus
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
+
+
+_MODELS = ("model", "model_revision", "parser", "method")
+
+
+class Unit(StrEnum):
+    """Units in the notation of OpenTelemetry (UCUM); a name ends in ``_ratio`` or ``_seconds`` where it has one."""
+
+    NONE = ""
+    RATIO = "1"
+    SECONDS = "s"
+    ROWS = "{row}"
+    SPANS = "{span}"
+    TOKENS = "{token}"
+    SPEED = "{row}/s"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value with its labels; None where it has no value, such as a share of nothing."""
+
+    value: Value
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Samples of one name; all are gauges, because each run states anew how things are."""
+
+    name: str
+    unit: Unit
+    meaning: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def known(self) -> tuple[Sample, ...]:
+        """The samples that have a value."""
+        return tuple(sample for sample in self.samples if sample.value is not None)
+
+
+def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
+    """All families; labelled ones have a sample for each label, be it zero."""
+    yield from _row_families(metrics)
+    yield from _span_families(metrics)
+    yield from _run_families(metrics)
+    gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
+    yield Family("quality_gate_failed", Unit.NONE, "1 where the gate of --fail-if has failed, else 0.", gates)
+
+
+def _row_families(metrics: RunMetrics) -> Iterator[Family]:
+    letters = tuple(Sample(metrics.dead_letters(reason), (("reason", reason),)) for reason in Reason)
+    share = "Dead letters among the rows read."
+    yield _single_family(metrics, "rows", Unit.ROWS, "rows", "Rows read by the audit.")
+    yield _single_family(metrics, "audited_rows", Unit.ROWS, "audited_rows", "Rows audited.")
+    yield Family("dead_letters", Unit.ROWS, "Rows refused, by reason.", letters)
+    yield _single_family(metrics, "dead_letter_ratio", Unit.RATIO, "dead_letter_share", share)
+    yield _single_family(metrics, "tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows.")
+
+
+def _span_families(metrics: RunMetrics) -> Iterator[Family]:
+    spans = tuple(Sample(metrics.spans(support), _support_label(support)) for support in Support)
+    shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in Support)
+    kinds = tuple(
+        Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), *_support_label(support)))
+        for kind in SpanKind
+        for support in Support
+    )
+    unmatched = "Spans with an unmatched value"
+    yield Family("spans", Unit.SPANS, "Target spans, by support.", spans)
+    yield Family("span_ratio", Unit.RATIO, "Spans of one support among all spans.", shares)
+    yield Family("kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds)
+    yield _single_family(metrics, "unmatched_spans", Unit.SPANS, "unmatched_spans", f"{unmatched}.")
+    yield _single_family(
+        metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all spans."
+    )
+    mean = "Mean evidence mass of the spans."
+    yield _single_family(metrics, "evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", mean)
+
+
+def _run_families(metrics: RunMetrics) -> Iterator[Family]:
+    started, ended = (Sample(metrics.started),), (Sample(metrics.ended),)
+    speed = "Rows audited by the last run a second after loading."
+    yield _single_family(metrics, "run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run.")
+    yield _single_family(
+        metrics, "run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of it before the first row."
+    )
+    yield _single_family(metrics, "rows_per_second", Unit.SPEED, "rows_per_second", speed)
+    yield Family("run_start_timestamp_seconds", Unit.SECONDS, "Start of the last run, in seconds since 1970.", started)
+    yield Family("run_end_timestamp_seconds", Unit.SECONDS, "End of the last run, in seconds since 1970.", ended)
+    yield Family("run_status", Unit.NONE, "1 for how the last run ended, else 0.", _status_samples(metrics))
+    yield Family(
+        "audit_info", Unit.NONE, "Version and models of the audit; always 1.", (Sample(1, _info_labels(metrics)),)
+    )
+
+
+def _status_samples(metrics: RunMetrics) -> tuple[Sample, ...]:
+    ends = [status for status in RunStatus if status is not RunStatus.RUNNING]
+    return tuple(Sample(float(metrics.manifest.status is status), (("status", status),)) for status in ends)
+
+
+def _info_labels(metrics: RunMetrics) -> tuple[tuple[str, str], ...]:
+    manifest = metrics.manifest
+    models = tuple((name, manifest.models.get(name, "")) for name in _MODELS)
+    return (("version", manifest.attribeam_version), ("runner", manifest.runner), *models)
+
+
+def _support_label(support: Support) -> tuple[tuple[str, str], ...]:
+    return (("support", support),)
+
+
+def _single_family(metrics: RunMetrics, name: str, unit: Unit, metric: str, meaning: str) -> Family:
+    return Family(name, unit, meaning, (Sample(metrics.value(metric)),))
+
+
+_PREFIX = "attribeam_"
+
+
+def prometheus_text(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> str:
+    """All families with HELP and TYPE; those without any value are left out."""
+    return "".join(f"{line}\n" for family in metric_families(metrics, verdicts) for line in _prometheus_lines(family))
+
+
+def _prometheus_lines(family: Family) -> Iterator[str]:
+    if family.known:
+        yield f"# HELP {_PREFIX}{family.name} {_escaped(family.meaning)}"
+        yield f"# TYPE {_PREFIX}{family.name} gauge"
+    for sample in family.known:
+        yield f"{_PREFIX}{family.name}{_prometheus_labels(sample)} {sample.value!r}"
+
+
+def _prometheus_labels(sample: Sample) -> str:
+    pairs = ",".join(f'{name}="{_quoted(text)}"' for name, text in sample.labels)
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _quoted(text: str) -> str:
+    return _escaped(text).replace('"', r"\"")
+
+
+METRICS_JSON = "metrics.json"
+METRICS_PROM = "metrics.prom"
+
+
+def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> None:
+    """Write both files so that a reader sees the old or the whole new one.
+
+    Raises:
+        OSError: if they cannot be written.
+    """
+    write_atomically(root / METRICS_JSON, metrics_json(metrics, verdicts))
+    write_atomically(root / METRICS_PROM, prometheus_text(metrics, verdicts))
+
+
+def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> str:
+    """All metrics by name, null where one has no value, and the judged gates."""
+    manifest = metrics.manifest
+    fields = {
+        "schema_version": manifest.schema_version,
+        "status": manifest.status,
+        "started_at": manifest.started_at,
+        "ended_at": datetime.fromtimestamp(metrics.ended, UTC).isoformat(timespec="seconds"),
+        "metrics": metrics.values(),
+        "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
+    }
+    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _gate_fields(verdict: GateVerdict) -> dict[str, object]:
+    return {**asdict(verdict.gate), "value": verdict.value, "failed": verdict.failed}
+
+
+OTEL_INSTALL_HINT = "pip install 'attribeam[otel]'"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def choose_exporters(*, asked: bool, environment: Mapping[str, str] = os.environ) -> tuple[MetricExporter, ...]:
+    """Exporters for ``--otel`` (``asked``), or where ``OTEL_*`` names an endpoint or exporter; none where it says no.
+
+    Where only the environment asks and the library is missing, one line on standard error says so.
+
+    Raises:
+        UsageError: if ``--otel`` was given and the environment says no, or what is needed is not installed.
+    """
+    named = environment.get("OTEL_METRICS_EXPORTER", "")
+    refused = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or named == "none"
+    if asked and refused:
+        raise UsageError("--otel was given, but OTEL_SDK_DISABLED or OTEL_METRICS_EXPORTER says not to send metrics")
+    if refused or not (asked or named or any(environment.get(name) for name in _ENDPOINTS)):
+        return ()
+    if find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None:
+        return tuple(_make_exporter(name.strip(), environment) for name in (named or "otlp").split(","))
+    if asked:
+        raise UsageError(f"--otel needs OpenTelemetry's library, which is not installed: {OTEL_INSTALL_HINT}")
+    print(
+        f"attribeam audit: OTEL_* variables are set, but no metrics will be sent: {OTEL_INSTALL_HINT}", file=sys.stderr
+    )
+    return ()
+
+
+def send_metrics(families: Iterable[Family], exporters: Sequence[MetricExporter], *, version: str) -> bool:
+    """Hand all metrics to each exporter, once; False where one could not send them.
+
+    Without exporters nothing is done, and OpenTelemetry's library need not be installed.
+    """
+    kept = tuple(families)
+    results = [_export_once(kept, exporter, version=version) for exporter in exporters]
+    return all(results)
+
+
+def _export_once(families: Sequence[Family], exporter: MetricExporter, *, version: str) -> bool:
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
+
+    reader = InMemoryMetricReader()
+    record_gauges(families, reader, version=version)
+    data = reader.get_metrics_data()
+    result = MetricExportResult.FAILURE if data is None else exporter.export(data)
+    exporter.shutdown()
+    return result is MetricExportResult.SUCCESS
+
+
+def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: str) -> None:
+    """Set one gauge a family, with the labels as attributes; the resource is what ``OTEL_*`` says, or "attribeam"."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    resource = Resource.create({"service.name": "attribeam"}).merge(OTELResourceDetector().detect())
+    meter = MeterProvider([reader], resource, shutdown_on_exit=False).get_meter("attribeam", version)
+    for family in families:
+        gauge = meter.create_gauge(f"attribeam.{family.name}", family.unit, family.meaning)
+        for sample in family.known:
+            gauge.set(cast(float, sample.value), dict(sample.labels))
+
+
+def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
+    """The exporter of one name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables.
+
+    Raises:
+        UsageError: if no installed package has it.
+    """
+    if name == "otlp":
+        protocol = next((environment[one] for one in _PROTOCOLS if environment.get(one)), "http/protobuf")
+        name = f"otlp_proto_{protocol.partition('/')[0]}"
+    from opentelemetry.sdk.metrics.export import MetricExporter
+
+    for found in entry_points(group="opentelemetry_metrics_exporter", name=name):
+        exporter = found.load()()
+        if isinstance(exporter, MetricExporter):
+            return exporter
+    raise UsageError(f"OpenTelemetry has no metric exporter {name!r} here; install its package, or {OTEL_INSTALL_HINT}")

@@ -1,0 +1,198 @@
+"""An audit in figures and words: the figures at the top of the page, and how the audit was made.
+
+Figures carry their change against an earlier audit; facts are the run, models, options, inputs and versions of the
+manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import Support
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+
+_MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change against the earlier audit; ``verdict`` is "better", "worse" or "neutral"."""
+
+    text: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure as it is shown; ``name`` is a stable key, ``change`` is None without an earlier audit."""
+
+    name: str
+    label: str
+    value: str
+    note: str
+    change: Change | None = None
+
+
+def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple[Figure, ...]:
+    """Rows, spans, shares by support, dead letters and duration."""
+    counts, before = audit.counts, None if previous is None else previous.counts
+    earlier = before or AuditCounts()
+    return (
+        Figure("rows", "Rows", f"{counts.rows:,}", f"{counts.audited:,} audited", _growth(counts.rows, earlier.rows)),
+        Figure(
+            "spans",
+            "Target spans",
+            f"{counts.span_count:,}",
+            f"{counts.span_count / counts.audited:.1f} an answer" if counts.audited else "no answer was audited",
+            _growth(counts.span_count, earlier.span_count),
+        ),
+        *_support_figures(counts, before),
+        _dead_letter_figure(counts, before),
+        _duration_figure(audit),
+    )  # fmt: skip
+
+
+def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
+    for support in Support:
+        spans = counts.spans.get(support, 0)
+        share = _share(spans, counts.span_count)
+        earlier = None if before is None else _share(before.spans.get(support, 0), before.span_count)
+        change = _points(share, earlier, more_is_better=_MORE_IS_BETTER[support])
+        yield Figure(str(support), str(support).capitalize(), _percent(share), f"{spans:,} spans", change)
+
+
+def _dead_letter_figure(counts: AuditCounts, before: AuditCounts | None) -> Figure:
+    share = _share(counts.dead_lettered, counts.rows)
+    earlier = None if before is None else _share(before.dead_lettered, before.rows)
+    change = _points(share, earlier, more_is_better=False)
+    note = f"{counts.dead_lettered:,} of {counts.rows:,} rows"
+    return Figure("dead_letters", "Dead letters", _percent(share), note, change)
+
+
+def _duration_figure(audit: AuditDirectory) -> Figure:
+    manifest = audit.manifest
+    note = "nothing was left to do"
+    if manifest.rows_per_second:
+        note = f"{manifest.rows_per_second:,.1f} rows/s after {_duration_text(manifest.load_seconds)} of loading"
+    return Figure("duration", "Duration", _duration_text(manifest.seconds), note)
+
+
+def _duration_text(seconds: float) -> str:
+    """Hours and minutes, minutes and seconds, or seconds."""
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _growth(now: int, before: int | None) -> Change | None:
+    """Change of a count in per cent of what it was."""
+    if not before:
+        return None
+    return Change(f"{_signed((now - before) / before * 100)}%", "neutral")
+
+
+def _points(now: float | None, before: float | None, *, more_is_better: bool) -> Change | None:
+    """Change of a share in percentage points."""
+    if now is None or before is None:
+        return None
+    points = round((now - before) * 100, 1)
+    if points == 0:
+        return Change("no change", "neutral")
+    return Change(f"{_signed(points)} points", "better" if (points > 0) == more_is_better else "worse")
+
+
+def _signed(number: float) -> str:
+    """With a sign, a true minus, and one digit."""
+    return f"{number:+,.1f}".replace("-", "−")
+
+
+@dataclass(frozen=True, slots=True)
+class FactGroup:
+    """Named facts under one heading."""
+
+    heading: str
+    facts: tuple[tuple[str, str], ...]
+
+
+def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
+    """All settings and provenance of the run manifest that are set."""
+    manifest = audit.manifest
+    return (
+        FactGroup("Run", tuple(_run_facts(manifest))),
+        FactGroup("Models", tuple((_words(name), value) for name, value in manifest.models.items())),
+        FactGroup("Options", tuple(_option_facts(manifest.options))),
+        FactGroup("Inputs", tuple(_input_facts(manifest))),
+        FactGroup("Versions", tuple(manifest.versions.items())),
+    )
+
+
+def audit_title(audit: AuditDirectory) -> str:
+    """The name of the audited file, or how many there are."""
+    inputs = audit.manifest.inputs
+    if len(inputs) == 1:
+        return PurePath(inputs[0].path).name
+    return f"{len(inputs):,} log files"
+
+
+def model_line(audit: AuditDirectory) -> str:
+    """Model, layer and method in a few words."""
+    models = audit.manifest.models
+    parts = (
+        f"model {models.get('model', 'unknown')}",
+        f"layer {models['layer']} of {models.get('layer_count', '?')}" if "layer" in models else "",
+        models.get("method", ""),
+        f"supported from {models['supported_threshold']}" if "supported_threshold" in models else "",
+        f"unsupported below {models['weak_threshold']}" if "weak_threshold" in models else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def audit_key(audit: AuditDirectory) -> str:
+    """A name for this audit's content, the same for every report of it: 16 hexadecimal digits."""
+    manifest = audit.manifest
+    content = [manifest.configuration, *(one.sha256 for one in manifest.inputs)]
+    return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
+
+
+def _run_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
+    yield "status", str(manifest.status)
+    yield "started at", manifest.started_at
+    yield "runner", manifest.runner
+    yield "attribeam version", manifest.attribeam_version
+    yield "schema version", manifest.schema_version
+    yield "configuration", manifest.configuration
+    if manifest.counts.tokens is not None:
+        yield "tokens", f"{manifest.counts.tokens:,}"
+
+
+def _input_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
+    for one in manifest.inputs:
+        yield one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"
+
+
+def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Options that are set, nested ones with the names of their groups."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _option_facts(value, f"{prefix}{_words(name)}: ")
+        elif value not in (None, [], ()):
+            shown = ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+            yield f"{prefix}{_words(name)}", shown
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

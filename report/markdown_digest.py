@@ -1,0 +1,120 @@
+"""A digest in Markdown: the figures of an audit, then its answers by risk, in words that a person reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import AuditedAnswer, answer_of_rows
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.terminal_text import harmless, one_line
+from attribeam.report.worklist import EmbeddedAnswer, RiskTally, embedded_answers
+from attribeam.schemas import SpanEvidence, Support
+from attribeam.schemas.run_manifest import AuditCounts
+
+DEFAULT_ANSWERS = 50
+_LONGEST_SPAN = 200
+_SPAN_TABLE = (
+    "| support | kind | on evidence | span | not in the passages | best evidence |\n|---|---|---:|---|---|---|"
+)
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~$&#@])")
+_LINE_START = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))")
+
+
+def digest_lines(audit: AuditDirectory, *, answers: int) -> Iterator[str]:
+    """The whole text, line by line; ``answers`` is the most answers that it tells of, riskiest first.
+
+    Raises:
+        ReportError: if a file of the audit cannot be read.
+    """
+    tally = RiskTally()
+    for batch in audit.evidence_batches(tally.columns):
+        tally.add(batch)
+    ranking = tally.ranking(answers)
+    yield from _figures(audit)
+    yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answers:,} audited answers\n"
+    for place, one in enumerate(embedded_answers(audit, AuditedLogs.of(audit), ranking.riskiest), start=1):
+        yield from _answer(place, one)
+
+
+def _figures(audit: AuditDirectory) -> Iterator[str]:
+    manifest, counts = audit.manifest, audit.counts
+    inputs = ", ".join(escape_markdown(one.path) for one in manifest.inputs)
+    yield f"# Audit of {inputs}\n"
+    yield f"Status: {manifest.status}, started at {manifest.started_at}, attribeam {manifest.attribeam_version}.\n"
+    yield "| | | share |\n|---|---:|---:|"
+    yield _figure("rows", counts.rows, None)
+    yield _figure("audited", counts.audited, counts.rows)
+    yield _figure("dead letters", counts.dead_lettered, counts.rows)
+    for letter in counts.dead_letters:
+        yield _figure(f"dead letters: `{letter.reason}`", letter.rows, counts.rows)
+    yield from _span_figures(counts)
+
+
+def _span_figures(counts: AuditCounts) -> Iterator[str]:
+    yield _figure("target spans", counts.span_count, None)
+    for support in Support:
+        yield _figure(str(support), counts.spans.get(support, 0), counts.span_count)
+
+
+def _figure(name: str, count: int, whole: int | None) -> str:
+    return f"| {name} | {count:,} | {'' if not whole else f'{count / whole:.1%}'} |"
+
+
+def _answer(place: int, one: EmbeddedAnswer) -> Iterator[str]:
+    answer = answer_of_rows(one.source, one.spans)
+    yield f"### {place}. {escape_markdown(answer.record_id)} (risk {one.risk:.2f})\n"
+    yield f"{escape_markdown(one.source.source_file)}, row {one.source.source_row}{_facts(answer)}\n"
+    if one.texts is not None:
+        yield from _quoted("Question", one.texts.question)
+        yield from _quoted("Answer", one.texts.answer)
+    worth = [span for span in answer.spans if span.support is not Support.SUPPORTED or span.unmatched_values]
+    if worth:
+        yield _SPAN_TABLE
+        yield from map(_span, worth)
+    others = len(answer.spans) - len(worth)
+    yield f"\nSupported spans besides: {others}.\n"
+
+
+def _facts(answer: AuditedAnswer) -> str:
+    moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    known = [one for one in (moment, answer.generator) if one is not None]
+    return "".join(f", {escape_markdown(one)}" for one in known)
+
+
+def _span(span: SpanEvidence) -> str:
+    unmatched = ", ".join(escape_markdown(value) for value in span.unmatched_values)
+    cells = (span.support, span.span_kind, f"{span.evidence_mass:.0%}", _cut(span.text), unmatched, _best(span))
+    return f"| {' | '.join(cells)} |"
+
+
+def _best(span: SpanEvidence) -> str:
+    if not span.evidence:
+        return "none"
+    piece = span.evidence[0]
+    return f"passage {piece.passage_index + 1}: {_cut(piece.text)}"
+
+
+def _quoted(title: str, text: str) -> Iterator[str]:
+    """A block quote; each line of the text is one of its lines."""
+    yield f"> **{title}:**"
+    for line in harmless(text).split("\n"):
+        yield f"> {escape_markdown(line)}  "
+    yield ""
+
+
+def _cut(text: str) -> str:
+    return escape_markdown(text if len(text) <= _LONGEST_SPAN else f"{text[:_LONGEST_SPAN]}…")
+
+
+def escape_markdown(text: str) -> str:
+    """One line of text that Markdown shows as it is: no markup, no HTML, no table cell, no link."""
+    marked = _SPECIAL.sub(r"\\\1", one_line(text)).replace("://", r"\://").replace("www.", r"www\.")
+    return _LINE_START.sub(_escaped_start, marked)
+
+
+def _escaped_start(start: re.Match[str]) -> str:
+    """A digit cannot be escaped, but the mark behind it can; ``start`` ends before that."""
+    indent, mark = start.groups()
+    return f"{indent}{mark}\\" if mark.isdigit() else f"{indent}\\{mark}"

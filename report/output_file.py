@@ -1,0 +1,54 @@
+"""Where a report goes: a file that appears whole or not at all, or standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from attribeam.report.audit_directory import ReportError, ReportUsageError
+
+STANDARD_OUTPUT = "-"
+
+
+def check_output(output: str) -> None:
+    """Refuse before any work what would fail after it.
+
+    Raises:
+        ReportUsageError: if the output is no file in an existing directory.
+    """
+    path = Path(output)
+    if output != STANDARD_OUTPUT and (path.is_dir() or not path.parent.is_dir()):
+        raise ReportUsageError(f"--output should be a file in an existing directory, was: {output!r}")
+
+
+def write_lines(output: str, parts: Iterable[str]) -> None:
+    """Write the parts one after the other as UTF-8; line ends are written as they come.
+
+    Raises:
+        ReportError: if the file cannot be written; an earlier one is still there then.
+    """
+    if output == STANDARD_OUTPUT:
+        _print(parts)
+        return
+    path = Path(output)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(parts)
+        partial.replace(path)
+    except OSError as error:
+        raise ReportError(f"{output!r} cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _print(parts: Iterable[str]) -> None:
+    """To standard output; a reader that has seen enough, such as ``head``, is no error."""
+    try:
+        for part in parts:
+            sys.stdout.buffer.write(part.encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

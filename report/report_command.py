@@ -1,0 +1,101 @@
+"""``attribeam report``: what an audit found, as a page to look at, as rows, or as a digest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from attribeam.report.audit_directory import AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
+from attribeam.report.row_export import csv_lines, jsonl_lines
+
+HTML, MARKDOWN, CSV, JSONL = "html", "md", "csv", "jsonl"
+EVIDENCE, DEAD_LETTERS = "evidence", "dead_letters"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam report``."""
+    add = parser.add_argument
+    add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
+    add("--output", required=True, metavar="FILE", help="the file to write; - for standard output, not with html")
+    add(
+        "--format", choices=[HTML, CSV, JSONL, MARKDOWN], default=HTML,
+        help="html: a page; csv, jsonl: all rows, csv for spreadsheets; md: a digest of the riskiest answers "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--rows", choices=[EVIDENCE, DEAD_LETTERS], default=EVIDENCE,
+        help="which rows, with csv and jsonl (default: %(default)s)",
+    )  # fmt: skip
+    add("--previous", type=Path, metavar="DIR", help="an earlier audit, whose figures the page compares with")
+    add(
+        "--answers", type=_positive_count, metavar="N",
+        help="the most answers that a page or a digest tells of, riskiest first (default: html 1000, md 50)",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the report; 0 if it was written, 1 if something cannot be read or written, 2 for bad usage."""
+    try:
+        _check_usage(arguments)
+        if arguments.format == HTML:
+            _write_page(arguments)
+        else:
+            audit = AuditDirectory.open(arguments.audit)
+            write_lines(arguments.output, _output_parts(arguments, audit))
+            if audit.incomplete:
+                print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
+    except ReportUsageError as error:
+        print(f"attribeam report: {error}", file=sys.stderr)
+        return 2
+    except ReportError as error:
+        print(f"attribeam report: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _check_usage(arguments: argparse.Namespace) -> None:
+    """Refuse options that the format does not know.
+
+    Raises:
+        ReportUsageError: if there is one, or the output cannot be a file.
+    """
+    wanted = arguments.format
+    if wanted != HTML and arguments.previous is not None:
+        raise ReportUsageError(f"--previous goes with --format {HTML} only, was given with {wanted}")
+    if wanted in (CSV, JSONL) and arguments.answers is not None:
+        raise ReportUsageError(f"--answers goes with --format {HTML} or {MARKDOWN}; {wanted} has all rows")
+    if wanted in (HTML, MARKDOWN) and arguments.rows != EVIDENCE:
+        raise ReportUsageError(f"--rows goes with --format {CSV} or {JSONL}, was given with {wanted}")
+    if wanted == HTML and arguments.output == STANDARD_OUTPUT:
+        raise ReportUsageError("--output - goes with the other formats; name a file for the page")
+    check_output(arguments.output)
+
+
+def _write_page(arguments: argparse.Namespace) -> None:
+    from attribeam.report.html_page import DEFAULT_ANSWERS, write_html_report
+
+    answers = DEFAULT_ANSWERS if arguments.answers is None else arguments.answers
+    write_html_report(arguments.audit, Path(arguments.output), previous=arguments.previous, answers=answers)
+
+
+def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Iterator[str]:
+    if arguments.format == MARKDOWN:
+        from attribeam.report.markdown_digest import DEFAULT_ANSWERS, digest_lines
+
+        answers = DEFAULT_ANSWERS if arguments.answers is None else arguments.answers
+        return (f"{line}\n" for line in digest_lines(audit, answers=answers))
+    of_evidence = arguments.rows == EVIDENCE
+    batches = audit.evidence_batches() if of_evidence else audit.dead_letter_batches()
+    if arguments.format == JSONL:
+        return jsonl_lines(batches)
+    return csv_lines(audit.evidence_schema if of_evidence else audit.dead_letter_schema, batches)
+
+
+def _positive_count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"should be a whole number from 1 on, was: {text!r}")
+    return int(text)

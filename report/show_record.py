@@ -1,0 +1,144 @@
+"""One record as lines for a terminal: an answer with its spans, their evidence and the passages, or a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from attribeam.report.audited_answer import AuditedAnswer
+from attribeam.report.audited_logs import LoggedAnswer
+from attribeam.report.terminal_text import Mark, harmless, line_ranges, marked_lines, one_line
+from attribeam.schemas import EvidencePiece, SpanEvidence, Support
+
+_STYLES = {Support.SUPPORTED: "cyan", Support.WEAK: "yellow underline", Support.UNSUPPORTED: "bold red underline"}
+_LETTERS = {Support.SUPPORTED: "s", Support.WEAK: "w", Support.UNSUPPORTED: "U"}
+_EVIDENCE = "cyan underline"
+_HEADING = "bold"
+_QUIET = "dim"
+_LONGEST = 240
+_MARGIN = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """How to show an answer: lines of at most ``width`` cells, ``pieces`` of evidence a span at most."""
+
+    width: int
+    pieces: int
+
+    def lines(self, answer: AuditedAnswer, texts: LoggedAnswer | None) -> Iterator[Text]:
+        """All lines; without ``texts`` only what the evidence itself holds. Nothing in them can steer the terminal."""
+        yield from self._head(answer)
+        if texts is not None:
+            yield from self._block("Question", texts.question, ())
+            yield from self._block("Answer", texts.answer, _answer_marks(answer.spans))
+            yield Text(_MARGIN + _LEGEND, style=_QUIET)
+        yield from self._spans(answer)
+        if texts is not None:
+            yield from self._passages(answer, texts)
+
+    def _head(self, answer: AuditedAnswer) -> Iterator[Text]:
+        yield Text(one_line(answer.record_id), style=_HEADING)
+        yield Text(f"{_MARGIN}{one_line(answer.source.source_file)}, row {answer.source.source_row}")
+        moment = None if answer.answered_at is None else answer.answered_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+        facts = [("answered", moment), ("generator", answer.generator), *answer.extra_columns]
+        known = [f"{name}: {value}" for name, value in facts if value is not None]
+        if known:
+            yield Text(_MARGIN + one_line(" | ".join(known)))
+
+    def _block(self, title: str, text: str, marks: Sequence[Mark]) -> Iterator[Text]:
+        yield Text()
+        yield Text(title, style=_HEADING)
+        for line in marked_lines(text, marks, width=self.width - len(_MARGIN)):
+            yield Text(_MARGIN).append_text(line.text)
+            if line.letters:
+                yield Text(_MARGIN + line.letters, style=_QUIET)
+
+    def _spans(self, answer: AuditedAnswer) -> Iterator[Text]:
+        yield Text()
+        yield Text(f"Spans ({len(answer.spans)})", style=_HEADING)
+        for number, span in enumerate(answer.spans, start=1):
+            yield from self._span(number, span)
+
+    def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
+        label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ")
+        label.append(f"{span.support:<12}", style=_STYLES[span.support])
+        label.append(f"{span.span_kind:<10}{span.evidence_mass:>5.0%} of attention on evidence  ")
+        yield label.append(_cut(span.text), style=_STYLES[span.support])
+        if span.unmatched_values:
+            values = ", ".join(one_line(value) for value in span.unmatched_values)
+            yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])
+        for piece in span.evidence[: self.pieces]:
+            yield Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
+        if len(span.evidence) > self.pieces:
+            rest = f"{len(span.evidence) - self.pieces} more pieces of evidence, see --evidence"
+            yield Text(f"{_MARGIN}        {rest}", style=_QUIET)
+        if not span.evidence:
+            yield Text(f"{_MARGIN}        no evidence", style=_QUIET)
+
+    def _passages(self, answer: AuditedAnswer, texts: LoggedAnswer) -> Iterator[Text]:
+        for index, passage in enumerate(texts.passages):
+            name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
+            yield from self._block(name, passage.text, _passage_marks(answer.spans, index, in_title=False))
+            if passage.title:
+                yield from self._block(
+                    f"Title of passage {index + 1}", passage.title, _passage_marks(answer.spans, index, in_title=True)
+                )
+
+
+_LEGEND = "s supported, w weak, U unsupported; a number names the span that starts there; the worst is on top"
+
+
+def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
+    ranks = list(Support)
+    return [
+        Mark(
+            span.chars.char_start,
+            span.chars.char_end,
+            _LETTERS[span.support],
+            _STYLES[span.support],
+            rank=ranks.index(span.support),
+            label=str(number),
+        )
+        for number, span in enumerate(spans, start=1)
+    ]
+
+
+def _passage_marks(spans: Sequence[SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
+    """One mark a piece of evidence in the text or title of a passage; the label is the span's number."""
+    return [
+        Mark(piece.chars.char_start, piece.chars.char_end, "^", _EVIDENCE, label=str(number))
+        for number, span in enumerate(spans, start=1)
+        for piece in span.evidence
+        if (piece.passage_index, piece.in_title) == (index, in_title)
+    ]
+
+
+def _place(piece: EvidencePiece) -> str:
+    return f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''} {piece.score:.2f}"
+
+
+def _cut(text: str) -> str:
+    shown = one_line(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+
+
+def dead_letter_lines(letter: Mapping[str, object], *, width: int) -> Iterator[Text]:
+    """Why the row was refused; its answer where the audit kept it."""
+    yield Text(one_line(str(letter["record_id"])), style="bold")
+    yield Text(f"  {one_line(str(letter['source_file']))}, row {letter['source_row']}")
+    yield Text()
+    yield Text("  dead letter: ").append(f"{letter['reason']}", style="bold red").append(f" at stage {letter['stage']}")
+    yield from _paragraph(str(letter["message"]), width)
+    if letter["answer"] is not None:
+        yield Text()
+        yield Text("Answer", style="bold")
+        yield from _paragraph(str(letter["answer"]), width)
+
+
+def _paragraph(text: str, width: int) -> Iterator[Text]:
+    shown = harmless(text)
+    for start, end in line_ranges(shown, width - 2):
+        yield Text(f"  {shown[start:end]}")

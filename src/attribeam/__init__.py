@@ -1,0 +1,63 @@
+"""Which words of which retrieved passage support each span of a RAG answer, and which claims have no support.
+
+Names load on first use, so that importing this package loads neither torch nor spaCy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attributor import Attributor
+    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.schemas import (
+        CharRange,
+        DeadLetter,
+        EvidencePiece,
+        Passage,
+        QARecord,
+        Reason,
+        RowFault,
+        RowSource,
+        SpanEvidence,
+        SpanKind,
+        Support,
+        TargetSpan,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attributor",
+    "CharRange",
+    "DeadLetter",
+    "EvidencePiece",
+    "ModelLoadError",
+    "Passage",
+    "QARecord",
+    "Reason",
+    "RowFault",
+    "RowSource",
+    "SpanEvidence",
+    "SpanKind",
+    "Support",
+    "TargetSpan",
+    "__version__",
+]
+
+_MODULES = {
+    "Attributor": "attribeam.attribution.attributor",
+    "ModelLoadError": "attribeam.attribution.models.model_errors",
+}
+"""Where a name stands; all others stand in ``attribeam.schemas``."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES.get(name, "attribeam.schemas")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

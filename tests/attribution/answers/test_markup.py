@@ -1,0 +1,95 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribeam.attribution.answers.markup import block_ranges, hide_markup
+
+
+def texts(answer: str) -> list[str]:
+    return [block.of(answer).strip() for block in block_ranges(answer)]
+
+
+def test_markdown_and_citations_are_blanked_in_place() -> None:
+    answer = "## Facts\n- **Bern** is `old` [1][2, 3].\n> See [the map](http://a.b/c)."
+    masked = hide_markup(answer)
+    assert len(masked) == len(answer)
+    assert masked.split() == ["Facts", "Bern", "is", "old", ".", "See", "the", "map", "."]
+    assert masked.index("Bern") == answer.index("Bern")
+
+
+def test_words_with_signs_inside_are_kept() -> None:
+    answer = "snake_case - twenty-one [sic] (1) 5 > 3 #1"
+    assert hide_markup(answer) == answer
+
+
+def test_list_numbers_are_marks_only_in_a_list() -> None:
+    assert hide_markup("1. Bern\n2. Basel").split() == ["Bern", "Basel"]
+    assert hide_markup("7. That is the answer").split()[0] == "7."
+
+
+def test_blocks_are_paragraphs_items_and_headings() -> None:
+    answer = "# Towns\nTwo of them:\n- Bern\n- Basel\n\nThat is\nall.\r\n\r\nBye"
+    assert texts(answer) == ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]
+
+
+def test_line_break_after_a_sentence_ends_a_block() -> None:
+    assert texts("It rained.\nIt stopped\nat noon.") == ["It rained.", "It stopped\nat noon."]
+
+
+@given(st.text(alphabet="ab1.*-#[]`>\n\r \t|()🎉", max_size=40))
+def test_masking_keeps_places_and_blocks_cover_all_text(answer: str) -> None:
+    masked = hide_markup(answer)
+    assert len(masked) == len(answer)
+    assert all(new in (old, " ") for new, old in zip(masked, answer, strict=True))
+    covered = "".join(block.of(answer) for block in block_ranges(answer))
+    assert covered.split() == answer.split()
+
+
+def test_html_tags_and_entities_are_blanked_in_place() -> None:
+    answer = '<p class="x">Fish &amp; <b>chips</b><br/>3&ndash;4 < 5 and 7 > 6 <https://a.b></p><!-- no -->'
+    masked = hide_markup(answer)
+    assert len(masked) == len(answer)
+    assert masked.split() == ["Fish", "chips", "3", "4", "<", "5", "and", "7", ">", "6", "<https://a.b>"]
+
+
+def test_nothing_in_inline_code_is_a_mark() -> None:
+    answer = "Use `a*b | <p> [1]` or ``__init__`` and `~/.x/*`."
+    assert hide_markup(answer) == "Use  a*b | <p> [1]  or   __init__   and  ~/.x/* ."
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("1. Mix it", "Mix it"),
+        ("So:\n\n2. Mix it", "So: Mix it"),
+        ("2. **Mix** it", "Mix it"),
+        ("**2. Mix** it", "Mix it"),
+        ("1. Mix it. 2. Bake it.", "Mix it. Bake it."),
+        ("It was so. 2. Bake it.", "It was so. 2. Bake it."),
+        ("- [x] Paint", "Paint"),
+        ("It was May\n12. Then", "It was May 12. Then"),
+    ],
+)
+def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer: str, words: str) -> None:
+    assert hide_markup(answer).split() == words.split()
+
+
+@pytest.mark.parametrize("mark", ["[2]", "[^2]", "[doc 3]", "[1, 2]", "[1–3]", "【2】", "【2†source】", "[Source: 4]"])
+def test_citation_mark_is_blanked(mark: str) -> None:
+    assert hide_markup(f"It rained{mark}.").split() == ["It", "rained", "."]
+
+
+def test_table_rows_and_lines_of_fenced_code_are_blocks() -> None:
+    answer = "| a | b |\n|:--|--:|\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
+    assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
+        "a b", "c d", "End", "run x", "run y",
+    ]  # fmt: skip
+
+
+def test_html_paragraphs_and_lines_with_a_key_are_blocks() -> None:
+    assert texts("<p>One</p><p>Two") == ["<p>", "One</p>", "<p>", "Two"]
+    assert texts("Monday: eight\n\tFriday: nine") == ["Monday: eight", "Friday: nine"]
+
+
+def test_no_as_an_answer_is_a_block_but_no_as_number_is_none() -> None:
+    assert texts("No. Ships sank. See No. 5.") == ["No.", "Ships sank. See No. 5."]

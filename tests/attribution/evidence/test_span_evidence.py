@@ -1,0 +1,308 @@
+"""The evidence of target spans by hand, and the two thresholds of support."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.attribution.trees import COMPANY_UNIVERSAL, tree
+
+from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.evidence.span_evidence import decide_support, span_evidence
+from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
+
+Attention = dict[str, list[tuple[int, float]]]
+UNION = UnionSettings(method=Method.ATTN_UNION)
+DEP = UnionSettings(method=Method.ATTN_UNION_DEP)
+
+
+@dataclass
+class Row:
+    """A row whose prompt is a BOS, then title and text of each passage, one token a word; responses likewise."""
+
+    passages: list[Passage]
+    answer: str
+    parsed: ParsedAnswer
+    columns: list[tuple[int, bool, int, int]] = field(default_factory=lambda: [(-1, False, 0, 0)])
+    empty_token_at: int | None = None
+
+    def __post_init__(self) -> None:
+        for index, passage in enumerate(self.passages):
+            for in_title, text in ((True, passage.title or ""), (False, passage.text)):
+                self.columns += [(index, in_title, start, end) for start, end in _token_ranges(text)]
+
+    def evidence(
+        self, attention: list[list[tuple[int, float]]], *spans: CharRange, settings: UnionSettings = UNION
+    ) -> tuple[SpanEvidence, ...]:
+        """Evidence of the spans where response token i attends to these (column, similarity) pairs."""
+        tokens = _token_ranges(self.answer)
+        if self.empty_token_at is not None:
+            place = tokens[self.empty_token_at][0]
+            tokens.insert(self.empty_token_at, (place, place))
+        passage, in_title, start, end = (np.array(one) for one in zip(*self.columns, strict=True))
+        encoded = EncodedRow(
+            token_ids=np.zeros(len(passage) + len(tokens), dtype=np.int32),
+            prompt_length=len(passage),
+            column_passage=passage.astype(np.int32),
+            column_in_title=in_title.astype(np.bool_),
+            column_char_start=start.astype(np.int32),
+            column_char_end=end.astype(np.int32),
+            response_char_start=np.array([one for one, _ in tokens], dtype=np.int32),
+            response_char_end=np.array([one for _, one in tokens], dtype=np.int32),
+        )
+        top = TokenAttribution(
+            top_columns=np.array([[column for column, _ in row] for row in attention], dtype=np.int32),
+            top_scores=np.array([[score for _, score in row] for row in attention], dtype=np.float32),
+            passage_mass=np.zeros((len(tokens), len(self.passages)), dtype=np.float32),
+            sink_mass=np.zeros(len(tokens), dtype=np.float32),
+        )
+        record = QARecord("r", "?", tuple(self.passages), self.answer, RowSource("f", 0))
+        return span_evidence(
+            record=record,
+            parsed=self.parsed,
+            spans=[TargetSpan(SpanKind.GIVEN, chars) for chars in spans],
+            encoded=encoded,
+            tokens=top,
+            settings=settings,
+        )
+
+
+def _token_ranges(text: str) -> list[tuple[int, int]]:
+    """Words with the blank before them, as byte-level tokenizers cut."""
+    ranges, start = [], 0
+    for word in text.split(" ") if text else []:
+        ranges.append((max(start - 1, 0), start + len(word)))
+        start += len(word) + 1
+    return ranges
+
+
+RAIN = "Rain/nsubj/2/NOUN fell/root/0/VERB here/advmod/2/ADV"
+PASSAGES = [Passage("heavy rain fell", "Weather", "a"), Passage("snow lay here", None, "b")]
+# columns: 0 BOS, 1 Weather, 2 heavy, 3 rain, 4 fell, 5 snow, 6 lay, 7 here
+
+
+def rain() -> Row:
+    answer, parsed = tree(RAIN)
+    return Row(PASSAGES, answer, parsed)
+
+
+ATTENTION = [[(2, 0.4), (3, 0.2)], [(3, 0.5), (0, 0.3)], [(7, 0.8), (6, 0.1)]]
+
+
+def test_scores_are_summed_over_the_spans_tokens() -> None:
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9))
+    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [("heavy rain", "a")]
+    assert span.evidence[0].score == pytest.approx(0.4 + 0.2 + 0.5)
+    assert span.passage_scores == pytest.approx((1.1, 0.0))
+    assert (span.top_passage_index, span.top_passage_id, span.margin) == (0, "a", pytest.approx(1.0))
+    assert span.text == "Rain fell"
+    assert span.atomic_fact == (CharRange(0, 9),)
+
+
+def test_augmentation_adds_the_atomic_fact_of_each_token() -> None:
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
+    assert span.passage_scores == pytest.approx((2 * 1.1, 2 * 0.9))  # two span tokens, each with the same fact
+    assert span.margin == pytest.approx(0.2 / 2.0)
+    assert span.atomic_fact == (CharRange(0, 14),)
+
+
+def test_own_tokens_count_as_often_as_asked_beside_their_fact() -> None:
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(DEP, own_token_weight=4))
+    assert span.passage_scores == pytest.approx(((2 + 3) * 1.1, 2 * 0.9))  # three times more for each own token
+    (alone,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(UNION, own_token_weight=4))
+    assert alone.passage_scores == pytest.approx((1.1, 0.0))
+
+
+RUNS = "Rain/nsubj/2/NOUN fell/root/0/VERB ~,/punct/2/PUNCT snow/dislocated/2/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
+
+
+def test_sentence_counts_in_the_passage_decision_and_nowhere_else() -> None:
+    answer, parsed = tree(RUNS)
+    row = Row(PASSAGES, answer, replace(parsed, dependency_heads=tuple(range(len(parsed.words)))))  # no atomic facts
+    attention = [[(3, 0.2), (4, 0.1)], [(4, 0.2), (3, 0.1)], [(5, 0.9), (6, 0.3)], [(7, 0.9), (6, 0.3)]]
+    (alone,) = row.evidence(attention, CharRange(0, 9), settings=DEP)
+    (span,) = row.evidence(attention, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    tokens = 2  # of the span; each brings a fifth of the sentence's scores
+    assert alone.passage_scores == pytest.approx((0.6, 0.0))
+    assert span.passage_scores == pytest.approx((0.6 + tokens * 0.2 * 0.6, tokens * 0.2 * 2.4))
+    assert (alone.top_passage_id, span.top_passage_id) == ("a", "b")
+    assert (span.evidence, span.evidence_mass) == (alone.evidence, alone.evidence_mass)
+
+
+def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
+    attention = [[(0, 0.9)], [(0, 0.9)], [(5, 0.9)]]
+    answer, parsed = tree(RAIN)
+    row = Row(PASSAGES, answer, replace(parsed, dependency_heads=(0, 1, 2)))
+    (span,) = row.evidence(attention, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    assert (span.top_passage_index, span.margin, span.passage_scores) == (None, None, (0.0, 0.0))
+
+
+def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
+    attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
+    row = rain()
+    (span,) = row.evidence(attention, CharRange(0, 14), settings=replace(UNION, isolation_tau=9, evidence_window=2))
+    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [
+        ("rain fell", "a"), ("here", "b"), ("Weather", "a")
+    ]  # fmt: skip
+    assert span.passage_scores == pytest.approx((0.2 + 0.4 + 0.1, 0.5))  # the title counts always
+
+
+def test_mass_counts_the_spans_own_tokens_only() -> None:
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
+    assert span.evidence_mass == pytest.approx((0.6 + 0.5) / 2)
+    assert span.support is Support.SUPPORTED
+
+
+def test_pieces_stand_by_falling_score() -> None:
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 14))
+    assert [piece.text for piece in span.evidence] == ["heavy rain", "lay here"]
+    (span,) = rain().evidence([[(2, 0.1), (3, 0.1)], [(3, 0.1), (0, 0.3)], [(7, 0.8), (6, 0.1)]], CharRange(0, 14))
+    assert [piece.text for piece in span.evidence] == ["lay here", "heavy rain"]
+
+
+def test_title_and_text_of_a_passage_are_two_pieces() -> None:
+    (span,) = rain().evidence([[(1, 0.5), (2, 0.4)]] * 3, CharRange(0, 4))
+    assert [(piece.text, piece.in_title) for piece in span.evidence] == [("Weather", True), ("heavy", False)]
+
+
+def test_isolated_evidence_token_is_dropped_beside_neighbouring_ones() -> None:
+    (span,) = rain().evidence([[(3, 0.5), (4, 0.2)], [(7, 0.9), (0, 0.0)], [(0, 0.1), (7, 0.0)]], CharRange(0, 9))
+    assert [piece.text for piece in span.evidence] == ["rain fell"]
+    assert span.evidence_mass == pytest.approx(0.7 / 2)
+    assert not span.evidence_isolated
+
+
+def test_isolated_evidence_alone_stands_and_is_marked() -> None:
+    (span,) = rain().evidence([[(2, 0.6), (7, 0.3)]] * 3, CharRange(0, 4))
+    assert [piece.text for piece in span.evidence] == ["heavy", "here"]
+    assert (span.evidence_isolated, span.top_passage_index, span.margin) == (True, 0, pytest.approx(0.3 / 0.9))
+
+
+def test_span_without_evidence_is_unsupported() -> None:
+    (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4))
+    assert (span.evidence, span.passage_scores) == ((), (0.0, 0.0))
+    assert (span.top_passage_index, span.top_passage_id, span.margin) == (None, None, None)
+    assert (span.evidence_mass, span.evidence_isolated, span.support) == (0.0, False, Support.UNSUPPORTED)
+
+
+def test_span_that_no_token_overlaps_has_no_evidence() -> None:
+    (span,) = rain().evidence([[(2, 0.6), (3, 0.3)]] * 3, CharRange(14, 15), settings=DEP)
+    assert (span.evidence, span.evidence_mass, span.support) == ((), 0.0, Support.UNSUPPORTED)
+
+
+def test_token_without_code_points_is_in_no_span() -> None:
+    row = rain()
+    with_empty = Row(PASSAGES, row.answer, row.parsed, empty_token_at=1)
+    attention = [ATTENTION[0], [(6, 0.9), (7, 0.05)], *ATTENTION[1:]]
+    for settings in (UNION, DEP):
+        assert with_empty.evidence(attention, CharRange(0, 9), settings=settings) == row.evidence(
+            ATTENTION, CharRange(0, 9), settings=settings
+        )
+
+
+def test_more_spans_than_are_done_at_once_are_the_same_as_each_alone() -> None:
+    spans = [CharRange(start, end) for start in range(13) for end in range(start + 1, 15)]
+    together = rain().evidence(ATTENTION, *spans, settings=DEP)
+    assert [span.span_index for span in together] == list(range(len(spans)))
+    for span, chars in zip(together, spans, strict=True):
+        (alone,) = rain().evidence(ATTENTION, chars, settings=DEP)
+        assert replace(span, span_index=0) == alone
+
+
+def test_ties_go_to_the_first_passage() -> None:
+    (span,) = rain().evidence([[(4, 0.25), (5, 0.25)]] * 3, CharRange(0, 4))
+    assert (span.top_passage_index, span.margin) == (0, 0.0)
+
+
+def test_single_passage_leads_by_everything() -> None:
+    answer, parsed = tree(RAIN)
+    (span,) = Row([Passage("heavy rain fell")], answer, parsed).evidence([[(1, 0.3), (2, 0.3)]] * 3, CharRange(0, 4))
+    assert (span.margin, span.top_passage_id) == (1.0, None)
+
+
+def test_token_of_no_word_counts_itself() -> None:
+    answer, parsed = tree(RAIN)
+    row = Row(PASSAGES, f"{answer} **", parsed)
+    attention = [*ATTENTION, [(2, 0.5), (3, 0.25)]]
+    (span,) = row.evidence(attention, CharRange(15, 17), settings=DEP)
+    assert span.passage_scores == pytest.approx((0.75, 0.0))
+    assert span.atomic_fact == (CharRange(15, 17),)
+
+
+def test_atomic_fact_ranges_leave_irrelevant_conjuncts_out() -> None:
+    answer, parsed = tree(COMPANY_UNIVERSAL)
+    row = Row(PASSAGES, answer, parsed)
+    start = answer.index("one")
+    (span,) = row.evidence(
+        [[(2, 0.5), (3, 0.25)]] * len(_token_ranges(answer)), CharRange(start, start + 3), settings=DEP
+    )
+    assert [chars.of(answer) for chars in span.atomic_fact] == [
+        "The company earned one million dollars", "in 2012", "respectively",
+    ]  # fmt: skip
+
+
+def test_spans_are_numbered_in_their_order() -> None:
+    spans = rain().evidence(ATTENTION, CharRange(5, 9), CharRange(0, 4))
+    assert [(span.span_index, span.text) for span in spans] == [(0, "fell"), (1, "Rain")]
+
+
+@st.composite
+def attentions(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
+    pair = st.lists(st.integers(0, 7), min_size=2, max_size=2, unique=True)
+    score = st.sampled_from([0.0, 0.0625, 0.125, 0.5])
+    return [[(column, draw(score)) for column in draw(pair)] for _ in range(17)]
+
+
+@given(
+    attention=attentions(), words=st.tuples(st.integers(0, 14), st.integers(1, 3)), own_token_weight=st.integers(1, 5)
+)
+def test_augmented_scores_are_the_naive_sums(
+    attention: list[list[tuple[int, float]]], words: tuple[int, int], own_token_weight: int
+) -> None:
+    answer, parsed = tree(COMPANY_UNIVERSAL.replace("~", ""))  # one token a word
+    row = Row(PASSAGES, answer, parsed)
+    first, end = words[0], words[0] + words[1]
+    chars = CharRange(parsed.words[first].char_start, parsed.words[end - 1].char_end)
+    settings = UnionSettings(isolation_tau=float("inf"), own_token_weight=own_token_weight)
+    (span,) = row.evidence(attention, chars, settings=settings)
+    expected = [0.0, 0.0]
+    for word in range(first, end):
+        for other in [*atomic_fact_words(parsed, word), *[word] * (own_token_weight - 1)]:
+            for column, score in attention[other]:
+                if column:
+                    expected[row.columns[column][0]] += score
+    assert span.passage_scores == pytest.approx(expected)
+    assert sum(piece.score for piece in span.evidence) == pytest.approx(sum(expected))
+    for piece in span.evidence:
+        passage = PASSAGES[piece.passage_index]
+        assert piece.text == piece.chars.of((passage.title or "") if piece.in_title else passage.text)
+    assert 0 <= span.evidence_mass <= 1
+
+
+SETTINGS = UnionSettings(supported_threshold=0.5, weak_threshold=0.25)
+
+
+@pytest.mark.parametrize(
+    ("mass", "support"),
+    [
+        (1.0, Support.SUPPORTED),
+        (0.5, Support.SUPPORTED),
+        (0.49, Support.WEAK),
+        (0.25, Support.WEAK),
+        (0.24, Support.UNSUPPORTED),
+        (0.0, Support.UNSUPPORTED),
+    ],
+)
+def test_support_falls_at_its_two_thresholds(mass: float, support: Support) -> None:
+    assert decide_support(mass, False, SETTINGS) is support
+
+
+@pytest.mark.parametrize("mass", [0.0, 0.3, 1.0])
+def test_span_with_an_unmatched_value_is_unsupported(mass: float) -> None:
+    assert decide_support(mass, True, SETTINGS) is Support.UNSUPPORTED

@@ -1,0 +1,73 @@
+"""What a span's sentence adds to the choice of its passage."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
+from attribeam.attribution.evidence.span_weights import SentenceContext
+from attribeam.attribution.evidence.union import PassageScores
+from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import CharRange
+
+ANSWER = "Ann rows. Bob runs far."
+WORDS = tuple(CharRange(start, end) for start, end in [(0, 3), (4, 8), (8, 9), (10, 13), (14, 18), (19, 22), (22, 23)])
+SCORES = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.5], [0.125, 0.5], [0.0, 0.25], [0.0, 0.0]], np.float32)
+
+
+def context(sentence_starts: tuple[int, ...] = (0, 3), words: tuple[CharRange, ...] = WORDS) -> SentenceContext:
+    """One token a word, which attends to two passage columns as ``SCORES`` says."""
+    count, tokens = len(words), len(WORDS)
+    parsed = ParsedAnswer(
+        words=words,
+        dependency_heads=tuple(range(count)),
+        dependency_labels=("dep",) * count,
+        universal_tags=("X",) * count,
+        fine_tags=("",) * count,
+        sentence_starts=sentence_starts,
+    )
+    starts = np.array([word.char_start for word in WORDS], np.int32)
+    ends = np.array([word.char_end for word in WORDS], np.int32)
+    encoded = EncodedRow(
+        token_ids=np.zeros(2 + tokens, np.int32),
+        prompt_length=2,
+        column_passage=np.array([0, 1], np.int32),
+        column_in_title=np.zeros(2, np.bool_),
+        column_char_start=np.zeros(2, np.int32),
+        column_char_end=np.ones(2, np.int32),
+        response_char_start=starts,
+        response_char_end=ends,
+    )
+    columns, outside = np.tile(np.array([0, 1], np.int32), (tokens, 1)), np.zeros(tokens, np.float32)
+    attribution = TokenAttribution(columns, SCORES, SCORES, outside)
+    alignment = WordTokenAlignment(words=words, token_char_start=starts, token_char_end=ends)
+    scores = PassageScores(encoded=encoded, tokens=attribution)
+    return SentenceContext(parsed=parsed, alignment=alignment, scores=scores)
+
+
+def added(context: SentenceContext, first: int, end: int) -> list[float]:
+    """What the sentences of the span of tokens ``[first, end)`` have on the two columns."""
+    (sums,) = context.of_spans(context.sentences_of([first], [end])).tolist()
+    return sums
+
+
+def test_span_has_the_scores_of_its_whole_sentence() -> None:
+    assert added(context(), 0, 1) == [0.75, 0.25]
+    assert added(context(), 4, 6) == [0.125, 1.25]
+
+
+def test_span_over_two_sentences_has_both() -> None:
+    assert added(context(), 1, 4) == [0.875, 1.5]
+
+
+def test_answer_without_words_has_no_sentence() -> None:
+    assert added(context(sentence_starts=(), words=()), 0, 3) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
+def test_weight_below_zero_or_without_end_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match="sentence_weight"):
+        replace(UnionSettings(), sentence_weight=weight)

@@ -1,0 +1,100 @@
+"""The revision of a model: equal where what is used of its files is equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copy
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.attribution.models.test_weight_loading import save_in_shards
+from tests.attribution.tiny_models import save_tiny_model
+
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.models.weight_files import entries_up_to_layer, revision_of
+
+
+def revision(directory: Path, layer: int | None = 2) -> str:
+    return revision_of(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
+
+
+def add_to(directory: Path, name: str) -> None:
+    path = directory / "model.safetensors"
+    tensors = load_file(path)
+    tensors[name] = tensors[name] + 1e-3
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def other_defaults(directory: Path) -> None:
+    (directory / "attribution_config.json").write_text('{"layer": 2}', encoding="utf-8")
+
+
+def other_tokenizer(directory: Path) -> None:
+    path = directory / "tokenizer.json"
+    path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
+
+
+def other_weight_below(directory: Path) -> None:
+    add_to(directory, "model.layers.1.self_attn.q_proj.weight")
+
+
+def other_weight_above(directory: Path) -> None:
+    add_to(directory, "model.layers.2.self_attn.q_proj.weight")
+
+
+def test_same_files_in_another_place_are_the_same_revision(tmp_path: Path) -> None:
+    first, second = (revision(save_tiny_model(tmp_path / name)) for name in ("first", "second"))
+    assert first == second
+    assert first.startswith("sha256:")
+
+
+@pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_below])
+def test_change_of_what_is_used_is_another_revision(change: Callable[[Path], None], tmp_path: Path) -> None:
+    before = revision(save_tiny_model(tmp_path))
+    change(tmp_path)
+    assert revision(tmp_path) != before
+
+
+def test_change_above_the_captured_layer_counts_only_where_that_is_used(tmp_path: Path) -> None:
+    save_tiny_model(tmp_path)
+    before = {layer: revision(tmp_path, layer) for layer in (2, 3, None)}
+    other_weight_above(tmp_path)
+    assert {layer: revision(tmp_path, layer) == before[layer] for layer in before} == {2: True, 3: False, None: False}
+
+
+def test_files_that_are_not_needed_need_not_exist(tmp_path: Path) -> None:
+    files = save_in_shards(tmp_path)
+    before = revision(tmp_path, 1)
+    for file in set(files.values()) - set(entries_up_to_layer(files, 1).values()):
+        (tmp_path / file).unlink()
+    assert revision(tmp_path, 1) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\x02\0\0\0\0\0\0\0[]", b"\x05\0\0\0\0\0\0\0{....", b"\x01"])
+def test_damaged_file_is_a_load_error(content: bytes, tmp_path: Path) -> None:
+    save_tiny_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(ModelLoadError, match=r"model\.safetensors should be a safetensors file, is damaged"):
+        revision(tmp_path)
+
+
+def test_file_that_no_index_names_does_not_count(tmp_path: Path) -> None:
+    before = revision(save_tiny_model(tmp_path))
+    copy(tmp_path / "model.safetensors", tmp_path / "consolidated.safetensors")
+    assert revision(tmp_path) == before
+
+
+def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:
+    path = save_tiny_model(tmp_path) / "model.safetensors"
+    name = max(load_file(path), key=lambda one: (load_file(path)[one].numel(), one))
+    tensors = load_file(path)
+    before = revision(tmp_path, None)
+    for place in (0, -1):
+        changed = {key: tensor.clone() for key, tensor in tensors.items()}
+        changed[name].view(torch.uint8).view(-1)[place] ^= 1
+        save_file(changed, path, metadata={"format": "pt"})
+        assert revision(tmp_path, None) != before

@@ -1,0 +1,269 @@
+"""The tokens of a page, and the characters of each token."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.attribution.prompt_texts import harmless_texts, hostile_answers, hostile_passages, hostile_texts
+from tests.attribution.small_tokenizers import KINDS, SPECIALS
+from tests.attribution.tiny_models import tiny_tokenizer
+from tokenizers import Tokenizer, processors
+
+from attribeam.attribution.prompts.prompt_template import PLAIN_TEMPLATE, PromptTemplate
+from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Passage, Reason, RowFault
+
+
+def trimming_tokenizer() -> Tokenizer:
+    """The same pieces, with offsets that leave the blanks out, as the bundled tokenizer gives them."""
+    tokenizer = tiny_tokenizer()
+    bos = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), bos])
+    return tokenizer
+
+
+PLAIN, TRIMMING = tiny_tokenizer(), trimming_tokenizer()
+PAGE_TOKENIZERS = {id(tokenizer): PageTokenizer(tokenizer) for tokenizer in (PLAIN, TRIMMING)}
+TOKENIZERS = pytest.mark.parametrize("tokenizer", [PLAIN, TRIMMING], ids=["plain", "trimming"])
+DENSE = PromptTemplate(titled_passage="({title}{text}", passage="-{text}", question="{question}")
+
+texts = st.lists(
+    st.sampled_from(
+        ["lamp", " the", "Ada", " ", "  ", "\n", "\t", "\u3000", "\u00a0", "é", "e\u0301", "🦊", "👩🏽‍🚀", "漢字"]
+    )
+    | st.characters(exclude_categories=["Cs"]),
+    max_size=8,
+).map("".join)
+visible_texts = texts.filter(lambda text: bool(text.strip()))
+passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max_size=3)
+
+
+def encode(passages: list[Passage], answer: str, tokenizer: Tokenizer, template: PromptTemplate) -> EncodedRow:
+    prompt = template.render(question="Who?", passages=passages)
+    return encode_row(prompt, answer, PAGE_TOKENIZERS[id(tokenizer)])
+
+
+def covered(starts: np.ndarray, ends: np.ndarray) -> set[int]:
+    return {place for start, end in zip(starts.tolist(), ends.tolist(), strict=True) for place in range(start, end)}
+
+
+def visible(text: str) -> set[int]:
+    return {place for place, character in enumerate(text) if not character.isspace()}
+
+
+@TOKENIZERS
+@settings(max_examples=60)
+@given(passages=passages, answer=visible_texts)
+def test_ranges_hold_the_tokens_own_text(tokenizer: Tokenizer, passages: list[Passage], answer: str) -> None:
+    row = encode(passages, answer, tokenizer, PromptTemplate())
+    own = [tokenizer.decode([token]).strip() for token in row.token_ids.tolist()]
+    for column in np.flatnonzero(row.column_passage >= 0):
+        passage = passages[row.column_passage[column]]
+        text = (passage.title or "") if row.column_in_title[column] else passage.text
+        found = text[row.column_char_start[column] : row.column_char_end[column]]
+        assert "\ufffd" in own[column] or found == own[column]
+    for index, chars in enumerate(row.response_chars):
+        token = own[row.prompt_length + index]
+        assert "\ufffd" in token or (chars.of(answer) if chars else "") == token
+
+
+@TOKENIZERS
+@pytest.mark.parametrize("template", [PromptTemplate(), DENSE], ids=["default", "dense"])
+@settings(max_examples=60)
+@given(passages=passages, answer=visible_texts)
+def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered(
+    tokenizer: Tokenizer, template: PromptTemplate, passages: list[Passage], answer: str
+) -> None:
+    row = encode(passages, answer, tokenizer, template)
+    assert covered(row.response_char_start, row.response_char_end) >= visible(answer)
+    for starts, ends in (
+        (row.column_char_start, row.column_char_end),
+        (row.response_char_start, row.response_char_end),
+    ):
+        assert (starts <= ends).all()
+    if template is DENSE:
+        return
+    for index, passage in enumerate(passages):
+        for in_title, text in ((True, passage.title or ""), (False, passage.text)):
+            mine = (row.column_passage == index) & (row.column_in_title == in_title)
+            found = covered(row.column_char_start[mine], row.column_char_end[mine])
+            assert visible(text) <= found <= set(range(len(text)))
+
+
+@TOKENIZERS
+@settings(max_examples=60)
+@given(passages=passages, answer=visible_texts)
+def test_ranges_have_no_white_space_at_their_ends(tokenizer: Tokenizer, passages: list[Passage], answer: str) -> None:
+    row = encode(passages, answer, tokenizer, DENSE)
+    for chars in row.response_chars:
+        assert chars is None or chars.of(answer) == chars.of(answer).strip()
+
+
+@TOKENIZERS
+def test_blank_before_the_answer_goes_into_its_first_token_but_not_into_its_range(tokenizer: Tokenizer) -> None:
+    row = encode([Passage("A tower.")], "the lamp", tokenizer, PromptTemplate())
+    assert tokenizer.decode([int(row.token_ids[row.prompt_length])]) == " the"
+    assert row.response_chars[0] is not None
+    assert row.response_chars[0].of("the lamp") == "the"
+
+
+@TOKENIZERS
+def test_blank_line_between_passages_belongs_to_none(tokenizer: Tokenizer) -> None:
+    row = encode([Passage("A tower."), Passage("A lamp.")], "Yes", tokenizer, PromptTemplate())
+    tokens = [tokenizer.decode([token]) for token in row.token_ids[: row.prompt_length].tolist()]
+    blank = [row.column_passage[index] for index, token in enumerate(tokens) if token and not token.strip()]
+    assert blank
+    assert set(blank) == {-1}
+
+
+@TOKENIZERS
+def test_white_space_within_a_passage_lies_in_it_and_covers_nothing(tokenizer: Tokenizer) -> None:
+    row = encode([Passage("tower\n\n\nlamp")], "Yes", tokenizer, PromptTemplate())
+    inside = (row.column_passage == 0) & (row.column_char_start == row.column_char_end)
+    assert inside.any()
+    assert covered(row.column_char_start, row.column_char_end) == visible("tower\n\n\nlamp")
+
+
+@pytest.mark.parametrize("text", ["🦊", "漢", "e\u0301"])
+def test_every_part_of_a_split_character_covers_all_of_it(text: str) -> None:
+    row = encode([Passage("x")], text, PLAIN, PromptTemplate())
+    assert len(row.response_chars) >= 2
+    assert {chars.of(text) for chars in row.response_chars if chars} <= {*text}
+    assert all(chars and chars.char_end - chars.char_start == 1 for chars in row.response_chars[1:])
+
+
+def test_rows_begin_with_exactly_one_bos() -> None:
+    row = encode([Passage("One."), Passage("Two.", "Title")], "Three.", PLAIN, PromptTemplate())
+    assert row.token_ids[0] == 0
+    assert (row.token_ids == 0).sum() == 1
+    assert row.column_passage[0] == -1
+
+
+def test_title_tokens_count_in_the_title() -> None:
+    row = encode([Passage("The lamp.", "The tower")], "Yes", PLAIN, PromptTemplate())
+    assert covered(row.column_char_start[row.column_in_title], row.column_char_end[row.column_in_title]) == visible(
+        "The tower"
+    )
+
+
+def test_question_and_template_lie_in_no_passage() -> None:
+    row = encode([Passage("Where?")], "Here", PLAIN, PromptTemplate(preamble="Read this. "))
+    tokens = [PLAIN.decode([token]) for token in row.token_ids[: row.prompt_length].tolist()]
+    text = "".join(token for token, passage in zip(tokens, row.column_passage, strict=True) if passage < 0)
+    assert text.replace(" ", "").replace("\n", "") == "Readthis.Question:Who?Answer:"
+
+
+def test_lone_surrogate_is_a_row_fault() -> None:
+    with pytest.raises(RowFault) as caught:
+        encode([Passage("\ud800")], "Yes", PLAIN, PromptTemplate())
+    assert caught.value.reason is Reason.INVALID_UTF8
+
+
+def test_empty_answer_is_a_row_fault() -> None:
+    with pytest.raises(RowFault) as caught:
+        encode([Passage("Text.")], "", PLAIN, PromptTemplate())
+    assert caught.value.reason is Reason.EMPTY_ANSWER
+
+
+CHAT = PromptTemplate(
+    preamble="<s><|im_start|>user\n", question="{question}<|im_end|>\n<|im_start|>assistant\n", passage="{text}</s>"
+)
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+harmless_passages = st.lists(st.builds(Passage, text=harmless_texts, title=st.none() | harmless_texts), max_size=3)
+
+
+@lru_cache
+def page_tokenizer(kind: str) -> PageTokenizer:
+    return PageTokenizer(KINDS[kind]())
+
+
+@lru_cache
+def untouched(kind: str, *, specials_are_text: bool) -> Tokenizer:
+    tokenizer = KINDS[kind]()
+    tokenizer.encode_special_tokens = specials_are_text
+    return tokenizer
+
+
+def special_ids(kind: str) -> list[int]:
+    return [untouched(kind, specials_are_text=False).token_to_id(text) for text in SPECIALS]
+
+
+@EVERY_KIND
+@settings(max_examples=40, deadline=None)
+@given(question=harmless_texts, passages=harmless_passages, answer=harmless_texts)
+def test_page_without_specials_in_its_texts_is_tokenised_as_a_whole(
+    kind: str, question: str, passages: list[Passage], answer: str
+) -> None:
+    if kind == "normalizing specials":
+        return  # there the tokenizer itself misses the template's special tokens; ours are real
+    prompt = CHAT.render(question=question, passages=passages)
+    found = page_tokenizer(kind).tokenise(prompt, answer)
+    expected = untouched(kind, specials_are_text=False).encode(prompt.text + answer, add_special_tokens=False)
+    assert found.ids.tolist() == expected.ids
+    if kind != "stripping":  # there a special token's own range covers the white space behind it; ours is the token's
+        assert found.offsets.tolist() == [list(pair) for pair in expected.offsets]
+
+
+@EVERY_KIND
+@settings(max_examples=40, deadline=None)
+@given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
+def test_only_the_templates_own_special_tokens_are_real(
+    kind: str, question: str, passages: list[Passage], answer: str
+) -> None:
+    prompt = CHAT.render(question=question, passages=passages)
+    found = page_tokenizer(kind).tokenise(prompt, answer)
+    real = np.flatnonzero(np.isin(found.ids, special_ids(kind)))
+    untitled = sum(not passage.title for passage in passages)
+    own = ["<s>", "<|im_start|>", *["</s>"] * untitled, "<|im_end|>", "<|im_start|>"]
+    assert [prompt.text[slice(*found.offsets[place])] for place in real] == own
+    literal = {place for start, end in prompt.literal_ranges() for place in range(start, end)}
+    assert all({*range(*found.offsets[place])} <= literal for place in real)
+    assert found.offsets.max() <= len(prompt.text + answer)
+
+
+@EVERY_KIND
+@settings(max_examples=40, deadline=None)
+@given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
+def test_plain_template_gives_what_the_tokenizer_gives_with_specials_as_text(
+    kind: str, question: str, passages: list[Passage], answer: str
+) -> None:
+    prompt = PLAIN_TEMPLATE.render(question=question, passages=passages)
+    page = (prompt.text + answer).replace("\ufdd0", "\ufffd")
+    found = page_tokenizer(kind).tokenise(prompt, answer)
+    if kind == "unigram":
+        assert not np.isin(found.ids, special_ids(kind)).any()
+        return
+    expected = untouched(kind, specials_are_text=True).encode(page)
+    assert found.ids.tolist() == expected.ids
+    assert found.offsets.tolist() == [list(pair) for pair in expected.offsets]
+
+
+@pytest.mark.parametrize(
+    ("preamble", "add", "expected"),
+    [
+        ("", None, 1),
+        ("<s>", None, 1),
+        ("Read <|im_start|>", None, 1),
+        ("", False, 0),
+        ("<s>", False, 1),
+    ],
+)
+def test_bos_comes_once_or_as_asked(preamble: str, add: bool | None, expected: int) -> None:
+    tokenizer = PageTokenizer(KINDS["byte level"](), add_special_tokens=add)
+    prompt = PromptTemplate(preamble=preamble).render(question="Who <s>?", passages=[Passage("<s>A lamp.")])
+    found = tokenizer.tokenise(prompt, "Ada <s>.")
+    assert found.ids.tolist().count(0) == expected
+    assert (found.ids[0] == 0) == (expected == 1)
+
+
+def test_special_token_between_a_template_and_a_text_is_text() -> None:
+    template = PromptTemplate(passage="<{text}", question="</{question}")
+    prompt = template.render(question="s>", passages=[Passage("s>")])
+    assert prompt.text == "<s></s>"
+    found = PageTokenizer(KINDS["byte level"](), add_special_tokens=False).tokenise(prompt, "yes")
+    assert not np.isin(found.ids, special_ids("byte level")).any()

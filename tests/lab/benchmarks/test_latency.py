@@ -1,0 +1,153 @@
+"""The table of latencies: what is stopped says so, and every method computes what its definition says.
+
+The two-stage implementation gives the same attention as ours; contrastive gradients go the evaluation's way.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from tests.attribution.tiny_models import save_tiny_model
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.lab.benchmarks import latency_measurement as latency_run
+from attribeam.lab.benchmarks import random_model
+from attribeam.lab.benchmarks.attribution_latency import ratios, table
+from attribeam.lab.benchmarks.latency_measurement import LatencyMeasurement, Mode, TimeIsUpError, measure, time_limit
+from attribeam.lab.benchmarks.latency_methods import CCI, TwoStage
+from attribeam.lab.benchmarks.random_model import RandomModel
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+
+RECORDS = [
+    QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
+    for passages, answer in [
+        (["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
+        (["A short one."], "Yes."),
+        (["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower."),
+    ]
+]
+
+
+@pytest.mark.parametrize("kind", [AutoModel, AutoModelForCausalLM], ids=["without a head", "with a head"])
+@pytest.mark.parametrize("together", [False, True], ids=["single", "batch"])
+def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: type[AutoModel], together: bool) -> None:
+    directory = save_tiny_model(tmp_path, "qwen2")
+    ours = AttentionModel.from_pretrained(
+        ModelOptions(model=str(directory), device="cpu"), method=MethodOptions(top_k=2)
+    )
+    theirs = TwoStage(kind.from_pretrained(directory).eval(), layer=ours.layer)
+    rows, counts = [ours.encode(one) for one in RECORDS], [len(one.passages) for one in RECORDS]
+    expected = ours.attribute(rows, counts)
+    if together:
+        found = theirs.attribute(rows, counts, top_k=2)
+    else:
+        found = [theirs.attribute([row], [count], top_k=2)[0] for row, count in zip(rows, counts, strict=True)]
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(other, TokenAttribution)
+        np.testing.assert_array_equal(one.top_columns, other.top_columns)
+        np.testing.assert_allclose(one.top_scores, other.top_scores, atol=1e-5)
+        np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=1e-5)
+        np.testing.assert_allclose(one.sink_mass, other.sink_mass, atol=1e-5)
+
+
+MEASURED = LatencyMeasurement("attn_union", "single", "QuoteSum", 2, 4, 1000, 2.0, 5e8, 2**30)
+TINY = Qwen2Config(
+    vocab_size=32_768,
+    hidden_size=16,
+    intermediate_size=24,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    tie_word_embeddings=True,
+)
+
+
+class Waiting:
+    """A method that does not come to an end on its own."""
+
+    def encode(self, record: QARecord) -> object:
+        return CCI(RandomModel("tiny")).encode(record)
+
+    def run(self, _: object) -> None:
+        while True:
+            signal.pause()
+
+
+@pytest.fixture(autouse=True)
+def tiny_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(random_model.SHAPES, "tiny", TINY)
+
+
+def test_what_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency_run, "_method", lambda *_: Waiting())
+    found = measure("cci", Mode.SINGLE, RandomModel("tiny"), rows=1, token_budget=None, limit=0.05)
+    assert [(one.shape, one.stopped, one.seconds) for one in found] == [
+        ("QuoteSum", True, 0.05),
+        ("ASQA", True, 0.05),
+        ("VERI-GRAN", True, 0.05),
+    ]
+    line = table([replace(found[0], seconds=180.0)], peak=1e9).splitlines()[-1]
+    assert "| stopped after 180 s |" in line
+
+
+def test_limit_is_over_when_its_block_is_left() -> None:
+    with pytest.raises(TimeIsUpError), time_limit(0.01):
+        signal.pause()
+    with time_limit(60):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_table_has_the_times_of_a_span_and_of_a_row() -> None:
+    cells = [cell.strip() for cell in table([MEASURED], peak=1e9).splitlines()[-1].strip("|").split("|")]
+    assert cells == ["QuoteSum", "AttnUnion", "single", "500", "2.0", "500.0", "1000.0", "500", "25 %", "1,024"]
+
+
+def test_ratios_leave_out_what_was_stopped() -> None:
+    slower = replace(MEASURED, method="two_stage", seconds=5.0)
+    assert "AttnUnion is 2.50 times as fast" in ratios([MEASURED, slower])
+    assert ratios([MEASURED, replace(slower, stopped=True)]) == ""
+
+
+def test_contrastive_gradients_are_those_of_the_definition() -> None:
+    record = QARecord(
+        "r",
+        "Who kept the lamp?",
+        (Passage("The keeper lived in the tower."), Passage("Ada Thorne lit the lamp.")),
+        "Ada Thorne did.",
+        RowSource("log.parquet", 0),
+        target_spans=(CharRange(0, 10),),
+    )
+    method = CCI(RandomModel("tiny"))
+    row = method.encode(record)
+    (found,) = method._saliency(record, row, [1])
+    model = RandomModel("tiny").causal(implementation="eager")
+    without = method.encode(replace(record, passages=()))
+    prompt, response = without.token_ids[: without.prompt_length], row.token_ids[row.prompt_length :]
+    foil = int(_next(model, model.get_input_embeddings()(_ids(np.append(prompt, response[:1])))).argmax())
+    embedded = model.get_input_embeddings()(_ids(row.token_ids[: row.prompt_length + 1])).requires_grad_()
+    log_probabilities = _next(model, embedded)
+    assert foil != response[1]
+    (log_probabilities[response[1]] - log_probabilities[foil]).backward()
+    expected = embedded.grad[0, : row.prompt_length].norm(dim=-1)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * float(expected.max()))
+
+
+def _next(model: PreTrainedModel, embedded: torch.Tensor) -> torch.Tensor:
+    """The log-probabilities behind the last token."""
+    found: torch.Tensor = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
+    return found
+
+
+def _ids(token_ids: npt.NDArray[np.int32]) -> torch.Tensor:
+    return torch.from_numpy(token_ids.astype(np.int64))[None]

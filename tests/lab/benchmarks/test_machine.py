@@ -1,0 +1,25 @@
+import os
+import sys
+
+from attribeam.lab.benchmarks.machine import run_measured, tree_bytes
+
+MIB = 2**20
+
+
+def test_memory_of_a_child_of_the_command_counts():
+    child = f"import time; block = b'x' * {200 * MIB}; time.sleep(2)"
+    parent = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', {child!r}]))"
+    run = run_measured([sys.executable, "-c", parent])
+    assert run.exit_code == 0
+    assert 200 * MIB < run.peak_bytes < 400 * MIB
+    assert run.wall_seconds >= 2
+
+
+def test_failure_is_told_with_what_was_written_to_stderr():
+    run = run_measured([sys.executable, "-c", "import sys; sys.exit('no room')"])
+    assert (run.exit_code, run.standard_error.strip()) == (1, "no room")
+
+
+def test_process_that_ended_counts_nothing():
+    assert tree_bytes(os.getpid()) > MIB
+    assert tree_bytes(2**22 - 1) == 0

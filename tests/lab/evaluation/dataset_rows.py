@@ -1,0 +1,100 @@
+"""Rows in the formats of the data sets, files of them, and logs with labels, written for these tests."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attribeam.schemas.qa_record import labelled_log_schema
+
+JsonRow = Mapping[str, object]
+
+
+def quotesum_row(summary: str, *, row_id: str = "q_0", **fields: str) -> dict[str, object]:
+    """A row with two sources unless ``fields`` say otherwise."""
+    row: dict[str, object] = {"qid": "q", "unique_id": row_id, "question": "Who keeps the lamp?", "summary": summary}
+    row |= {f"{name}{number}": "" for name in ("title", "source") for number in range(1, 9)}
+    row |= {"title1": "Brigg Point", "source1": "Its lamp is kept by Ada Thorne since 1874."}
+    row |= {"title2": "Skell Rock", "source2": "A bell buoy lies off the rock, tended by Jon Reed."}
+    return row | fields
+
+
+def veri_gran_row(summary: str, passages: Sequence[str]) -> dict[str, object]:
+    return {"question": "what is on the rock", "summary": summary, "chunk": summary, "passages": list(passages)}
+
+
+def lfqa_row(response: str, documents: Sequence[str], highlights: Sequence[tuple[str, int, str]]) -> dict[str, object]:
+    """``highlights`` are (sentence of the response, document, text of the document)."""
+    return {
+        "unique_id": "a",
+        "query": "What guards the coast?",
+        "response": response,
+        "documents": [{"documentFile": f"d{n}", "rawDocumentText": text} for n, text in enumerate(documents)],
+        "set_of_highlights_in_context": [
+            {
+                "scuSentence": sentence,
+                "scuSentCharIdx": response.index(sentence),
+                "documentFile": f"d{document}",
+                "docSpanOffsets": [[(start := documents[document].index(text)), start + len(text)]],
+            }
+            for sentence, document, text in highlights
+        ],
+    }
+
+
+def write_rows(path: Path, rows: Sequence[JsonRow]) -> Path:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    path.write_bytes(lzma.compress(text.encode()) if path.suffix == ".xz" else text.encode())
+    return path
+
+
+DOCUMENTS = (
+    {"id": "17", "title": "Brigg Point", "text": "Ada Thorne lit the lamp in 1874."},
+    {"id": 18, "title": "Skell Rock", "text": "A bell buoy lies off the rock."},
+    {"title": None, "text": "The harbour freezes in winter."},
+)
+
+
+def alce_row(output: str, documents: Sequence[Mapping[str, object]] = DOCUMENTS) -> dict[str, object]:
+    return {"question": "What guards the coast?", "answer": "A lamp.", "docs": list(documents), "output": output}
+
+
+def write_alce(path: Path, rows: Sequence[Mapping[str, object]], *, in_data: bool = True) -> Path:
+    path.write_text(json.dumps({"args": {}, "data": list(rows)} if in_data else list(rows)), encoding="utf-8")
+    return path
+
+
+def ragtruth_source(source_id: str, source_info: object, *, task: str = "QA") -> dict[str, object]:
+    return {"source_id": source_id, "task_type": task, "source": "own", "source_info": source_info, "prompt": "..."}
+
+
+def ragtruth_response(
+    row_id: str, source_id: str, response: str, marked: Mapping[str, str] | None = None, *, split: str = "test"
+) -> dict[str, object]:
+    """``marked`` gives texts of the response and their label types."""
+    labels = [
+        {"start": response.index(text), "end": response.index(text) + len(text), "text": text, "label_type": kind}
+        for text, kind in (marked or {}).items()
+    ]
+    fields = {"id": row_id, "source_id": source_id, "model": "tiny", "split": split, "quality": "good"}
+    return {**fields, "labels": labels, "response": response}
+
+
+def write_ragtruth(
+    directory: Path, sources: Sequence[Mapping[str, object]], responses: Sequence[Mapping[str, object]]
+) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    write_rows(directory / "source_info.jsonl", sources)
+    write_rows(directory / "response.jsonl", responses)
+    return directory
+
+
+def write_log_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Rows of the labelled log's schema; columns that a row leaves out are null."""
+    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=labelled_log_schema()), path)
+    return path

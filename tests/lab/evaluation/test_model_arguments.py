@@ -1,0 +1,75 @@
+import argparse
+import json
+
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
+
+from attribeam.lab.evaluation.command import add_arguments, run
+
+HIDDEN = ("--method", "hss-union-dep", "--method", "hss-avg")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluate")
+    row = quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 2 Jon Reed ] .")
+    return save_tiny_model(folder / "model"), write_rows(folder / "dev.jsonl", [row])
+
+
+def evaluate(files, *arguments):
+    model, data = files
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    fixed = ("--dataset", "quotesum", "--data", data, "--model", model, "--device", "cpu", "--bootstrap-draws", 10)
+    return run(parser.parse_args([str(argument) for argument in (*fixed, *arguments)]))
+
+
+def entries(files, tmp_path, *arguments):
+    output = tmp_path / "figures.json"
+    assert evaluate(files, *arguments, "--output", output) == 0
+    return json.loads(output.read_text())
+
+
+def test_hidden_state_methods_run_alone_at_the_middle_layer(files, tmp_path):
+    union, average = entries(files, tmp_path, *HIDDEN, "--passage-score", "top5-mean")
+    assert (union["method"], average["method"]) == ("hss-union-dep", "hss-avg")
+    assert union["failed_rows"] == average["failed_rows"] == []
+    assert (union["provenance"]["hidden_layer"], union["provenance"]["passage_score"]) == ("2", "top5-mean")
+
+
+def test_hidden_layer_above_the_captured_one_is_taken_where_asked_for(files, tmp_path):
+    union, _ = entries(files, tmp_path, *HIDDEN, "--hidden-layer", 4)
+    assert union["provenance"]["hidden_layer"] == "4"
+    assert union["failed_rows"] == []
+
+
+def test_hidden_layer_above_the_model_is_an_error_in_words(files, capsys):
+    assert evaluate(files, *HIDDEN, "--hidden-layer", 5) == 1
+    assert "--hidden-layer should be from 0 to the model's 4 layers, was: 5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("layer", ["-1", "1.5", "two"])
+def test_hidden_layer_that_is_no_whole_number_is_a_usage_error(files, layer, capsys):
+    with pytest.raises(SystemExit):
+        evaluate(files, *HIDDEN, "--hidden-layer", layer)
+    assert "should be a whole number from 0" in capsys.readouterr().err
+
+
+def test_passage_score_of_another_name_is_a_usage_error(files, capsys):
+    with pytest.raises(SystemExit):
+        evaluate(files, "--passage-score", "median")
+    assert "invalid" in capsys.readouterr().err
+
+
+def test_missing_head_weights_are_an_error_in_words(files, tmp_path, capsys):
+    assert evaluate(files, "--method", "attn-union", "--head-weights", tmp_path / "none.json") == 1
+    assert "none.json should be a readable JSON file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
+)
+def test_option_of_a_model_that_no_method_needs_is_refused(files, option, methods, capsys):
+    assert evaluate(files, "--method", "attn-union", option, 1) == 2
+    assert f"{option} is for {methods}" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""The check of a log's columns: one clear error before anything starts, or the right columns are read."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from tests.logs.log_files import LOG_SCHEMA
+
+from attribeam.logs.columns import InputFormat, InputFormatError, check_same_extra_fields, parse_column_mapping
+from attribeam.transforms.audit_settings import AuditSettings
+
+
+def format_of(schema: pa.Schema, **settings: object) -> InputFormat:
+    return InputFormat.from_schema("log.parquet", schema, AuditSettings(**settings))  # type: ignore[arg-type]
+
+
+def renamed(old: str, new: str) -> pa.Schema:
+    return pa.schema([(new if field.name == old else field.name, field.type) for field in LOG_SCHEMA])
+
+
+def retyped(name: str, kind: pa.DataType) -> pa.Schema:
+    return LOG_SCHEMA.set(LOG_SCHEMA.get_field_index(name), pa.field(name, kind))
+
+
+@pytest.mark.parametrize("name", ["record_id", "question", "passages", "answer"])
+def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name: str) -> None:
+    with pytest.raises(InputFormatError) as caught:
+        format_of(renamed(name, "other"))
+    for part in ("log.parquet", f"'{name}'", "the file has: ", "other", f"--columns {name}=..."):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "found"),
+    [
+        ("record_id", pa.float64(), "double"),
+        ("question", pa.int64(), "int64"),
+        ("answer", pa.list_(pa.string()), "list"),
+        ("answer", pa.null(), "null"),
+        ("passages", pa.string(), "string"),
+        ("passages", pa.list_(pa.int8()), "int8"),
+        ("passages", pa.list_(pa.struct([("content", pa.string())])), "content"),
+        ("passages", pa.list_(pa.struct([("text", pa.string()), ("title", pa.int8())])), "title: int8"),
+        ("target_spans", pa.list_(pa.int32()), "int32"),
+        ("target_spans", pa.list_(pa.struct([("char_start", pa.int8()), ("char_end", pa.float32())])), "float"),
+        ("answered_at", pa.float64(), "double"),
+        ("generator", pa.int8(), "int8"),
+    ],
+)
+def test_mistyped_column_is_an_error_that_names_both_types(name: str, kind: pa.DataType, found: str) -> None:
+    with pytest.raises(InputFormatError) as caught:
+        format_of(retyped(name, kind))
+    for part in ("log.parquet", f"'{name}' should be", found, f"--columns {name}="):
+        assert part in str(caught.value)
+
+
+def test_optional_columns_may_be_missing_or_null() -> None:
+    needed = pa.schema([LOG_SCHEMA.field(index) for index in range(4)])
+    assert [field for field, _ in format_of(needed).columns] == ["record_id", "question", "passages", "answer"]
+    assert not format_of(retyped("generator", pa.null())).has("generator")
+
+
+def test_mapped_columns_are_found() -> None:
+    columns = parse_column_mapping(" record_id = trace_id, answer=response")
+    schema = pa.schema([("trace_id", pa.int64()), *list(renamed("answer", "response"))[1:]])
+    found = format_of(schema, columns=columns)
+    assert (found.column_of("record_id"), found.column_of("answer")) == ("trace_id", "response")
+
+
+def test_optional_column_that_was_asked_for_must_be_there() -> None:
+    with pytest.raises(InputFormatError, match="'writer' is needed, there is none"):
+        format_of(LOG_SCHEMA, columns=(("generator", "writer"),))
+
+
+def test_optional_column_can_be_left_out() -> None:
+    schema = retyped("generator", pa.int8())
+    assert not format_of(schema, columns=parse_column_mapping("generator=")).has("generator")
+
+
+def test_column_that_is_there_twice_is_an_error() -> None:
+    with pytest.raises(InputFormatError, match="there is more than one"):
+        format_of(LOG_SCHEMA.append(pa.field("answer", pa.string())))
+
+
+@pytest.mark.parametrize("text", ["answer", "reply=response", "answer=a,answer=b", "=a"])
+def test_mapping_that_is_none_is_an_error(text: str) -> None:
+    with pytest.raises(InputFormatError, match="--columns should"):
+        parse_column_mapping(text)
+
+
+def test_extra_column_must_be_there() -> None:
+    with pytest.raises(InputFormatError, match="'region' is needed, there is none"):
+        format_of(LOG_SCHEMA, extra_columns=("region",))
+
+
+def test_extra_column_with_a_name_of_the_evidence_record_is_an_error() -> None:
+    with pytest.raises(InputFormatError, match="'generator' has the name of a field"):
+        format_of(LOG_SCHEMA, extra_columns=("generator",))
+
+
+def test_extra_columns_must_have_one_type_in_all_files() -> None:
+    kinds = {"a.parquet": pa.string(), "b.parquet": pa.int32()}
+    formats = {
+        file: format_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
+        for file, kind in kinds.items()
+    }
+    assert [field.name for field in check_same_extra_fields({"a.parquet": formats["a.parquet"]})] == ["region"]
+    with pytest.raises(InputFormatError, match=r"is string in a\.parquet and int32 in b\.parquet"):
+        check_same_extra_fields(formats)
+
+
+def test_format_crosses_process_borders() -> None:
+    found = format_of(LOG_SCHEMA.append(pa.field("region", pa.string())), extra_columns=("region",))
+    assert pickle.loads(pickle.dumps(found)) == found

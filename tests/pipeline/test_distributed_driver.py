@@ -1,0 +1,117 @@
+"""``attribeam audit --runner`` on Beam's portable job service, with workers in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.logs.log_files import write_log
+from tests.pipeline.audit_fixtures import mixed_rows, output_in, run_locally, save_tiny_audit, with_token_budget
+
+from attribeam.attribution.prompts.jinja_template import JinjaTemplate
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.transforms.audit_settings import AuditSettings
+
+ROOT = Path(__file__).parents[2]
+ROWS = 24
+SECONDS_TO_START = 60
+SECONDS_TO_RUN = 240
+
+
+@pytest.fixture
+def job_service(tmp_path: Path) -> Iterator[str]:
+    """The endpoint of a job service on a free port; the service and all workers that it started end with the test."""
+    port_file = tmp_path / "port"
+    module = "apache_beam.runners.portability.local_job_service_main"
+    with (tmp_path / "service.log").open("w") as log:
+        service = subprocess.Popen(
+            [sys.executable, "-m", module, "--port_file", str(port_file), "--staging_dir", str(tmp_path / "staging")],
+            cwd=ROOT,
+            env=environment(),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield f"localhost:{wait_for_port(service, port_file)}"
+    finally:
+        os.killpg(service.pid, signal.SIGKILL)
+        service.wait()
+
+
+def wait_for_port(service: subprocess.Popen[bytes], port_file: Path) -> int:
+    deadline = time.monotonic() + SECONDS_TO_START
+    while not port_file.exists():
+        log = port_file.with_name("service.log").read_text
+        assert service.poll() is None, f"the job service ended: {log()}"
+        assert time.monotonic() < deadline, f"the job service did not start: {log()}"
+        time.sleep(0.1)
+    return int(port_file.read_text())
+
+
+def environment() -> dict[str, str]:
+    """Workers import the packages from the checkout, and use one thread each."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def sorted_rows(folder: Path, pattern: str) -> list[dict[str, object]]:
+    rows = [row for file in sorted(folder.glob(pattern)) for row in pq.read_table(file).to_pylist()]
+    return sorted(rows, key=lambda row: (row["source_row"], row.get("span_index", 0)))
+
+
+def portable_audit(file: str, settings: AuditSettings, output: Path, job_service: str) -> list[str]:
+    """The command line; every start of a worker process adds a line to the file ``workers``.
+
+    It removes the template's file as well, as on a machine that never had it.
+    """
+    template = settings.model.prompt_template
+    worker = f"{sys.executable} -m apache_beam.runners.worker.sdk_worker_main"
+    return [
+        *(sys.executable, "-m", "attribeam", "audit", "--input", file, "--output", str(output)),
+        *("--model", settings.model.model, "--parser", settings.parser, "--token-budget", "1"),
+        *("--prompt-template", str(template)),
+        *("--rows-per-chunk", "8", "--runner", "PortableRunner", "--job_endpoint", job_service),
+        *("--environment_type", "beam:env:harness_subprocess_python:v1"),
+        *("--environment_config", f"echo started >> {output.parent / 'workers'} && rm -f {template} && exec {worker}"),
+    ]
+
+
+def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Path, job_service: str) -> None:
+    settings = with_token_budget(save_tiny_audit(tmp_path), 1)  # each row alone: batches cannot round differently
+    template = tmp_path / "mine.jinja"
+    text = "{% for p in passages %}[{{ p.index }}] {{ p.text }}\n{% endfor %}Q: {{ question }}\nA: "
+    template.write_text(text)
+    settings = replace(settings, model=replace(settings.model, prompt_template=str(template)))
+    file = write_log(tmp_path / "log.parquet", mixed_rows(ROWS), row_group_size=7)
+    local, portable = tmp_path / "local", tmp_path / "portable"
+    local.mkdir()
+    run_locally(file, settings, output_in(local))
+    submitted = subprocess.run(
+        portable_audit(file, settings, portable, job_service),
+        cwd=ROOT,
+        env=environment(),
+        timeout=SECONDS_TO_RUN,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert submitted.returncode == 0, submitted.stderr + (tmp_path / "service.log").read_text()
+    assert (tmp_path / "workers").exists(), "the stages should run in worker processes"
+    assert not template.exists(), "the workers should not have had the template's file"
+    for folder in ("evidence", "dead_letters"):
+        assert sorted_rows(local, f"{folder}*.parquet") == sorted_rows(portable, f"{folder}/part-*.parquet")
+    manifest = RunManifest.from_json((portable / "run_manifest.json").read_text())
+    assert json.loads((portable / "metrics.json").read_text())["metrics"]["rows"] == ROWS
+    assert f"attribeam_rows {ROWS}" in (portable / "metrics.prom").read_text().splitlines()
+    assert manifest.models["prompt_template"] == JinjaTemplate(text).digest
+    assert (manifest.models["prompt_template_name"], text in str(manifest)) == ("mine.jinja", False)
+    assert (manifest.status, manifest.counts.rows, manifest.counts.reconciled) == (RunStatus.DONE, ROWS, True)

@@ -1,0 +1,218 @@
+"""The audit as a process: counts, provenance, determinism, and what a kill at any moment leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, output_digests, read_all
+from tests.pipeline.small_log import log_rows, write_log
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
+
+ROWS = 18
+FAULTY = {3: "answer", 9: "passages"}
+PATIENCE_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+    """Small models, and a log with two faulty rows and a repeated id."""
+    root = tmp_path_factory.mktemp("audit")
+    rows = log_rows(ROWS)
+    for row, column in FAULTY.items():
+        rows[row][column] = None
+    rows[ROWS - 1]["record_id"] = rows[1]["record_id"]
+    log = write_log(root / "log.parquet", rows)
+    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process writes that nobody disturbs."""
+    output = tmp_path_factory.mktemp("undisturbed") / "out"
+    done = audit.run(output, "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "rows read" in done.stdout
+    assert has_only_our_lines(done.stderr), done.stderr
+    return output
+
+
+def test_every_row_is_audited_or_dead_lettered_once(undisturbed: Path) -> None:
+    evidence, letters = read_all(undisturbed / "evidence"), read_all(undisturbed / "dead_letters")
+    reasons = dict(zip(letters["source_row"].to_pylist(), letters["reason"].to_pylist(), strict=True))
+    assert reasons == {3: "empty_answer", 9: "no_passages", ROWS - 1: "duplicate_record_id"}
+    audited = evidence["source_row"].to_pylist()
+    assert audited == sorted(audited)
+    assert set(audited) | set(reasons) == set(range(ROWS))
+    assert set(evidence["team"].to_pylist()) == {"harbour"}
+
+
+def test_every_chunk_has_a_file_of_dead_letters_even_if_it_has_none(undisturbed: Path) -> None:
+    files = sorted((undisturbed / "dead_letters").iterdir())
+    assert [pq.read_metadata(path).num_rows for path in files] == [1, 0, 1, 0, 1]
+
+
+def test_the_run_manifest_says_what_was_read_with_which_models(undisturbed: Path, audit: AuditProcess) -> None:
+    manifest = RunManifest.from_json((undisturbed / "run_manifest.json").read_text())
+    assert manifest.status is RunStatus.DONE
+    assert (manifest.counts.rows, manifest.counts.audited, manifest.counts.dead_lettered) == (ROWS, ROWS - 3, 3)
+    assert manifest.counts.span_count == read_all(undisturbed / "evidence").num_rows
+    assert manifest.counts.tokens
+    assert manifest.inputs[0].path == str(audit.log)
+    assert {"layer", "parser", "torch_version"} <= set(manifest.models)
+    assert len(manifest.chunks) == 5
+
+
+def test_the_files_carry_provenance_and_nothing_that_changes_between_runs(undisturbed: Path) -> None:
+    metadata = pq.read_schema(next((undisturbed / "evidence").iterdir())).metadata
+    assert {b"attribeam.schema_version", b"attribeam.layer", b"attribeam.parser"} <= set(metadata)
+    assert json.loads(metadata[b"attribeam.settings"])["extra_columns"] == ["team"]
+    assert not any(b"worker" in value or b"started" in value for value in metadata.values())
+
+
+def test_the_same_command_again_finds_all_chunks_finished(
+    undisturbed: Path, audit: AuditProcess, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()}
+    assert audit.run_here(undisturbed, "--workers", "1") == 0
+    assert f"{ROWS} of {ROWS} rows were finished by an earlier run" in capfd.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()} == before
+
+
+def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    _kill_driver_when(audit, output, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
+    text = _kill_worker_when(audit, output, _new_attempt(output))
+    assert "SIGKILL" in text
+    assert "start the same command again" in text
+    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.FAILED
+    done = audit.run(output, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert "were finished by an earlier run" in done.stdout
+    assert has_only_our_lines(done.stderr), done.stderr
+    assert output_digests(output) == output_digests(undisturbed)
+    assert not (output / "_attempts").exists()
+
+
+def test_an_interrupted_audit_says_so_and_ends_with_130(audit: AuditProcess, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with audit.start(output, "--workers", "1") as process:
+        _wait_until(process, lambda: _finished(output) >= 1)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130, text
+    assert "interrupted" in text
+    assert "Traceback" not in text
+    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
+    assert json.loads((output / "metrics.json").read_text())["status"] == "interrupted"
+
+
+def test_a_model_that_cannot_load_ends_with_exit_code_1_before_any_chunk(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert audit.run_here(tmp_path / "out", "--model", str(tmp_path / "nowhere")) == 1
+    stderr = capfd.readouterr().err
+    assert "nowhere" in stderr
+    assert "Traceback" not in stderr
+    assert not list((tmp_path / "out" / "evidence").iterdir())
+
+
+def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "damaged.parquet", log_rows(12), row_group_size=4)
+    _damage(log, row_group=1, column="answer")
+    assert replace(audit, log=log).run_here(tmp_path / "out", "--workers", "1") == 1
+    stderr = capfd.readouterr().err
+    assert "rows 4 to 8" in stderr
+    assert str(log) in stderr
+    assert "start the same command again" in stderr
+    assert "Traceback" not in stderr
+    assert _finished(tmp_path / "out") == 1
+
+
+def test_a_dry_run_estimates_and_writes_nothing(audit: AuditProcess, tmp_path: Path) -> None:
+    dry = audit.run(tmp_path / "out", "--dry-run", "--workers", "1")
+    assert dry.returncode == 0, dry.stderr
+    words = dry.stdout.split()
+    assert words[words.index("rows") + 1] == str(ROWS)
+    assert "tokens" in words
+    assert dry.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def _damage(log: Path, *, row_group: int, column: str) -> None:
+    """Turn over the bits of one column's data; the footer stays as it is."""
+    metadata = pq.read_metadata(log).row_group(row_group)
+    chunks = (metadata.column(index) for index in range(metadata.num_columns))
+    chunk = next(one for one in chunks if one.path_in_schema == column)
+    start = (chunk.dictionary_page_offset or chunk.data_page_offset) + 20
+    end = (chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size
+    content = bytearray(log.read_bytes())
+    content[start:end] = bytes(byte ^ 0xFF for byte in content[start:end])
+    log.write_bytes(content)
+
+
+def _finished(output: Path) -> int:
+    return len(list((output / "_chunks").glob("*.json")))
+
+
+def _new_attempt(output: Path) -> Callable[[], bool]:
+    """True from when a chunk is being worked at that was not before."""
+    before = set((output / "_attempts").iterdir())
+    return lambda: bool(set((output / "_attempts").iterdir()) - before)
+
+
+def _kill_driver_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> None:
+    """SIGKILL the driver, and see that its workers end by themselves."""
+    with audit.start(output, "--workers", "2") as process:
+        _wait_until(process, moment)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        _, alive = psutil.wait_procs(workers, timeout=PATIENCE_SECONDS)
+    assert alive == []
+
+
+def _kill_worker_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> str:
+    """SIGKILL one worker; what the driver says, which must end with exit code 1."""
+    with audit.start(output, "--workers", "1") as process:
+        _wait_until(process, moment)
+        (worker,) = _workers(process)
+        worker.kill()
+        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1, text
+    return text
+
+
+def _workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes that were forked from the one that imports for them, or started by the driver itself."""
+    children = [child for child in psutil.Process(driver.pid).children() if "tracker" not in " ".join(child.cmdline())]
+    return [forked for child in children for forked in child.children()] or children
+
+
+def _wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not _is_now(moment):
+        assert process.poll() is None, process.stdout.read() if process.stdout else ""
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _is_now(moment: Callable[[], bool]) -> bool:
+    try:
+        return moment()
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,136 @@
+"""Audits whose pages the browser opens; texts of our own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tests.report.made_audit import MadeAudit, made_audit, supported_span, unsupported_span
+
+from attribeam.report.html_page import write_html_report
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence, SpanKind, Support
+
+ATTACK = (
+    '<script>window.hacked=1</script><img src=x onerror="window.hacked=2"></script>'
+    "<!-- <a href='javascript:hacked=3'>"
+)
+RTL_QUESTION = "متى تغادر العبّارة؟"
+RTL_ANSWER = "تغادر العبّارة عند الظهر."
+RTL_PASSAGE = "العبّارة إلى الجزيرة تغادر عند الظهر كل يوم."
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAudit:
+    """The page of an audit, the audit, and the same page made without the log."""
+
+    page: Path
+    audit: MadeAudit
+    page_without_log: Path
+
+
+def harbour_audit(folder: Path) -> LoggedAudit:
+    """Four answers that filters can tell apart, one of them in Arabic, and a dead letter.
+
+    Riskiest first: ``ferry-0`` (supported and unsupported), ``ferry-2`` (weak, isolated, no generator), then
+    ``ferry-1`` (tern-2) and ``ferry-3`` (Arabic), which are supported.
+    """
+    supported = supported_span()
+    weak = replace(supported, support=Support.WEAK, evidence_isolated=True, span_kind=SpanKind.SENTENCES)
+    spans = {1: (supported,), 2: (weak,), 3: (_arabic_span(),)}
+    ids = tuple(f"ferry-{row}" for row in range(4))
+    return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans, change=_harbour_record), folder)
+
+
+def hostile_audit(folder: Path) -> LoggedAudit:
+    """One answer and one dead letter, with markup and script in every field that can hold a text."""
+    place = folder / ATTACK.replace("/", "") / "made"
+    spans = {0: (_hostile_span(supported_span()), _hostile_span(unsupported_span()))}
+    audit = made_audit(place, record_ids=(f"ferry-0 {ATTACK}",), spans=spans, change=_hostile_record)
+    _attack_letters(audit.root)
+    _attack_manifest(audit.root)
+    return _with_pages(audit, folder)
+
+
+def crowded_audit(folder: Path) -> LoggedAudit:
+    """A thousand answers."""
+    ids = tuple(f"ferry-{row:04d}" for row in range(1000))
+    return _with_pages(made_audit(folder / "made", record_ids=ids, rows_per_chunk=500), folder)
+
+
+def _with_pages(audit: MadeAudit, folder: Path) -> LoggedAudit:
+    page, other = folder / "page.html", folder / "page_without_log.html"
+    write_html_report(audit.root, page)
+    hidden = audit.log.with_name("hidden")
+    audit.log.rename(hidden)
+    write_html_report(audit.root, other)
+    hidden.rename(audit.log)
+    return LoggedAudit(page, audit, other)
+
+
+def _harbour_record(record: QARecord) -> QARecord:
+    row = record.source.source_row
+    record = replace(
+        record,
+        generator=("gull-1", "tern-2", None, "gull-1")[row],
+        question=f"{record.question} ({('today', 'tomorrow', 'in winter', '')[row]})",
+        answered_at=datetime(2026, 11, 10 + row, 8, tzinfo=UTC),
+    )
+    if row == 3:
+        passages = (Passage(RTL_PASSAGE, None, "arabic-1"), record.passages[1])
+        return replace(record, question=RTL_QUESTION, answer=RTL_ANSWER, passages=passages)
+    return record
+
+
+def _arabic_span() -> SpanEvidence:
+    text, evidence = "عند الظهر", "تغادر عند الظهر"
+    chars = CharRange(RTL_ANSWER.index(text), RTL_ANSWER.index(text) + len(text))
+    start = RTL_PASSAGE.index(evidence)
+    piece = CharRange(start, start + len(evidence))
+    return replace(
+        supported_span(),
+        chars=chars,
+        text=text,
+        atomic_fact=(CharRange(0, chars.char_end),),
+        evidence=(EvidencePiece(0, "arabic-1", False, piece, evidence, 6.0),),
+        top_passage_id="arabic-1",
+    )
+
+
+def _hostile_record(record: QARecord) -> QARecord:
+    passages = tuple(Passage(f"{one.text} {ATTACK}", f"{one.title} {ATTACK}", ATTACK) for one in record.passages)
+    return replace(
+        record,
+        question=ATTACK,
+        answer=f"{record.answer} {ATTACK}",
+        passages=passages,
+        generator=f"gull {ATTACK}",
+        extra_columns=(("team", f"harbour {ATTACK}"),),
+    )
+
+
+def _hostile_span(span: SpanEvidence) -> SpanEvidence:
+    """The span with markup as passage ids, in the texts of its evidence, and in its unmatched values."""
+    evidence = tuple(replace(one, passage_id=ATTACK, text=f"{one.text}{ATTACK}") for one in span.evidence)
+    unmatched = (*span.unmatched_values, ATTACK)
+    return replace(span, text=f"{span.text}{ATTACK}", evidence=evidence, unmatched_values=unmatched)
+
+
+def _attack_letters(root: Path) -> None:
+    """Put markup into every text of the dead letters."""
+    for file in (root / "dead_letters").iterdir():
+        table = pq.read_table(file)
+        texts = {"record_id": "bad", "reason": "reason", "column": "column", "message": "message", "answer": "answer"}
+        rows = [row | {name: f"{text} {ATTACK}" for name, text in texts.items()} for row in table.to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+
+
+def _attack_manifest(root: Path) -> None:
+    file = root / "run_manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["models"] = {f"model {ATTACK}": f"tiny {ATTACK}", "model": f"tiny {ATTACK}"}
+    manifest["versions"] = {f"version {ATTACK}": ATTACK}
+    file.write_text(json.dumps(manifest), encoding="utf-8")

@@ -1,0 +1,81 @@
+"""Markup and script in any field of an audit is shown as the text that it is."""
+
+from __future__ import annotations
+
+from selenium.webdriver.common.keys import Keys
+from tests.report.browser.audits import ATTACK, LoggedAudit
+from tests.report.browser.open_page import OpenPage
+
+HARMED = """
+return [window.hacked === undefined ? [] : ["script ran"], ...["img", "iframe", "a[href^=javascript]", "[onerror]"]
+  .map((selector) => [...document.querySelectorAll(selector)].map((node) => node.outerHTML))].flat()
+"""
+
+
+def unharmed(page: OpenPage) -> bool:
+    return page.script(HARMED) == [] and page.complaints() == []
+
+
+def test_answer_shows_hostile_texts_of_every_field(page: OpenPage, hostile: LoggedAudit) -> None:
+    page.open(hostile.page, "#answers/1")
+    assert page.one("h2.question").text == ATTACK
+    assert ATTACK in page.one(".answer-text").text
+    assert f"ferry-0 {ATTACK}" in page.one(".crumbs").text
+    assert f"gull {ATTACK}" in page.one(".crumbs").text
+    assert f"team: harbour {ATTACK}" in page.one(".crumbs").text
+    for selector in (".passage h3", ".passage-text", ".passage-head .id"):
+        assert all(ATTACK in text for text in page.texts(selector)), selector
+    assert ATTACK in page.texts('[data-span="1"] .span-meta')[0]
+    assert unharmed(page)
+
+
+def test_answer_without_its_log_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
+    page.open(hostile.page_without_log, "#answers/1")
+    assert all(ATTACK in text for text in page.texts(".span-text"))
+    assert all(ATTACK in text for text in page.texts(".fragment"))
+    assert ATTACK in page.texts(".passage-head .id")
+    assert unharmed(page)
+
+
+def test_no_view_runs_what_a_log_holds(page: OpenPage, hostile: LoggedAudit) -> None:
+    page.open(hostile.page)
+    for place in ("", "#answers", "#answers/2", f"#answers/{ATTACK}", "#javascript:window.hacked=1"):
+        page.go(place)
+        assert unharmed(page), place
+
+
+def test_overview_shows_hostile_names(page: OpenPage, hostile: LoggedAudit) -> None:
+    page.open(hostile.page)
+    assert f"tiny {ATTACK}" in page.one(".model").text
+    assert any(ATTACK in text for text in page.texts("#first-answers .what"))
+    assert ATTACK in " ".join(page.texts(".fact-groups"))
+
+
+def test_dead_letter_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
+    page.open(hostile.page, "#answers/2")
+    assert page.one(".letter-message").text == f"message {ATTACK}"
+    assert ATTACK in page.one("h2.question").text
+    assert f"bad {ATTACK}" in page.one(".crumbs").text
+    assert f"column {ATTACK}" in page.one(".crumbs").text
+    assert unharmed(page)
+
+
+def test_worklist_and_filters_show_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
+    page.open(hostile.page, "#answers")
+    assert page.ids() == [f"ferry-0 {ATTACK}", f"bad {ATTACK}"]
+    assert f"gull {ATTACK}" in page.texts("#filter-generator option")
+    page.choose("generator", f"gull {ATTACK}")
+    assert page.ids() == [f"ferry-0 {ATTACK}"]
+    assert unharmed(page)
+
+
+def test_using_hostile_texts_runs_nothing(page: OpenPage, hostile: LoggedAudit) -> None:
+    typed = "<img src=x onerror=hacked=4>"
+    page.open(hostile.page, "#answers/1")
+    page.point_at(page.one(".piece"))
+    page.press("]", "w", "n", typed, Keys.ESCAPE, "/", "window.hacked", Keys.ESCAPE)
+    assert page.one("#note").get_attribute("value") == typed
+    assert page.ids() == [f"ferry-0 {ATTACK}", f"bad {ATTACK}"]
+    page.reload()
+    assert page.one("#mark-count").text == "1"
+    assert unharmed(page)

@@ -1,0 +1,169 @@
+"""Keys go through the worklist and mark; marks stay, and leave as files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import datetime
+
+import pyarrow.parquet as pq
+import pytest
+from selenium.webdriver.common.keys import Keys
+from tests.report.browser.audits import LoggedAudit
+from tests.report.browser.open_page import OpenPage
+
+
+def opened(page: OpenPage) -> str:
+    return page.texts(".crumbs b")[0]
+
+
+def badges(page: OpenPage) -> dict[str, str]:
+    """The mark in each row of the worklist that has one."""
+    names = page.script("return [...document.querySelectorAll('#worklist a:has(.mark-badge)')].map((row) => row.id)")
+    return dict(zip(names, page.texts("#worklist .mark-badge"), strict=True))
+
+
+def marked(page: OpenPage, audit: LoggedAudit) -> None:
+    """An answer marked as wrong with a note, a span as right, a dead letter as unsure."""
+    page.open(audit.page, "#answers/1")
+    page.press("w", "n", '=1+1, "no"', Keys.ESCAPE, "]", "r", "j", "j", "j", "j", "u")
+
+
+def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    seen = [opened(page)]
+    for key in "jjjjjkkkkk":
+        page.press(key)
+        seen.append(opened(page))
+    down = ["ferry-0", "ferry-2", "ferry-1", "ferry-3", "ferry-bad"]
+    assert seen == [*down, "ferry-bad", *down[3::-1], "ferry-0"]
+
+
+def test_keys_in_quick_succession_all_count(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.press(*"jjj")
+    assert opened(page) == "ferry-3"
+    assert page.script("return location.hash") == "#answers/4"
+
+
+def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.choose("generator", "gull-1")
+    page.script("document.activeElement.blur()")
+    page.press("j")
+    assert opened(page) == "ferry-3"
+
+
+def test_next_opens_the_first_answer_where_filters_hide_the_open_one(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.choose("generator", "tern-2")
+    page.script("document.activeElement.blur()")
+    page.press("j")
+    assert opened(page) == "ferry-1"
+
+
+@pytest.mark.parametrize(("key", "mark"), [("r", "right"), ("w", "wrong"), ("u", "unsure")])
+def test_key_marks_and_unmarks_the_open_answer(page: OpenPage, harbour: LoggedAudit, key: str, mark: str) -> None:
+    page.open(harbour.page, "#answers/2")
+    page.press(key)
+    assert badges(page) == {"row-1": mark}
+    assert page.one(f'[data-mark="{mark}"]').get_attribute("aria-pressed") == "true"
+    assert page.one("#announcer").get_attribute("textContent") == f"Marked as {mark}"
+    page.press(key)
+    assert badges(page) == {}
+    assert page.one("#mark-count").text == "0"
+
+
+def test_chosen_span_gets_the_mark(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.press("]", "]", "w")
+    assert page.texts(".span-row .mark-badge") == ["wrong"]
+    assert page.texts('[data-span="1"] .mark-badge') == ["wrong"]
+    assert page.one("#mark-of").text == "“40 cars”"
+    page.press(Keys.ESCAPE)
+    assert page.one("#mark-of").text == "This answer"
+    assert not page.all('[data-mark][aria-pressed="true"]')
+
+
+def test_letters_in_a_note_are_no_keys(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.press("n", "jkruwo?/")
+    assert page.one("#note").get_attribute("value") == "jkruwo?/"
+    assert opened(page) == "ferry-0"
+    assert badges(page) == {"row-0": "noted"}
+
+
+def test_marks_and_notes_survive_a_reload(page: OpenPage, harbour: LoggedAudit) -> None:
+    marked(page, harbour)
+    before = badges(page)
+    assert before == {"row-0": "wrong", "row-4": "unsure"}
+    page.reload()
+    assert badges(page) == before
+    page.open(harbour.page, "#answers/1")
+    assert page.one("#note").get_attribute("value") == '=1+1, "no"'
+    assert page.texts(".span-row .mark-badge") == ["right"]
+    assert page.one("#mark-count").text == "3"
+
+
+def test_mark_filter_finds_what_was_marked(page: OpenPage, harbour: LoggedAudit) -> None:
+    marked(page, harbour)
+    page.choose("mark", "wrong")
+    assert page.ids() == ["ferry-0"]
+    page.choose("mark", "none")
+    assert page.ids() == ["ferry-2", "ferry-1", "ferry-3"]
+
+
+def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/1")
+    page.press("?")
+    assert page.one("#help").is_displayed()
+    page.press("j", Keys.ESCAPE)
+    assert not page.one("#help").is_displayed()
+    page.press("o")
+    assert page.one("#view-overview").is_displayed()
+    page.press("o")
+    assert opened(page) == "ferry-0"
+
+
+def saved(page: OpenPage, harbour: LoggedAudit, ending: str):
+    marked(page, harbour)
+    page.one("#export-menu summary").click()
+    page.one(f'[data-export="{ending}"]').click()
+    return page.downloaded(ending)
+
+
+def expected(harbour: LoggedAudit) -> list[dict[str, object]]:
+    log = str(harbour.audit.log)
+    whole = {"span_index": None, "char_start": None, "char_end": None, "text": None, "support": None}
+    span = {"span_index": 0, "char_start": 10, "char_end": 24, "text": "leaves at noon", "support": "supported"}
+    return [
+        {"record_id": "ferry-0", "source_file": log, "source_row": 0, **whole, "mark": "wrong", "note": '=1+1, "no"'},
+        {"record_id": "ferry-0", "source_file": log, "source_row": 0, **span, "mark": "right", "note": None},
+        {"record_id": "ferry-bad", "source_file": log, "source_row": 4, **whole, "mark": "unsure", "note": None},
+    ]
+
+
+def without(row: dict[str, object], *names: str) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def test_marks_leave_as_jsonl(page: OpenPage, harbour: LoggedAudit) -> None:
+    text = saved(page, harbour, "jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [without(row, "risk", "marked_at", "audit") for row in rows] == expected(harbour)
+    assert [row["risk"] is None for row in rows] == [False, False, True]
+    assert all(datetime.fromisoformat(row["marked_at"]) for row in rows)
+
+
+def test_marks_leave_as_parquet(page: OpenPage, harbour: LoggedAudit) -> None:
+    table = pq.read_table(saved(page, harbour, "parquet"))
+    assert [without(row, "risk", "marked_at", "audit") for row in table.to_pylist()] == expected(harbour)
+    assert all(isinstance(row["marked_at"], datetime) for row in table.to_pylist())
+
+
+def test_marks_leave_as_csv_that_a_spreadsheet_takes_for_no_formula(page: OpenPage, harbour: LoggedAudit) -> None:
+    with saved(page, harbour, "csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    wanted = [{name: "" if value is None else str(value) for name, value in row.items()} for row in expected(harbour)]
+    wanted[0]["note"] = f"'{wanted[0]['note']}"
+    assert [without(row, "risk", "marked_at", "audit") for row in rows] == wanted

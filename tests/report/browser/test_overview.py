@@ -1,0 +1,62 @@
+"""The plots of the overview, and the way from them to the worklist."""
+
+from __future__ import annotations
+
+import pytest
+from tests.report.browser.audits import LoggedAudit
+from tests.report.browser.open_page import OpenPage
+
+PLOTS = (
+    "When answers were given",
+    "Evidence mass",
+    "Unsupported by generator",
+    "Unsupported by kind of span",
+    "Which place in the prompt is used",
+    "Most used passages",
+    "Least used passages",
+    "Dead letters by reason",
+)
+
+
+def test_overview_shows_plots_and_the_riskiest_answers(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page)
+    assert page.one("#view-overview").is_displayed()
+    assert not page.one("#view-answers").is_displayed()
+    assert [text.split("(")[1] for text in page.texts("#first-answers .what")] == ["today)", "in winter)"]
+    page.one("#first-answers a").click()
+    page.wait(lambda: page.one("#view-answers").is_displayed())
+    assert page.texts(".crumbs b") == ["ferry-0"]
+
+
+def test_every_plot_is_drawn_named_and_told_as_a_table(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page)
+    assert page.texts(".plot h3") == list(PLOTS)
+    names = "return [...document.querySelectorAll('.plot [role=img]')].map((plot) => plot.getAttribute('aria-label'))"
+    assert page.script(names) == list(PLOTS)
+    assert len(page.all(".plot tbody tr")) >= len(PLOTS)
+
+
+@pytest.mark.parametrize(
+    ("part", "support", "kind", "ids"),
+    [("pick", "unsupported", "mentions", ["ferry-0"]), ("pick-weak", "weak", "sentences", ["ferry-2"])],
+)
+def test_bar_of_a_plot_leads_to_its_answers(
+    page: OpenPage, harbour: LoggedAudit, part: str, support: str, kind: str, ids: list[str]
+) -> None:
+    page.open(harbour.page)
+    bar = page.one(f'.plot:has([aria-label="Unsupported by kind of span"]) g.{part} rect:not([width="0"])')
+    page.point_at(bar)
+    bar.click()
+    assert page.one("#worklist").is_displayed()
+    assert page.ids() == ids
+    assert page.one("#filter-support").get_attribute("value") == support
+    assert page.one("#filter-kind").get_attribute("value") == kind
+    assert page.one("#filter-reset").is_displayed()
+
+
+def test_paper_has_light_colours_and_no_buttons(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.colours("dark", medium="print")
+    page.open(harbour.page)
+    assert page.script("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.one(".bar").is_displayed()
+    assert page.one(".figures").is_displayed()

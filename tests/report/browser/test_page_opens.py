@@ -1,0 +1,70 @@
+"""The page opens from a file, says nothing on the console, and fits its window."""
+
+from __future__ import annotations
+
+import pytest
+from tests.report.browser.audits import LoggedAudit
+from tests.report.browser.open_page import OpenPage
+
+
+@pytest.mark.parametrize("place", ["", "#answers/1"])
+def test_page_opens_from_a_file_without_a_complaint(page: OpenPage, harbour: LoggedAudit, place: str) -> None:
+    page.open(harbour.page, place)
+    assert page.complaints() == []
+
+
+def test_a_broken_policy_would_be_seen(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page)
+    page.script("document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}))")
+    assert page.script("return window.ran") is None
+    assert page.wait(page.complaints)
+
+
+def test_page_without_its_log_shows_spans_and_evidence(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page_without_log, "#answers/1")
+    assert page.texts(".span-text") == ["leaves at noon", "40 cars"]
+    assert "leaves the east pier at noon" in page.texts(".passage .piece")
+    assert page.complaints() == []
+
+
+@pytest.mark.parametrize("kind", ["harbour", "hostile", "crowded"])
+def test_narrow_screen_needs_no_sideways_scroll(page: OpenPage, kind: str, request: pytest.FixtureRequest) -> None:
+    page.size(360, 740)
+    page.open(request.getfixturevalue(kind).page)
+    for place in ("", "#answers", "#answers/1", "#answers/2"):
+        page.go(place)
+        widths = "return [document.documentElement.scrollWidth, document.body.scrollWidth]"
+        assert max(page.script(widths)) <= 360, place
+
+
+def test_narrow_screen_goes_from_list_to_answer_and_back(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.size(360, 740)
+    page.open(harbour.page, "#answers")
+    page.one("#row-0").click()
+    page.wait(lambda: page.one("#detail").is_displayed())
+    assert not page.one("#worklist").is_displayed()
+    page.one(".back").click()
+    page.wait(lambda: page.one("#worklist").is_displayed())
+
+
+def test_arabic_runs_from_right_to_left(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.open(harbour.page, "#answers/4")
+    direction = "return getComputedStyle(document.querySelector(arguments[0])).direction"
+    for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text", "#row-3 .item-question"):
+        assert page.script(direction, selector) == "rtl", selector
+    page.open(harbour.page, "#answers/1")
+    for selector in ("h2.question", ".answer-text", ".passage-text", ".span-text"):
+        assert page.script(direction, selector) == "ltr", selector
+
+
+def test_a_thousand_answers_are_listed_and_can_be_reached(page: OpenPage, crowded: LoggedAudit) -> None:
+    page.open(crowded.page, "#answers/1000")
+    assert page.one("#found").text.startswith("1,000 of 1,000 answers")
+    assert page.one("#worklist [aria-current]").get_attribute("id") == "row-999"
+    assert page.texts(".crumbs b") == ["ferry-0999"]
+    page.open(crowded.page, "#answers")
+    made = len(page.all("#worklist li"))
+    assert made < 1000
+    page.script("document.querySelector('#worklist').scrollTop = 1e6")
+    page.wait(lambda: len(page.all("#worklist li")) > made)
+    assert page.complaints() == []

@@ -1,0 +1,113 @@
+"""Texts of audited rows, read again from their logs."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.report.made_audit import MadeAudit, made_audit
+
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_logs import AuditedLogs, LogFile, LoggedAnswer
+from attribeam.schemas import Passage, RowSource
+from attribeam.schemas.run_manifest import InputFile
+
+IDS = [f"ferry-{row}" for row in range(7)]
+
+
+def _logs(made: MadeAudit) -> AuditedLogs:
+    return AuditedLogs.of(AuditDirectory.open(made.root))
+
+
+def test_the_wanted_rows_come_whole_and_in_order(tmp_path: Path) -> None:
+    made = made_audit(tmp_path, record_ids=IDS)
+    wanted = frozenset(made.records[row].source for row in (6, 1, 4))
+    found = list(_logs(made).answers(wanted))
+    assert [answer.source.source_row for answer in found] == [1, 4, 6]
+    for answer in found:
+        record = made.records[answer.source.source_row]
+        assert (answer.record_id, answer.question, answer.passages, answer.answer) == (
+            record.record_id, record.question, record.passages, record.answer,
+        )  # fmt: skip
+    assert _logs(made).problems(wanted) == ()
+
+
+def test_columns_of_other_names_are_found_as_the_audit_found_them(tmp_path: Path) -> None:
+    made = made_audit(tmp_path, columns=[("answer", "response"), ("passages", "contexts")])
+    (answer,) = _logs(made).answers(frozenset([made.records[2].source]))
+    assert (answer.answer, answer.passages) == (made.records[2].answer, made.records[2].passages)
+
+
+def test_a_log_that_changed_gives_no_text_and_is_named(tmp_path: Path) -> None:
+    made = made_audit(tmp_path)
+    content = bytearray(made.log.read_bytes())
+    content[len(content) // 2] ^= 1
+    made.log.write_bytes(content)
+    wanted = frozenset([made.records[0].source])
+    assert list(_logs(made).answers(wanted)) == []
+    (problem,) = _logs(made).problems(wanted)
+    assert str(made.log) in problem
+    assert "another content" in problem
+
+
+def test_a_log_that_is_gone_gives_no_text_and_is_named(tmp_path: Path) -> None:
+    made = made_audit(tmp_path)
+    made.log.unlink()
+    wanted = frozenset([made.records[0].source])
+    assert list(_logs(made).answers(wanted)) == []
+    assert "not there any more" in _logs(made).problems(wanted)[0]
+
+
+def test_a_file_that_was_no_input_is_named(tmp_path: Path) -> None:
+    wanted = frozenset([RowSource("elsewhere.parquet", 0)])
+    logs = _logs(made_audit(tmp_path))
+    assert list(logs.answers(wanted)) == []
+    assert logs.problems(wanted) == ("'elsewhere.parquet' is no input of this audit",)
+
+
+TEXTS = ["Der Fährplan", None]
+TYPES = {
+    "string": pa.string(),
+    "large": pa.large_string(),
+    "view": pa.string_view(),
+    "bytes": pa.binary(),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+def test_texts_may_have_any_type_that_an_audit_reads(kind: pa.DataType, tmp_path: Path) -> None:
+    columns = {
+        "record_id": pa.array([17, 18]),
+        "question": pa.array(["Wann?", "Wo?"]).cast(kind),
+        "answer": pa.array(["Um zwölf 🚢.", "Am Kai."]).cast(kind),
+        "passages": pa.array([TEXTS[:1], ["Ost", "West"]], pa.list_(pa.string())),
+        "unread": pa.array([b"\xff", b"\xff"]),
+    }
+    log = tmp_path / "log.parquet"
+    pq.write_table(pa.table(columns), log)
+    found = _read(log, [1, 0])
+    assert [(one.record_id, one.question, one.answer) for one in found] == [
+        ("17", "Wann?", "Um zwölf 🚢."),
+        ("18", "Wo?", "Am Kai."),
+    ]
+    assert found[0].passages == (Passage("Der Fährplan"),)
+
+
+def test_of_a_passage_only_its_own_members_are_read(tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    passages = [[{"text": "Ost", "passage_id": 7, "embedding": [0.5]}]]
+    rows = {"record_id": ["a"], "question": [""], "answer": ["Ost."], "passages": pa.array(passages)}
+    pq.write_table(pa.table(rows), log)
+    (answer,) = _read(log, [0])
+    assert answer.passages == (Passage("Ost", None, "7"),)
+
+
+def _read(log: Path, rows: list[int]) -> list[LoggedAnswer]:
+    content = log.read_bytes()
+    audited = InputFile(str(log), len(content), pq.read_metadata(log).num_rows, hashlib.sha256(content).hexdigest())
+    logs = AuditedLogs({str(log): LogFile(audited)})
+    return list(logs.answers(frozenset(RowSource(str(log), row) for row in rows)))

@@ -1,0 +1,72 @@
+"""The digest in Markdown: what stands in it, and that texts of a log stay text."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from tests.report.made_audit import PASSAGES, made_audit, supported_span, unsupported_span
+
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.markdown_digest import digest_lines, escape_markdown
+from attribeam.report.terminal_text import one_line
+from attribeam.schemas import Passage
+
+HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"
+
+
+def _rendered(markdown: str) -> str:
+    return MarkdownIt("commonmark").enable("table").render(markdown)
+
+
+def test_figures_come_first_and_then_answers_by_risk(tmp_path: Path) -> None:
+    made = made_audit(tmp_path, spans={0: (supported_span(),), 2: (unsupported_span(),)})
+    lines = list(digest_lines(AuditDirectory.open(made.root), answers=2))
+    text = "\n".join(lines)
+    assert "| rows | 4 |  |" in lines
+    assert "| dead letters: `empty_answer` | 1 | 25.0% |" in lines
+    assert "## The 2 riskiest of 3 audited answers" in text
+    headings = [line.split()[2] for line in lines if line.startswith("### ")]
+    assert headings == ["ferry-2", "ferry-1"]
+    assert "> When does the ferry leave?  " in lines
+    assert "| unsupported | mentions | 6% | 40 cars | 40 | none |" in lines
+    assert "Supported spans besides: 1." in text
+
+
+def test_a_digest_without_its_log_has_no_whole_texts(tmp_path: Path) -> None:
+    made = made_audit(tmp_path)
+    made.log.unlink()
+    text = "\n".join(digest_lines(AuditDirectory.open(made.root), answers=5))
+    assert "40 cars" in text
+    assert "Question" not in text
+
+
+def test_hostile_texts_in_every_field_stay_text(tmp_path: Path) -> None:
+    made = made_audit(
+        tmp_path,
+        record_ids=["x"],
+        spans={0: (replace(unsupported_span(), text=HOSTILE, unmatched_values=(HOSTILE,)),)},
+        change=lambda record: replace(
+            record,
+            record_id=HOSTILE,
+            question=HOSTILE,
+            answer=f"{record.answer}\n{HOSTILE}",
+            generator=HOSTILE,
+            passages=(Passage(HOSTILE, HOSTILE, HOSTILE), PASSAGES[1]),
+        ),
+    )
+    page = _rendered("\n".join(digest_lines(AuditDirectory.open(made.root), answers=5)))
+    assert "\x1b" not in page
+    for tag in ("<script", "<a ", "<img", "<em>"):
+        assert tag not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; | [x](http://y) `a` **b** ![i](j) &amp;amp;") == 6
+
+
+@given(st.text(st.sampled_from("ab1.)#-+=>*_`[]()<>|~$&!\\@:/ \n\u202e\x1b"), max_size=30).map(lambda text: f"{text}z"))
+def test_markdown_shows_escaped_text_as_it_is(text: str) -> None:
+    line = one_line(text).strip()
+    assert _rendered(escape_markdown(line)) == f"<p>{html.escape(line)}</p>\n"

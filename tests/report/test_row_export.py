@@ -1,0 +1,149 @@
+"""Rows of an audit as CSV and JSON lines, and where they are written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.report.made_audit import made_audit
+
+from attribeam.report.audit_directory import AuditDirectory, ReportError
+from attribeam.report.output_file import write_lines
+from attribeam.report.row_export import BYTE_ORDER_MARK, csv_lines, jsonl_lines
+
+HOSTILE = '=HYPERLINK("http://x"),\n<script>\r\u2028\''
+
+
+def _batch(values: list[object], kind: pa.DataType) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values, kind)})
+
+
+def _read_csv(lines: Iterator[str]) -> list[list[str]]:
+    text = "".join(lines)
+    assert text.startswith(BYTE_ORDER_MARK)
+    return list(csv.reader(io.StringIO(text.removeprefix(BYTE_ORDER_MARK), newline="")))
+
+
+def test_csv_has_every_row_and_field_and_lists_as_json(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    names, *rows = _read_csv(csv_lines(audit.evidence_schema, audit.evidence_batches()))
+    assert names == audit.evidence_schema.names
+    table = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
+    assert len(rows) == len(table) == 6
+    for row, record in zip(rows, table, strict=True):
+        cells = dict(zip(names, row, strict=True))
+        assert cells["text"] == record["text"]
+        assert json.loads(cells["evidence"]) == record["evidence"]
+        assert float(cells["evidence_mass"]) == record["evidence_mass"]
+        assert cells["evidence_isolated"] == "false"
+        assert (cells["margin"] == "") == (record["margin"] is None)
+
+
+def test_jsonl_has_every_row_as_it_is(tmp_path: Path) -> None:
+    made = made_audit(tmp_path, record_ids=["a"], change=lambda record: replace(record, generator=HOSTILE))
+    audit = AuditDirectory.open(made.root)
+    lines = list(jsonl_lines(audit.evidence_batches()))
+    assert all(line.count("\n") == 1 and line.endswith("\n") for line in lines)
+    assert [json.loads(line) for line in lines] == [
+        row for batch in audit.evidence_batches() for row in batch.to_pylist()
+    ]
+
+
+@given(st.lists(st.text(st.sampled_from("=+-@＝\t\r\n ,\"';aé"), max_size=8)))
+def test_no_text_of_a_csv_is_taken_for_a_formula_and_none_is_lost(texts: list[str]) -> None:
+    batch = _batch(list(texts), pa.string())
+    _, *rows = _read_csv(csv_lines(batch.schema, [batch]))
+    assert len(rows) == len(texts)
+    for row, text in zip(rows, texts, strict=True):
+        (cell,) = row or [""]
+        assert cell.removeprefix("'") == text or cell == text
+        assert not cell.startswith(("\t", "\r", "\n"))
+        assert not cell.lstrip().startswith(tuple("=+-@＝"))
+
+
+def test_a_column_with_the_name_of_a_formula_is_made_harmless_too() -> None:
+    batch = pa.record_batch({"=1+1": pa.array([-5])})
+    assert _read_csv(csv_lines(batch.schema, [batch])) == [["'=1+1"], ["-5"]]
+
+
+MOMENT = datetime(2026, 11, 19, 2, 0, 0, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "plain"),
+    [
+        (MOMENT, pa.timestamp("us", "UTC"), "2026-11-19T02:00:00.000005+00:00"),
+        (1_795_053_600_000_000_001, pa.timestamp("ns"), "2026-11-19T02:00:00.000000001"),
+        (date(2026, 11, 19), pa.date32(), "2026-11-19"),
+        (timedelta(seconds=90), pa.duration("s"), 90.0),
+        (b"\xff\x00", pa.binary(), "/wA="),
+        (Decimal("4.20"), pa.decimal128(5, 2), "4.20"),
+        (float("nan"), pa.float64(), None),
+        (float("inf"), pa.float32(), None),
+        (np.float16(0.5), pa.float16(), 0.5),
+        (True, pa.bool_(), True),
+        ([{"a": float("nan")}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": None}]),
+        ([{"a": 1.5}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": 1.5}]),
+        ([("k", 1)], pa.map_(pa.string(), pa.int8()), [["k", 1]]),
+        (None, pa.null(), None),
+    ],
+)
+def test_extra_columns_of_any_type_have_a_plain_value(value: object, kind: pa.DataType, plain: object) -> None:
+    (line,) = jsonl_lines([_batch([value], kind)])
+    assert json.loads(line) == {"value": plain}
+
+
+def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column() -> None:
+    batch = _batch([[1]], pa.list_(pa.timestamp("ns")))
+    with pytest.raises(ReportError, match="'value'"):
+        list(jsonl_lines([batch]))
+
+
+def _failing() -> Iterator[str]:
+    yield "first"
+    raise ReportError("the audit is not readable")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    output = tmp_path / "rows.csv"
+    write_lines(str(output), ["a\r\n", "é\r\n"])
+    assert output.read_bytes() == "a\r\né\r\n".encode()
+    with pytest.raises(ReportError):
+        write_lines(str(output), _failing())
+    assert output.read_bytes() == "a\r\né\r\n".encode()
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None:
+    alive = 0
+
+    class Counted(str):
+        """A part that knows how many of its kind there are."""
+
+        def __new__(cls, text: str) -> Counted:
+            nonlocal alive
+            alive += 1
+            return super().__new__(cls, text)
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def parts() -> Iterator[str]:
+        for _ in range(1000):
+            yield Counted("row\n" * 1000)
+            assert alive < 10
+
+    write_lines(str(tmp_path / "rows"), parts())
+    assert (tmp_path / "rows").read_text().count("row\n") == 1_000_000

@@ -1,0 +1,160 @@
+"""The elements that flow from stage to stage: rows, blocks of rows, and outcomes that may still be on their way.
+
+They are plain, picklable data without models and spaCy objects. Beam weighs a sample of all elements for its
+metrics. Its own coder weighs by pickling, and the few large blocks of a chunk are all in the sample: that took a
+millisecond a row. ``RowCoder`` estimates instead.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import apache_beam as beam
+from apache_beam.coders import Coder, registry
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import QARecord, RowFault, TargetSpan
+from attribeam.transforms.stage_metrics import stage, thread_stage
+
+Outcome: TypeAlias = TokenAttribution | RowFault
+
+_MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
+"""One for all stages of a process, however many of its threads ask at once; it starts with the first block."""
+
+
+class BlockOutcomes:
+    """One outcome a row, in order: at hand, or on their way."""
+
+    def __init__(self, found: Sequence[Outcome] | Future[list[Outcome]]) -> None:
+        self._found = found
+
+    @property
+    def on_their_way(self) -> bool:
+        """Whether they were left to the model's thread; it may be done by now."""
+        return isinstance(self._found, Future)
+
+    def wait(self) -> tuple[Outcome, ...]:
+        """The outcomes, as soon as they are there.
+
+        Raises:
+            Exception: whatever the model raised.
+        """
+        return tuple(self._found.result() if isinstance(self._found, Future) else self._found)
+
+    def __reduce__(self) -> tuple[type[BlockOutcomes], tuple[tuple[Outcome, ...]]]:
+        """Another process gets them when they are there."""
+        return BlockOutcomes, (self.wait(),)
+
+
+def start_outcomes(attribute: Callable[[], list[Outcome]], *, ahead: bool) -> BlockOutcomes:
+    """Run the model now, or ``ahead`` of whoever wants its outcomes: in a thread, one block after the other.
+
+    Its time counts as stage "attribute" either way.
+    """
+    if ahead:
+        return BlockOutcomes(_MODEL_THREAD.submit(_attribute_in_thread, attribute))
+    with stage("attribute"):
+        return BlockOutcomes(attribute())
+
+
+def _attribute_in_thread(attribute: Callable[[], list[Outcome]]) -> list[Outcome]:
+    with thread_stage("attribute"):
+        return attribute()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenisedRow:
+    """A record and its tokens: short enough for the model, and so for the parser."""
+
+    record: QARecord
+    encoded: EncodedRow
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A row that is ready for the model."""
+
+    record: QARecord
+    parsed: ParsedAnswer
+    spans: tuple[TargetSpan, ...]
+    encoded: EncodedRow
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedBlock:
+    """Rows with their token-wise attributions, or the fault of a row that the model could not do.
+
+    ``settings`` are those of the union that belong to the model. Rows and outcomes are parallel; the outcomes may
+    still be on their way.
+    """
+
+    rows: tuple[AuditRow, ...]
+    outcomes: BlockOutcomes
+    settings: UnionSettings
+
+
+class PackRows(beam.DoFn):
+    """Rows in, tuples of at most ``max_rows`` rows out; none is held back when a bundle ends.
+
+    A block is closed as well when its weight reaches ``max_weight``; ``weigh`` gives the weight of one row.
+    """
+
+    def __init__(
+        self, max_rows: int, *, weigh: Callable[[Any], int] | None = None, max_weight: int | None = None
+    ) -> None:
+        self._max_rows = max_rows
+        self._weigh = weigh
+        self._max_weight = max_weight
+
+    def start_bundle(self) -> None:
+        self._block: list[object] = []
+        self._weight = 0
+
+    def process(self, row: object) -> Iterator[tuple[object, ...]]:
+        self._block.append(row)
+        self._weight += self._weigh(row) if self._weigh else 0
+        if len(self._block) >= self._max_rows or (self._max_weight is not None and self._weight >= self._max_weight):
+            yield self._take()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._block:
+            yield GlobalWindows.windowed_value(self._take())
+
+    def _take(self) -> tuple[object, ...]:
+        block, self._block, self._weight = tuple(self._block), [], 0
+        return block
+
+
+_BYTES_A_TOKEN = 40
+
+
+class RowCoder(Coder):
+    """Pickles rows and blocks; their size is estimated from the number of tokens."""
+
+    def encode(self, value: TokenisedRow | AuditRow | AttributedBlock) -> bytes:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+    def decode(self, encoded: bytes) -> TokenisedRow | AuditRow | AttributedBlock:
+        value: TokenisedRow | AuditRow | AttributedBlock = pickle.loads(encoded)
+        return value
+
+    def estimate_size(self, value: TokenisedRow | AuditRow | AttributedBlock) -> int:
+        rows = value.rows if isinstance(value, AttributedBlock) else (value,)
+        return _BYTES_A_TOKEN * sum(row.encoded.token_count for row in rows)
+
+    def is_deterministic(self) -> bool:
+        return False
+
+
+def register_row_coders() -> None:
+    """Let Beam use ``RowCoder`` wherever these types are declared."""
+    for kind in (TokenisedRow, AuditRow, AttributedBlock):
+        registry.register_coder(kind, RowCoder)

@@ -1,0 +1,155 @@
+"""Stages 2 and 3: records in; rows out that are tokenised and parsed, with their target spans chosen.
+
+Tokens come first, so that an answer beyond the model's length is refused before the parser meets it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import apache_beam as beam
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.target_spans import choose_target_spans
+from attribeam.attribution.prompts.row_encoder import load_row_encoder
+from attribeam.schemas import QARecord, Reason, RowFault, Stage, TargetSpan
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
+from attribeam.transforms.elements import AuditRow, PackRows, TokenisedRow, register_row_coders
+from attribeam.transforms.stage_metrics import stage
+
+
+@dataclass
+class EncodeRows(beam.PTransform):
+    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter where it is too long."""
+
+    settings: AuditSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        register_row_coders()
+
+    def expand(self, records: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        encode = beam.ParDo(Encode(self.settings)).with_output_types(TokenisedRow)
+        return records | encode.with_outputs(DEAD_LETTERS, main="rows")
+
+
+class Encode(beam.DoFn):
+    """A record in, one outcome out."""
+
+    def __init__(self, settings: AuditSettings) -> None:
+        self._settings = settings
+        self._office = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
+
+    def setup(self) -> None:
+        self._encoder = load_row_encoder(self._settings.model)
+
+    def process(self, record: QARecord) -> Iterator[TokenisedRow | beam.pvalue.TaggedOutput]:
+        try:
+            with stage("encode"):
+                encoded = self._encoder.encode(record)
+        except RowFault as fault:
+            yield self._office.refuse(record, fault)
+        else:
+            yield TokenisedRow(record, encoded)
+
+
+_idle_parsers: dict[str, list[AnswerParser]] = defaultdict(list)
+_parsers_lock = Lock()
+
+
+def take_parser(name: str) -> AnswerParser:
+    """A parser for the caller alone: an idle one of this process where there is one, else a new one.
+
+    Raises:
+        FileNotFoundError, ValueError: as ``AnswerParser.from_pretrained``.
+    """
+    with _parsers_lock:
+        if _idle_parsers[name]:
+            return _idle_parsers[name].pop()
+    return AnswerParser.from_pretrained(name)
+
+
+def return_parser(name: str, parser: AnswerParser) -> None:
+    """Let the next ``take_parser`` have it; the caller must not use it any more."""
+    with _parsers_lock:
+        _idle_parsers[name].append(parser)
+
+
+MICRO_BATCH_ROWS = 64
+MICRO_BATCH_CHARS = 50_000
+"""spaCy needs some kilobytes a character while it parses."""
+
+
+@dataclass
+class ParseAnswers(beam.PTransform):
+    """Parses every answer: an ``AuditRow`` (main output), or a dead letter where the parser fails on it."""
+
+    settings: AuditSettings
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, rows: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
+        gather = beam.ParDo(PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS))
+        parse = beam.ParDo(ParseRows(self.settings)).with_output_types(AuditRow)
+        return (
+            rows
+            | "GatherRows" >> gather.with_output_types(beam.typehints.Tuple[TokenisedRow, ...])
+            | "Parse" >> parse.with_outputs(DEAD_LETTERS, main="parsed")
+        )
+
+
+class ParseRows(beam.DoFn):
+    """A micro-batch of rows in, one outcome a row out, in order."""
+
+    def __init__(self, settings: AuditSettings) -> None:
+        self._settings = settings
+        self._office = DeadLetterOffice(Stage.PARSE, settings.dead_letter_text)
+
+    def setup(self) -> None:
+        self._parser = take_parser(self._settings.parser)
+
+    def teardown(self) -> None:
+        return_parser(self._settings.parser, self._parser)
+
+    def process(self, rows: Sequence[TokenisedRow]) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
+        with stage("parse"):
+            outcomes = parse_each(self._parser, [row.record.answer for row in rows])
+        for row, outcome in zip(rows, outcomes, strict=True):
+            if isinstance(outcome, RowFault):
+                yield self._office.refuse(row.record, outcome)
+            else:
+                yield AuditRow(row.record, outcome, self._spans(row.record, outcome), row.encoded)
+
+    def _spans(self, record: QARecord, parsed: ParsedAnswer) -> tuple[TargetSpan, ...]:
+        with stage("parse"):
+            return choose_target_spans(
+                parsed, record.answer, kinds=self._settings.span_kinds, given=record.target_spans
+            )
+
+
+def answer_chars(row: TokenisedRow) -> int:
+    """Code points of the answer."""
+    return len(row.record.answer)
+
+
+def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:
+    """One outcome an answer. Where a batch fails, its answers are parsed one by one, and only the bad ones fail.
+
+    A parser is a program of others that meets any text; what it raises on one is that row's fault. Running out of
+    memory is not.
+    """
+    try:
+        return list(parser.parse_many(answers))
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
+        if len(answers) == 1:
+            message = f"the parser should take any answer, raised {type(error).__name__}; try another --parser"
+            return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
+    return [outcome for answer in answers for outcome in parse_each(parser, [answer])]

@@ -1,0 +1,122 @@
+"""What the stages tell of their work: Beam counters and their sums after a run, finished rows, and seconds.
+
+Counters are in the namespace "attribeam". Seconds go to manifests only, never into records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+
+from apache_beam.metrics import Metrics
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.metrics.metricbase import Counter as BeamCounter
+from apache_beam.runners.runner import PipelineResult
+
+from attribeam.schemas import Reason, SpanEvidence
+from attribeam.schemas.run_manifest import StageSeconds
+
+_row_listeners: list[Callable[[int], None]] = []
+
+
+def tell_rows_finished(count: int) -> None:
+    """Tell the listener, if there is one, that ``count`` more rows have their outcome."""
+    for listener in _row_listeners:
+        listener(count)
+
+
+@contextmanager
+def listening_for_rows(listener: Callable[[int], None]) -> Iterator[None]:
+    """Call ``listener`` with the rows that finish in this process meanwhile."""
+    _row_listeners.append(listener)
+    try:
+        yield
+    finally:
+        _row_listeners.remove(listener)
+
+
+NAMESPACE = "attribeam"
+ROWS_READ = "rows_read"
+ROWS_AUDITED = "rows_audited"
+ROWS_DEAD_LETTERED = "rows_dead_lettered"
+SPANS = "spans"
+TOKENS = "tokens"
+ROWS_IN_WINDOWS = "rows_in_windows"
+
+
+def count_row_read() -> None:
+    """One more row of the input, faulty or not."""
+    _counter(ROWS_READ).inc()
+
+
+def count_dead_letter(reason: Reason) -> None:
+    """One more dead letter, in all ("rows_dead_lettered") and of its reason ("rows_dead_lettered.empty_answer")."""
+    _counter(ROWS_DEAD_LETTERED).inc()
+    _counter(f"{ROWS_DEAD_LETTERED}.{reason}").inc()
+    tell_rows_finished(1)
+
+
+def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int) -> None:
+    """More audited rows with their tokens (prompts and responses) and their spans, in all and by support.
+
+    ``in_windows`` of the rows were longer than the model's context.
+    """
+    _counter(ROWS_AUDITED).inc(len(rows))
+    _counter(TOKENS).inc(tokens)
+    _counter(ROWS_IN_WINDOWS).inc(in_windows)
+    by_support = Counter(span.support for spans in rows for span in spans)
+    _counter(SPANS).inc(by_support.total())
+    for support, spans in by_support.items():
+        _counter(f"{SPANS}.{support}").inc(spans)
+    tell_rows_finished(len(rows))
+
+
+@lru_cache(maxsize=64)
+def _counter(name: str) -> BeamCounter:
+    counter: BeamCounter = Metrics.counter(NAMESPACE, name)
+    return counter
+
+
+def counter_sum(result: PipelineResult, name: str) -> int | None:
+    """The sum of one of our counters over all steps; None where the runner reports no counters of ours.
+
+    The committed value counts; runners that do not know it, such as the local one, report an attempted value only,
+    and others, such as the portable job service, a committed value only.
+    """
+    counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    return sum(one.result or 0 for one in counters if one.key.metric.name == name) if counters else None
+
+
+_STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")
+_stage_totals: dict[str, list[float]] = {}
+
+
+def stage(name: str) -> AbstractContextManager[None]:
+    """Add the wall and CPU time of the block to a stage; CPU time is that of all threads of the process."""
+    return _timed_stage(name, time.process_time)
+
+
+def thread_stage(name: str) -> AbstractContextManager[None]:
+    """``stage`` for work beside others: CPU time is that of the thread alone. One thread a stage at a time."""
+    return _timed_stage(name, time.thread_time)
+
+
+@contextmanager
+def _timed_stage(name: str, cpu_seconds: Callable[[], float]) -> Iterator[None]:
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    try:
+        yield
+    finally:
+        total = _stage_totals.setdefault(name, [0.0, 0.0])
+        total[0] += time.perf_counter() - wall
+        total[1] += cpu_seconds() - cpu
+
+
+def take_stage_seconds() -> tuple[StageSeconds, ...]:
+    """The stages' seconds since the last call, in the order of the graph; those that did not work are left out."""
+    taken = {name: _stage_totals[name] for name in _STAGES if name in _stage_totals}
+    _stage_totals.clear()
+    return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, (wall, cpu) in taken.items())
