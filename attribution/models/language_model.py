@@ -19,11 +19,11 @@ from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
+from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
 from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors, quiet_transformers
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.quantization import (
-    keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
     quantization_name,

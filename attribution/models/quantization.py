@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,8 +16,6 @@ from attribeam.attribution.models.model_options import Quantization
 
 _BITSANDBYTES = "bitsandbytes"
 _PACKAGES = (_BITSANDBYTES, "accelerate")
-_REPACKS = "support_avx512bf16_for_cpu"
-"""Of a 4-bit layer: whether its first forward pass on the CPU turns the weights into what a bfloat16 kernel wants."""
 
 
 class LoadingArguments(TypedDict, total=False):
@@ -60,30 +57,6 @@ def quantization_config(
 def loading_arguments(quantised: BitsAndBytesConfig | None, device: torch.device) -> LoadingArguments:
     """The arguments of ``from_pretrained`` for that; quantised weights are made on ``device`` at once."""
     return {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
-
-
-def keep_weights_as_loaded(network: torch.nn.Module) -> None:
-    """Every 4-bit layer computes with the weights as they were loaded, on every processor.
-
-    On processors with AVX512-BF16 bitsandbytes would repack them in the first forward pass on the CPU: scales rounded
-    to bfloat16 (other weights, two bytes a scale instead of one), float32 and float16 computed in bfloat16 as well,
-    and only matrices of a multiple of 32 rows and of 64 columns.
-
-    Raises:
-        ModelLoadError: if the layers of this version of bitsandbytes have no such switch.
-    """
-    if _BITSANDBYTES not in sys.modules:
-        return
-    from bitsandbytes.nn import Linear4bit  # an extra
-
-    for layer in network.modules():
-        if isinstance(layer, Linear4bit):
-            if not hasattr(layer, _REPACKS):
-                raise ModelLoadError(
-                    f"bitsandbytes {version(_BITSANDBYTES)} may repack 4-bit weights to suit the processor and cannot "
-                    "be kept from it; install the version that pip install 'attribeam[quantization]' takes"
-                )
-            setattr(layer, _REPACKS, False)
 
 
 def quantization_provenance(quantization: Quantization, config: PreTrainedConfig) -> dict[str, str]:

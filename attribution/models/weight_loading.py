@@ -12,12 +12,12 @@ import torch
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors, quiet_transformers
 from attribeam.attribution.models.model_options import Quantization
 from attribeam.attribution.models.quantization import (
     LoadingArguments,
-    keep_weights_as_loaded,
     loading_arguments,
     quantization_config,
 )

@@ -20,7 +20,7 @@ from attribeam.attribution.models.language_model import load_causal_weights
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import ModelOptions, Quantization
-from attribeam.attribution.models.quantization import keep_weights_as_loaded, quantization_config, stored_quantization
+from attribeam.attribution.models.quantization import quantization_config, stored_quantization
 from attribeam.attribution.models.weight_memory import held_size, total_size, weight_groups
 from attribeam.attribution.token_attribution import TokenAttribution
 
@@ -193,12 +193,3 @@ def test_nf4_attention_is_the_same_on_either_processor(
         monkeypatch.setattr(modules, "has_avx512bf16", lambda supported=supported: supported)
         found.append(masses(load(directory, Quantization.NF4, dtype)))
     np.testing.assert_array_equal(*found)
-
-
-def test_layers_that_cannot_be_kept_from_repacking_are_refused() -> None:
-    layer = Linear4bit(64, 64)
-    keep_weights_as_loaded(torch.nn.Sequential(layer))
-    assert layer.support_avx512bf16_for_cpu is False
-    del layer.support_avx512bf16_for_cpu
-    with pytest.raises(ModelLoadError, match=r"may repack 4-bit weights.*'attribeam\[quantization\]'"):
-        keep_weights_as_loaded(torch.nn.Sequential(layer))
