@@ -1,0 +1,192 @@
+"""What pip installs and what Beam ships: the wheel and the source distribution, away from the checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.stager import Stager
+
+from attribeam import __version__
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "lab")
+WORKING_FILES = (".*", "*.egg-info", "__pycache__", "build", "dist", "audits", "shared", "site", "tests", "docs")
+USERS_MODULES = ("schemas", "report", "pipeline", "evaluation", "logs", "attribution", "transforms", "lab")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment that holds the wheel, and a user's folder with modules named like the rooms."""
+
+    folder: Path
+    users_folder: Path
+
+    def run(self, *command: str) -> str:
+        """What ``command`` prints, run in the user's folder without the checkout on any path."""
+        cleaned = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment = {**cleaned, "PATH": os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])}
+        run = subprocess.run(
+            command, cwd=self.users_folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+
+def _pip(*arguments: object) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def _build_wheel(source: Path, target: Path) -> Path:
+    _pip("wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", target, source)
+    (wheel,) = target.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout, links kept: building writes beside the sources."""
+    copy = tmp_path_factory.mktemp("checkout") / "attribeam"
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*WORKING_FILES))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def sdist(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution that Beam makes for ``--setup_file``."""
+    options = PipelineOptions(["--setup_file", str(checkout / "setup.py"), "--sdk_location", "container"])
+    staged = tmp_path_factory.mktemp("staged")
+    Stager.create_job_resources(options, str(staged))
+    (found,) = staged.glob("*.tar.gz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build_wheel(checkout, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel in a new environment; all other packages come from the running one, whose .pth files do not apply."""
+    folder, users_folder = tmp_path_factory.mktemp("environment"), tmp_path_factory.mktemp("user")
+    venv.create(folder, with_pip=False)
+    _pip("--python", folder / "bin" / "python", "install", "--no-index", "--no-deps", wheel)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for name in USERS_MODULES:
+        (users_folder / f"{name}.py").write_text(f"raise ImportError('attribeam imported a user\\'s {name}.py')\n")
+    return Installed(folder, users_folder)
+
+
+def _files_in(wheel: Path) -> dict[str, tuple[int, bytes]]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {one.filename: (one.external_attr, archive.read(one)) for one in archive.infolist()}
+
+
+def test_the_wheel_installs_one_top_level_name(wheel: Path) -> None:
+    assert {name.split("/")[0] for name in _files_in(wheel)} == {"attribeam", f"attribeam-{__version__}.dist-info"}
+
+
+def test_the_wheel_holds_every_module_of_every_room_but_the_benchmarks(wheel: Path) -> None:
+    wanted = {path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    shipped = {name.removeprefix("attribeam/") for name in _files_in(wheel) if name.endswith(".py")}
+    left_out = {name for name in wanted if name.startswith("lab/benchmarks/")}
+    assert left_out
+    assert shipped == (wanted - left_out) | {"__init__.py", "__main__.py"}
+
+
+def test_the_wheel_holds_every_other_file_of_the_rooms(wheel: Path) -> None:
+    rooms = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
+    wanted = {path.relative_to(ROOT).as_posix() for path in rooms if path.suffix not in {".py", ".pyc"}}
+    shipped = {name.removeprefix("attribeam/") for name in _files_in(wheel)}
+    assert len(wanted) > 10
+    assert {name for name in wanted - shipped if not name.startswith("lab/benchmarks/")} == set()
+    assert "py.typed" in shipped
+
+
+def test_the_sdist_that_beam_ships_holds_files_in_place_of_links(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    assert [one.name for one in members if one.issym() or one.islnk()] == []
+    names = {PurePosixPath(*PurePosixPath(one.name).parts[1:]).as_posix() for one in members}
+    assert {"setup.py", "README.md", *(f"src/attribeam/{room}/__init__.py" for room in ROOMS)} <= names
+
+
+def test_a_wheel_built_from_the_sdist_equals_the_one_built_from_the_checkout(
+    sdist: Path, wheel: Path, tmp_path: Path
+) -> None:
+    assert _files_in(_build_wheel(sdist, tmp_path)) == _files_in(wheel)
+
+
+def test_a_checkout_that_lost_its_links_is_not_built(checkout: Path, tmp_path: Path) -> None:
+    """Git without symbolic links writes each link as a small text file that names its target."""
+    flat = tmp_path / "attribeam"
+    shutil.copytree(checkout / "src", flat / "src", symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
+    shutil.copy(checkout / "setup.py", flat)
+    for room in ROOMS:
+        (flat / "src" / "attribeam" / room).unlink()
+        (flat / "src" / "attribeam" / room).write_text(f"../../{room}")
+    run = subprocess.run(
+        [sys.executable, "setup.py", "bdist_wheel"], cwd=flat, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert "core.symlinks=true" in run.stderr
+
+
+def test_the_lines_of_the_readme_run_beside_a_users_modules_of_the_same_names(installed: Installed) -> None:
+    """All that they import of attribeam comes from the wheel."""
+    (installed.users_folder / "notebook.py").write_text(
+        "import sys\n"
+        "from attribeam import Attributor\n"
+        "attributor = Attributor.from_pretrained()\n"
+        "passages = [('Pier', 'The new pier is 340 metres long.'), ('Lamp', 'The lamp was lit in 1887.')]\n"
+        "spans = attributor.attribute(question='How long is it?', passages=passages, answer='It is 340 metres long.')\n"
+        "print(spans[0].top_passage_index)\n"
+        "import attribeam\n"
+        "for name in attribeam.__all__: getattr(attribeam, name)\n"
+        "for name, module in sys.modules.items():\n"
+        "    if name.split('.')[0] == 'attribeam': print(module.__file__)\n"
+    )
+    passage_index, *modules = installed.run("python", "notebook.py").splitlines()
+    assert passage_index == "0"
+    assert len(modules) > 20
+    assert [module for module in modules if not Path(module).is_relative_to(installed.folder)] == []
+
+
+@pytest.mark.parametrize("module", ["schemas", "attribeam.lab.benchmarks"])
+def test_what_the_wheel_leaves_out_is_not_importable(installed: Installed, module: str) -> None:
+    code = f"import sys; sys.path.remove(''); import importlib.util as u; print(u.find_spec({module!r}))"
+    assert installed.run("python", "-c", code).strip() == "None"
+
+
+def test_the_console_script_tells_the_version(installed: Installed) -> None:
+    assert installed.run("attribeam", "--version").strip().endswith(__version__)
+
+
+def test_the_console_script_audits_a_log_beside_a_users_modules(installed: Installed) -> None:
+    pq.write_table(
+        pq.read_table(ROOT / "examples" / "qa_logs.parquet").slice(0, 1), installed.users_folder / "log.parquet"
+    )
+    installed.run("attribeam", "audit", "--input", "log.parquet", "--output", "audit", "--workers", "1")
+    assert pq.read_table(installed.users_folder / "audit" / "evidence").num_rows
+
+
+def test_the_version_is_written_in_one_place_only() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" not in project
+    assert project["dynamic"] == ["version"]
