@@ -12,10 +12,10 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.layer_choice import choose_layer, without_layers_above
 from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_directory import BUNDLED, ModelDirectory
 from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
-from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.settings import Method
 
