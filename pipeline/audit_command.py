@@ -7,8 +7,8 @@ import sys
 
 from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.failures import RESUME_HINT, AuditError, is_disk_full
+from attribeam.pipeline.import_server import start_import_server
 from attribeam.pipeline.metrics_export import choose_exporters
-from attribeam.pipeline.worker_pool import begin_imports
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
             run_dry(settings, options)
             return 0
         if options.runner == LOCAL:
-            begin_imports(settings.threads, verbose=options.verbose)
+            start_import_server(settings.threads, verbose=options.verbose)
             from attribeam.pipeline.local_driver import run_local
 
             finished = run_local(settings, options)
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
             from attribeam.pipeline.distributed_driver import run_distributed
 
             finished = run_distributed(settings, options)
-        return finished.tell(exporters)
+        return finished.report(exporters)
     except KeyboardInterrupt:
         print(f"attribeam audit: interrupted. {RESUME_HINT}", file=sys.stderr)
         return 130

@@ -1,25 +1,30 @@
-"""One chunk: one fused in-memory Beam run into an attempt folder, verified by reading back what it wrote."""
+"""One chunk: one fused in-memory Beam run into an attempt folder, then reconciled by reading back what it wrote."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from attribeam.logs.files import open_file
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
-from attribeam.pipeline.reconciliation import count_rows
-from attribeam.pipeline.worker_messages import ChunkAttempt, OutputSchemas
-from attribeam.schemas.run_manifest import OutputFile
+from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.schemas.run_manifest import AuditCounts, OutputFile, dead_letter_counts
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import (
     ROWS_IN_WINDOWS,
@@ -41,7 +46,7 @@ def run_chunk(
     """Audit the rows into a new ``folder``; ``on_rows`` hears of finished rows while it runs.
 
     Raises:
-        RowsDoNotReconcileError: if audited rows and dead letters are not exactly the rows of the range.
+        ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
     """
     started = time.monotonic()
     folder.mkdir(parents=True)
@@ -67,8 +72,7 @@ def _run_graph(
     output = GraphOutput(
         evidence_prefix=str(folder / "evidence"),
         dead_letter_prefix=str(folder / "dead_letters"),
-        evidence_schema=schemas.evidence,
-        dead_letter_schema=schemas.dead_letters,
+        schemas=schemas,
     )
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
     build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, distributed=False)
@@ -96,3 +100,85 @@ def _describe(path: Path) -> OutputFile:
         os.fsync(file.fileno())
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, sha256)
+
+
+_BATCH_ROWS = 16_384
+
+
+class ReconciliationError(Exception):
+    """Rows are missing from the output or stand in it twice; such output is never committed."""
+
+
+def count_rows(
+    ranges: Sequence[RowRange], *, evidence: Iterable[str], dead_letters: Iterable[str], tokens: int | None
+) -> AuditCounts:
+    """Counts of the rows of ``ranges``, at most one a file, from the files that were written; one byte a row.
+
+    Raises:
+        ReconciliationError: if a row is in neither output, in both, or twice in one, or if rows are from elsewhere.
+    """
+    ledger = _Ledger(ranges)
+    spans: Counter[str] = Counter()
+    reasons: Counter[tuple[str, str]] = Counter()
+    audited = 0
+    for batch in _batches(evidence, ["source_file", "source_row", "span_index", "support"]):
+        firsts = batch.filter(pc.equal(batch.column("span_index"), 0))
+        ledger.record_outcomes(firsts)
+        audited += firsts.num_rows
+        spans.update(batch.column("support").to_pylist())
+    for batch in _batches(dead_letters, ["source_file", "source_row", "stage", "reason"]):
+        ledger.record_outcomes(batch)
+        reasons.update(zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True))
+    ledger.check()
+    return AuditCounts(
+        rows=sum(rows.row_count for rows in ranges),
+        audited=audited,
+        dead_letters=dead_letter_counts(reasons),
+        spans=dict(sorted(spans.items())),
+        tokens=tokens,
+    )
+
+
+class _Ledger:
+    """How many outcomes each row has: one is right."""
+
+    def __init__(self, ranges: Sequence[RowRange]) -> None:
+        self._ranges = {rows.file: rows for rows in ranges}
+        self._outcomes = {rows.file: np.zeros(rows.row_count, np.uint8) for rows in ranges}
+
+    def record_outcomes(self, batch: pa.RecordBatch) -> None:
+        """One outcome for each row of the batch."""
+        for file in pc.unique(batch.column("source_file")).to_pylist():
+            of_file = batch.filter(pc.equal(batch.column("source_file"), file))
+            self._record(file, of_file.column("source_row").to_numpy())
+
+    def check(self) -> None:
+        """Raise ReconciliationError unless each row has exactly one outcome."""
+        for file, outcomes in self._outcomes.items():
+            wrong = np.flatnonzero(outcomes != 1)
+            if len(wrong):
+                row = self._ranges[file].row_start + int(wrong[0])
+                raise ReconciliationError(
+                    f"{_describe_rows(self._ranges[file])}: every row should be audited or dead-lettered exactly once, "
+                    f"{len(wrong)} are not, the first is row {row} with {int(outcomes[wrong[0]])} outcomes; please "
+                    "report this"
+                )
+
+    def _record(self, file: str, source_rows: npt.NDArray[np.int64]) -> None:
+        rows = self._ranges.get(file)
+        places = source_rows - (rows.row_start if rows else 0)
+        if rows is None or ((places < 0) | (places >= rows.row_count)).any():
+            raise ReconciliationError(f"the output has rows of {file!r} that were not asked for; please report this")
+        found, times = np.unique(places, return_counts=True)
+        outcomes = self._outcomes[file]
+        outcomes[found] = np.minimum(outcomes[found] + times, 255)
+
+
+def _batches(paths: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with open_file(path) as file, pq.ParquetFile(file) as parquet:
+            yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+
+
+def _describe_rows(rows: RowRange) -> str:
+    return f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}"

@@ -36,19 +36,22 @@ def set_verbosity(*, verbose: bool) -> None:
 class Command:
     """One command: its module has ``add_arguments(parser)`` and ``run(arguments) -> exit code``.
 
-    The module is imported only when the command is called. Where ``passes_on``, arguments that the command does not
-    know are collected in ``arguments.runner_options`` for it to judge; elsewhere they are an error.
+    The module is imported only when the command is called. Where ``accepts_unknown``, arguments that the command does
+    not know are collected in ``arguments.runner_options`` for it to judge; elsewhere they are an error.
     """
 
     name: str
     summary: str
     module: str
-    passes_on: bool = False
+    accepts_unknown: bool = False
 
 
 COMMANDS = (
     Command(
-        "audit", "audit QA logs: Parquet in, evidence records out", "attribeam.pipeline.audit_command", passes_on=True
+        "audit",
+        "audit QA logs: Parquet in, evidence records out",
+        "attribeam.pipeline.audit_command",
+        accepts_unknown=True,
     ),
     Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
     Command("show", "print one answer of an audit with its spans and their evidence", "attribeam.report.show_command"),
@@ -106,7 +109,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
 
 
 def _parse(parser: argparse.ArgumentParser, argv: Sequence[str], command: Command) -> argparse.Namespace:
-    if not command.passes_on:
+    if not command.accepts_unknown:
         return parser.parse_args(argv)
     arguments, unknown = parser.parse_known_args(argv)
     arguments.runner_options = unknown

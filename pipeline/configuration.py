@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pyarrow as pa
 from attribeam import __version__
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.pipeline.failures import UsageError
-from attribeam.pipeline.worker_messages import OutputSchemas
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -34,6 +33,14 @@ def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[
         "attribeam.settings": _compact_json(plain_settings(settings)),
         **{f"attribeam.{name}": value for name, value in sorted(models.items())},
     }
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchemas:
+    """The Arrow schemas of the two outputs, provenance in their metadata."""
+
+    evidence: pa.Schema
+    dead_letters: pa.Schema
 
 
 def output_schemas(

@@ -13,7 +13,14 @@ from apache_beam.runners.runner import PipelineResult, PipelineState, create_run
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.configuration import configuration_hash, output_schemas, with_pinned_model, with_template_text
+from attribeam.pipeline.chunk_runner import ReconciliationError, count_rows
+from attribeam.pipeline.configuration import (
+    OutputSchemas,
+    configuration_hash,
+    output_schemas,
+    with_pinned_model,
+    with_template_text,
+)
 from attribeam.pipeline.console import summary_text
 from attribeam.pipeline.failures import AuditError, UsageError
 from attribeam.pipeline.graph import GraphOutput, build_graph
@@ -21,9 +28,7 @@ from attribeam.pipeline.input_plan import InputPlan, check_input, make_plan
 from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
 from attribeam.pipeline.quality_gates import judge_gates
-from attribeam.pipeline.reconciliation import ReconciliationError, count_rows
 from attribeam.pipeline.run_record import FinishedRun, RunClock, make_run_manifest
-from attribeam.pipeline.worker_messages import OutputSchemas
 from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
@@ -48,7 +53,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    clock.rows_begin()
+    clock.mark_loaded()
     _clear_output(options)
     schemas = output_schemas(settings, models, check.extra_fields)
     result = _submit(beam_options, with_pinned_model(sent, models), options, plan, schemas)
@@ -112,8 +117,7 @@ def _submit(
     output = GraphOutput(
         evidence_prefix=FileSystems.join(evidence, "part"),
         dead_letter_prefix=FileSystems.join(dead_letters, "part"),
-        evidence_schema=schemas.evidence,
-        dead_letter_schema=schemas.dead_letters,
+        schemas=schemas,
     )
     for folder in (evidence, dead_letters):
         if not FileSystems.exists(folder):

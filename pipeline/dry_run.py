@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import LOCAL, RunOptions
-from attribeam.pipeline.configuration import output_schemas
+from attribeam.pipeline.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.console import readable_duration
 from attribeam.pipeline.failures import AuditError
 from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
 from attribeam.pipeline.output_directory import OutputDirectory
-from attribeam.pipeline.worker_messages import ChunkAttempt, OutputSchemas, RowsFinished, RunRows
+from attribeam.pipeline.worker_messages import ChunkAttempt, RowsFinished, RunRows
 from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
 from attribeam.transforms.audit_settings import AuditSettings
 

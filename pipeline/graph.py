@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
-import pyarrow as pa
 
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.transforms.attribute_rows import AttributeRows, PackForModel
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.dead_letters import DEAD_LETTERS
+from attribeam.transforms.dead_letters import DEAD_LETTERS, WriteDeadLetters
 from attribeam.transforms.make_evidence import MakeEvidence
 from attribeam.transforms.prepare_rows import EncodeRows, ParseAnswers
 from attribeam.transforms.read_qa_logs import ReadQALogs
-from attribeam.transforms.write_evidence import WriteDeadLetters, WriteTables
+from attribeam.transforms.write_evidence import WriteTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,7 @@ class GraphOutput:
 
     evidence_prefix: str
     dead_letter_prefix: str
-    evidence_schema: pa.Schema
-    dead_letter_schema: pa.Schema
+    schemas: OutputSchemas
 
 
 def build_graph(
@@ -48,14 +47,14 @@ def build_graph(
     parsed = encoded.rows | "ParseAnswers" >> ParseAnswers(settings)
     blocks = parsed.parsed | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread
     attributed = blocks | "AttributeRows" >> AttributeRows(settings)
-    evidence = beam.ParDo(MakeEvidence(settings, output.evidence_schema))
+    evidence = beam.ParDo(MakeEvidence(settings, output.schemas.evidence))
     made = attributed | "MakeEvidence" >> evidence.with_outputs(DEAD_LETTERS, main="evidence")
     letters = [stage[DEAD_LETTERS] for stage in (read, encoded, parsed, made)]
-    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, output.evidence_schema, distributed)
+    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, output.schemas.evidence, distributed)
     (
         letters
         | "GatherDeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.dead_letter_schema, distributed)
+        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.schemas.dead_letters, distributed)
     )
 
 

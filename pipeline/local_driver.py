@@ -11,14 +11,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunk_store import ChunkStore
-from attribeam.pipeline.configuration import configuration_hash, output_schemas
+from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas
 from attribeam.pipeline.console import Progress, choose_progress, summary_text
 from attribeam.pipeline.failures import AuditError
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
-from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
-from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, OutputSchemas, RowsFinished, RunRows
+from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows
 from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
@@ -36,7 +35,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     clock = RunClock()
     check = check_input(options.input, settings)
     directory = OutputDirectory(Path(options.output))
-    with directory.claimed(), _sigterm_as_interrupt():
+    with directory.locked(), _sigterm_as_interrupt():
         directory.remove_attempts()
         pool = WorkerPool(settings, verbose=options.verbose)
         try:
@@ -84,7 +83,7 @@ def _audit(
         progress=choose_progress(quiet=options.quiet),
         finished=finished,
     )
-    clock.rows_begin()
+    clock.mark_loaded()
     manifest = _run_with_record(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
@@ -111,33 +110,33 @@ class _ChunkRun:
         self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
         rows = sum(manifest.counts.rows for manifest in self.finished.values())
         self.progress.start(total=self.plan.row_count, finished=rows)
-        self._hand_over(first)
+        self._assign_chunk(first)
         for _ in range(min(workers - 1, len(self._waiting))):
             self.pool.start()
         while self._running or self._waiting:
             self.progress.advance(0)
             for worker, message in self.pool.messages(timeout=_TICK_SECONDS):
-                self._hear(worker, message)
+                self._handle_message(worker, message)
 
-    def _hear(self, worker: Worker, message: object) -> None:
+    def _handle_message(self, worker: Worker, message: object) -> None:
         if isinstance(message, ModelsLoaded):
             self._check_models(message)
-            self._hand_over(worker)
+            self._assign_chunk(worker)
         elif isinstance(message, RowsFinished):
             self._reported[worker] = self._reported.get(worker, 0) + message.count
             self.progress.advance(message.count)
         elif isinstance(message, ChunkAttempt):
             self._commit(worker, message)
-            self._hand_over(worker)
+            self._assign_chunk(worker)
         else:
-            raise AuditError(describe_failure(message, self._at_work(worker)))
+            raise AuditError(describe_failure(message, self._describe_work(worker)))
 
     def _commit(self, worker: Worker, attempt: ChunkAttempt) -> None:
         chunk = self._running.pop(worker)
         self.finished[chunk.name] = self.store.commit(chunk, attempt)
         self.progress.advance(chunk.rows.row_count - self._reported.pop(worker, 0))
 
-    def _hand_over(self, worker: Worker) -> None:
+    def _assign_chunk(self, worker: Worker) -> None:
         if self._waiting:
             chunk = self._running[worker] = self._waiting.popleft()
             folder = self.directory.attempts / f"{chunk.name}-{uuid4().hex}"
@@ -147,7 +146,7 @@ class _ChunkRun:
         if dict(message.models) != dict(self.models):
             raise AuditError("the models' files changed while the audit was starting; start the same command again")
 
-    def _at_work(self, worker: Worker) -> str:
+    def _describe_work(self, worker: Worker) -> str:
         chunk = self._running.get(worker)
         if chunk is None:
             return "while the models were loaded"
@@ -177,7 +176,7 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
 
 def _reconcile(run: _ChunkRun) -> None:
     counts = sum_counts(manifest.counts for manifest in run.finished.values())
-    if not (counts.reconciled and counts.rows == run.plan.row_count):
+    if not (counts.is_reconciled and counts.rows == run.plan.row_count):
         raise AuditError(
             f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
             f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Reason, SpanKind, Support
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunManifest
 
 _SUMMED_COLUMNS = ("span_kind", "support", "evidence_mass", "unmatched_values")
 
@@ -72,11 +72,6 @@ class RunMetrics:
 
     manifest: RunManifest
     evidence: EvidenceTotals | None = None
-
-    @property
-    def done(self) -> bool:
-        """True where the output is complete and reconciled."""
-        return self.manifest.status is RunStatus.DONE
 
     @property
     def started(self) -> float:

@@ -62,7 +62,7 @@ class Family:
     samples: tuple[Sample, ...]
 
     @property
-    def known(self) -> tuple[Sample, ...]:
+    def known_samples(self) -> tuple[Sample, ...]:
         """The samples that have a value."""
         return tuple(sample for sample in self.samples if sample.value is not None)
 
@@ -150,10 +150,10 @@ def prometheus_text(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> str
 
 
 def _prometheus_lines(family: Family) -> Iterator[str]:
-    if family.known:
+    if family.known_samples:
         yield f"# HELP {_PREFIX}{family.name} {_escaped(family.meaning)}"
         yield f"# TYPE {_PREFIX}{family.name} gauge"
-    for sample in family.known:
+    for sample in family.known_samples:
         yield f"{_PREFIX}{family.name}{_prometheus_labels(sample)} {sample.value!r}"
 
 
@@ -261,7 +261,7 @@ def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: 
     meter = MeterProvider([reader], resource, shutdown_on_exit=False).get_meter("attribeam", version)
     for family in families:
         gauge = meter.create_gauge(f"attribeam.{family.name}", family.unit, family.meaning)
-        for sample in family.known:
+        for sample in family.known_samples:
             gauge.set(cast(float, sample.value), dict(sample.labels))
 
 

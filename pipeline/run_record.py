@@ -43,7 +43,7 @@ class RunClock:
         self._started = time.monotonic()
         self.load_seconds = 0.0
 
-    def rows_begin(self) -> None:
+    def mark_loaded(self) -> None:
         """What comes from now on counts for rows/s; what was before is loading."""
         self.load_seconds = self.seconds
 
@@ -147,7 +147,7 @@ class FinishedRun:
     metrics: RunMetrics
     verdicts: tuple[GateVerdict, ...]
 
-    def tell(self, exporters: Sequence[MetricExporter]) -> int:
+    def report(self, exporters: Sequence[MetricExporter]) -> int:
         """Send the metrics and name the failed gates on standard error; returns the exit code, 0 or 3."""
         version = self.metrics.manifest.attribeam_version
         if not send_metrics(metric_families(self.metrics, self.verdicts), exporters, version=version):

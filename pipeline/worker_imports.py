@@ -1,12 +1,13 @@
-"""What worker processes import, for the process that they are forked from; it is imported there and nowhere else.
+"""What worker processes import, for the import server that they are forked from; imported there and nowhere else.
 
-That takes longer than to load the bundled models, and is done once instead of once a worker.
+These imports take longer than loading the bundled models, so they happen once and not once per worker.
 """
 
 import gc
 
-from attribeam.pipeline.worker_pool import silence_libraries
+from attribeam.pipeline.import_server import end_with_parent, silence_libraries
 
+end_with_parent()
 silence_libraries()
 gc.disable()  # nothing that is imported is garbage; a worker that has loaded its models enables it
 

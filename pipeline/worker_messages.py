@@ -9,18 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import pyarrow as pa
-
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
-
-
-@dataclass(frozen=True, slots=True)
-class OutputSchemas:
-    """The Arrow schemas of the two outputs, provenance in their metadata."""
-
-    evidence: pa.Schema
-    dead_letters: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,43 +1,36 @@
-"""The worker processes of a run, as the driver sees them: how they start, how many there are, what they say.
-
-They are forked from a process that has imported what they need, or each starts on its own.
-"""
+"""The worker processes of a run, as the driver sees them: start them, count them, listen to them, end them."""
 
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import signal
-import sys
-import threading
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import forkserver, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.failures import RESUME_HINT, AuditError
+from attribeam.pipeline.import_server import (
+    end_with_driver,
+    silence_libraries,
+    start_context,
+    start_import_server,
+    stop_import_server,
+    worker_environment,
+)
 from attribeam.pipeline.worker_messages import FromWorker, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
 from attribeam.transforms.audit_settings import AuditSettings
 
-
-def thread_environment(threads: int) -> dict[str, str]:
-    """Variables that must stand before numpy and torch are loaded: thread counts, because sums depend on them."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
+if TYPE_CHECKING:
+    from attribeam.pipeline.audit_options import RunOptions
 
 
 def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
     """Work until the driver says None or is gone; Ctrl-C is left to the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+    end_with_driver()
     if verbose:
         logging.basicConfig(level=logging.INFO)
     else:
@@ -45,85 +38,6 @@ def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -
     from attribeam.pipeline.worker import serve
 
     serve(connection, settings)
-
-
-def silence_libraries() -> None:
-    """Let libraries say nothing; what goes wrong is told to the driver."""
-    logging.basicConfig(level=logging.CRITICAL)
-    warnings.simplefilter("ignore")
-
-
-def _end_with_parent() -> None:
-    """End this process at once when the driver has died, so that nobody works for no one."""
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-_IMPORTS = "attribeam.pipeline.worker_imports"
-_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-
-
-def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
-    """Forked, unless it is told what libraries say, or a GPU is there, whose driver may not survive it.
-
-    Only Linux's libraries are made for that.
-    """
-    if verbose or sys.platform != "linux" or any(Path(driver).exists() for driver in _GPU_DRIVERS):
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([_IMPORTS])
-    return context
-
-
-def begin_imports(threads: int, *, verbose: bool) -> None:
-    """Let the process that workers are forked from import what they need, while the caller does something else.
-
-    Does nothing where it has begun, or where workers are not forked.
-    """
-    if isinstance(start_context(verbose=verbose), ForkServerContext):
-        resource_tracker.ensure_running()  # it would end the holding back
-        with worker_environment(threads), _interrupts_held_back():
-            forkserver.ensure_running()
-
-
-def end_imports() -> None:
-    """End that process at once, if there is one; its workers have ended.
-
-    To ask it and wait would take as long as its imports, and for ever where the caller was interrupted while a worker
-    was being forked: such a worker, whom nobody knows, keeps the process alive and ends with the caller.
-    """
-    server: Any = forkserver._forkserver  # there is no public name for it
-    if server._forkserver_pid is not None:
-        os.kill(server._forkserver_pid, signal.SIGKILL)
-    server._stop()
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C is the caller's alone: a process started inside never gets it, and the caller gets it behind the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def worker_environment(threads: int) -> Iterator[None]:
-    """Set the variables of workers for the processes that are started inside."""
-    variables: Mapping[str, str] = thread_environment(threads)
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 _END_SECONDS = 10
@@ -160,7 +74,7 @@ class WorkerPool:
         Raises:
             AuditError: if the process that it should be forked from has ended.
         """
-        begin_imports(self._settings.threads, verbose=self._verbose)
+        start_import_server(self._settings.threads, verbose=self._verbose)
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=run_worker, args=(theirs, self._settings, self._verbose), daemon=True)
         try:
@@ -201,7 +115,7 @@ class WorkerPool:
             worker.process.join()
             worker.connection.close()
         self._workers.clear()
-        end_imports()
+        stop_import_server()
 
     def _receive(self, worker: Worker) -> FromWorker:
         try:

@@ -77,7 +77,7 @@ class AuditCounts:
         return sum(self.spans.values())
 
     @property
-    def reconciled(self) -> bool:
+    def is_reconciled(self) -> bool:
         """True where every row was either audited or dead-lettered."""
         return self.rows == self.audited + self.dead_lettered
 

@@ -73,7 +73,7 @@ class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionMod
         model: AttentionModel,
         inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
     ) -> Iterable[AttributedBlock]:
-        outcomes = start_outcomes(partial(attribute_block, model, batch), ahead=works_ahead(model.device))
+        outcomes = start_outcomes(partial(attribute_block, model, batch), ahead=runs_in_model_thread(model.device))
         return [AttributedBlock(tuple(batch), outcomes, model.settings)]
 
     def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:
@@ -86,7 +86,7 @@ class AttentionModelHandler(ModelHandler[AuditRow, AttributedBlock, AttentionMod
         return False
 
 
-def works_ahead(device: torch.device) -> bool:
+def runs_in_model_thread(device: torch.device) -> bool:
     """Whether the model works in a thread of its own, while the next block is read and parsed and the last one's
     evidence is made: on a GPU. On a CPU all stages share the processors."""
     return device.type != "cpu"

@@ -1,15 +1,22 @@
-"""Dead letters inside the graph: one tag for all stages, and what becomes of a ``RowFault``."""
+"""Dead letters in the graph: one tag for all stages, made from a ``RowFault``, written to Parquet."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import apache_beam as beam
+import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage
+from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage, dead_letter_row
+from attribeam.transforms.elements import PackRows
 from attribeam.transforms.stage_metrics import count_dead_letter
+from attribeam.transforms.write_evidence import WriteTables
 
 DEAD_LETTERS = "dead_letters"
+_LETTERS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +45,33 @@ def tag_dead_letter(letter: DeadLetter) -> TaggedOutput:
     """The dead letter on its way to the sink, counted."""
     count_dead_letter(letter.reason)
     return TaggedOutput(DEAD_LETTERS, letter)
+
+
+@dataclass
+class WriteDeadLetters(beam.PTransform):
+    """``DeadLetter`` elements to Parquet, as ``WriteTables`` does.
+
+    They come from several stages, in an order that changes from process to process. So a local chunk's are gathered
+    until it ends, and written in the order of its rows.
+    """
+
+    prefix: str
+    schema: pa.Schema
+    distributed: bool
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def expand(self, letters: beam.PCollection) -> beam.PCollection:
+        return (
+            letters
+            | "GatherLetters" >> beam.ParDo(PackRows(_LETTERS_AT_ONCE if self.distributed else sys.maxsize))
+            | "MakeTables" >> beam.Map(dead_letter_table, self.schema)
+            | "WriteTables" >> WriteTables(self.prefix, self.schema, self.distributed)
+        )
+
+
+def dead_letter_table(letters: Iterable[DeadLetter], schema: pa.Schema) -> pa.Table:
+    """Some dead letters as a table of ``schema``, in the order of their rows in the input."""
+    ordered = sorted(letters, key=lambda letter: (letter.source.source_file, letter.source.source_row))
+    return pa.Table.from_pylist([dead_letter_row(letter) for letter in ordered], schema=schema)

@@ -37,7 +37,7 @@ class BlockOutcomes:
         self._found = found
 
     @property
-    def on_their_way(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether they were left to the model's thread; it may be done by now."""
         return isinstance(self._found, Future)
 

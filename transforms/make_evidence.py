@@ -34,21 +34,21 @@ class MakeEvidence(beam.DoFn):
         self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
 
     def start_bundle(self) -> None:
-        self._held: AttributedBlock | None = None
+        self._pending_block: AttributedBlock | None = None
 
     def process(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
-        held, self._held = self._held, block if block.outcomes.on_their_way else None
+        held, self._pending_block = self._pending_block, block if block.outcomes.is_pending else None
         if held is not None:
-            yield from self._made(held)
-        if self._held is None:
-            yield from self._made(block)
+            yield from self._make_tables(held)
+        if self._pending_block is None:
+            yield from self._make_tables(block)
 
     def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
-        if self._held is not None:
-            yield from map(_in_window, self._made(self._held))
-        self._held = None
+        if self._pending_block is not None:
+            yield from map(_in_window, self._make_tables(self._pending_block))
+        self._pending_block = None
 
-    def _made(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
+    def _make_tables(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
         audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
         tokens = in_windows = 0
         for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):

@@ -1,9 +1,7 @@
-"""Stage 6: Parquet files of evidence and of dead letters."""
+"""Stage 6: Arrow tables to Parquet files."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io import WriteToParquetBatched
 
-from attribeam.schemas import DeadLetter, dead_letter_row
-from attribeam.transforms.elements import PackRows
 from attribeam.transforms.stage_metrics import stage
 
 _CODEC = "zstd"
-_LETTERS_AT_ONCE = 1000
 
 
 @dataclass
@@ -66,33 +61,3 @@ class WriteOneFile(beam.DoFn):
         with stage("write"):
             self._writer.close()
             self._unfinished.rename(self._path)
-
-
-@dataclass
-class WriteDeadLetters(beam.PTransform):
-    """``DeadLetter`` elements to Parquet, as ``WriteTables`` does.
-
-    They come from several stages, in an order that changes from process to process. So a local chunk's are gathered
-    until it ends, and written in the order of its rows.
-    """
-
-    prefix: str
-    schema: pa.Schema
-    distributed: bool
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def expand(self, letters: beam.PCollection) -> beam.PCollection:
-        return (
-            letters
-            | "GatherLetters" >> beam.ParDo(PackRows(_LETTERS_AT_ONCE if self.distributed else sys.maxsize))
-            | "MakeTables" >> beam.Map(dead_letter_table, self.schema)
-            | "WriteTables" >> WriteTables(self.prefix, self.schema, self.distributed)
-        )
-
-
-def dead_letter_table(letters: Iterable[DeadLetter], schema: pa.Schema) -> pa.Table:
-    """Some dead letters as a table of ``schema``, in the order of their rows in the input."""
-    ordered = sorted(letters, key=lambda letter: (letter.source.source_file, letter.source.source_row))
-    return pa.Table.from_pylist([dead_letter_row(letter) for letter in ordered], schema=schema)

@@ -18,6 +18,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
@@ -51,8 +52,10 @@ def output_in(folder: Path, *, extra_fields: Sequence[pa.Field] = ()) -> GraphOu
     return GraphOutput(
         evidence_prefix=str(folder / "evidence"),
         dead_letter_prefix=str(folder / "dead_letters"),
-        evidence_schema=evidence_schema(extra_fields=extra_fields, metadata={"attribeam.model": "tiny"}),
-        dead_letter_schema=dead_letter_schema({"attribeam.model": "tiny"}),
+        schemas=OutputSchemas(
+            evidence_schema(extra_fields=extra_fields, metadata={"attribeam.model": "tiny"}),
+            dead_letter_schema({"attribeam.model": "tiny"}),
+        ),
     )
 
 

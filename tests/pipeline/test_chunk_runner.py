@@ -11,7 +11,8 @@ from tests.pipeline.audit_fixtures import save_tiny_audit
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_runner import run_chunk
-from attribeam.pipeline.worker_messages import ChunkAttempt, OutputSchemas
+from attribeam.pipeline.configuration import OutputSchemas
+from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.run_manifest import sum_counts
 
@@ -44,7 +45,7 @@ def attempt(tmp_path_factory: pytest.TempPathFactory) -> ChunkAttempt:
 
 
 def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attempt: ChunkAttempt) -> None:
-    assert attempt.counts.reconciled
+    assert attempt.counts.is_reconciled
     assert (attempt.counts.rows, attempt.counts.audited) == (ROWS, ROWS - 1)
     (letter,) = pq.read_table(Path(attempt.folder) / attempt.dead_letters.path).to_pylist()
     assert (letter["source_row"], letter["stage"], letter["reason"]) == (TOO_LONG, "attribute", "too_many_tokens")

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.input_plan import Chunk
-from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile
 
@@ -22,7 +21,7 @@ CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile(
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[OutputDirectory]:
     claimed = OutputDirectory(tmp_path / "out")
-    with claimed.claimed():
+    with claimed.locked():
         yield claimed
 
 

@@ -114,4 +114,4 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     assert f"attribeam_rows {ROWS}" in (portable / "metrics.prom").read_text().splitlines()
     assert manifest.models["prompt_template"] == JinjaTemplate(text).digest
     assert (manifest.models["prompt_template_name"], text in str(manifest)) == ("mine.jinja", False)
-    assert (manifest.status, manifest.counts.rows, manifest.counts.reconciled) == (RunStatus.DONE, ROWS, True)
+    assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)

@@ -21,7 +21,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from tests.pipeline.made_metrics import made_metrics
 
-from attribeam.pipeline import metrics_export as metrics_opentelemetry
+from attribeam.pipeline import metrics_export
 from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.metrics_export import choose_exporters, metric_families, record_gauges, send_metrics
 from attribeam.pipeline.quality_gates import judge_gates, quality_gate
@@ -108,7 +108,7 @@ def test_each_exporter_gets_all_metrics_once_and_is_closed(result: MetricExportR
 def test_metrics_that_could_not_be_sent_are_told_and_do_not_fail_the_audit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert FinishedRun(made_metrics(), ()).tell([KeepingExporter(MetricExportResult.FAILURE)]) == 0
+    assert FinishedRun(made_metrics(), ()).report([KeepingExporter(MetricExportResult.FAILURE)]) == 0
     assert "could not be sent" in capsys.readouterr().err
 
 
@@ -181,7 +181,7 @@ def test_without_the_extra_the_option_is_bad_usage_and_the_environment_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        metrics_opentelemetry, "find_spec", lambda name: None if name.startswith("opentelemetry") else find_spec(name)
+        metrics_export, "find_spec", lambda name: None if name.startswith("opentelemetry") else find_spec(name)
     )
     with pytest.raises(UsageError, match=r"attribeam\[otel\]"):
         choose_exporters(asked=True, environment={})

@@ -15,7 +15,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from attribeam.pipeline.output_directory import OutputDirectory
-with OutputDirectory(Path(sys.argv[1])).claimed():
+with OutputDirectory(Path(sys.argv[1])).locked():
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -23,13 +23,13 @@ with OutputDirectory(Path(sys.argv[1])).claimed():
 
 def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="other files"), OutputDirectory(tmp_path).claimed():
+    with pytest.raises(UsageError, match="other files"), OutputDirectory(tmp_path).locked():
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path: Path) -> None:
-    with OutputDirectory(tmp_path / "out").claimed():
+    with OutputDirectory(tmp_path / "out").locked():
         pass
     (tmp_path / "out" / "evidence" / "mine.parquet").write_text("")
     with pytest.raises(UsageError, match=r"mine\.parquet"):
@@ -44,7 +44,7 @@ def test_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_folders_are_there_while_it_is_claimed(tmp_path: Path) -> None:
     directory = OutputDirectory(tmp_path / "deep" / "out")
-    with directory.claimed():
+    with directory.locked():
         assert directory.evidence.is_dir()
         assert directory.dead_letters.is_dir()
 
@@ -54,11 +54,11 @@ def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match=f"process {holder.pid}"), OutputDirectory(tmp_path).claimed():
+        with pytest.raises(UsageError, match=f"process {holder.pid}"), OutputDirectory(tmp_path).locked():
             pass
         holder.kill()
         holder.wait()
-    with OutputDirectory(tmp_path).claimed():
+    with OutputDirectory(tmp_path).locked():
         pass
 
 

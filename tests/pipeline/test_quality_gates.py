@@ -139,7 +139,7 @@ def test_an_unknown_count_of_tokens_fails_its_gate() -> None:
 @pytest.mark.parametrize(("text", "code"), [("rows < 1", 0), ("rows < 100", 3)])
 def test_a_failed_gate_has_an_exit_code_of_its_own(text: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     metrics = made_metrics()
-    assert FinishedRun(metrics, judge_gates([quality_gate(text)], metrics)).tell(()) == code
+    assert FinishedRun(metrics, judge_gates([quality_gate(text)], metrics)).report(()) == code
     assert ("attribeam audit: quality gate failed" in capsys.readouterr().err) == (code == 3)
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.reconciliation import ReconciliationError, count_rows
+from attribeam.pipeline.chunk_runner import ReconciliationError, count_rows
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount
 
 ROWS = RowRange("log.parquet", 10, 13)
@@ -43,7 +43,7 @@ def _count(
 def test_rows_with_several_spans_count_once(tmp_path: Path) -> None:
     counts = _count(tmp_path, [(10, 0), (10, 1), (12, 0)], [11])
     assert counts == AuditCounts(3, 2, (DeadLetterCount("validate", "no_passages", 1),), {"weak": 3}, 5)
-    assert counts.reconciled
+    assert counts.is_reconciled
 
 
 @pytest.mark.parametrize(

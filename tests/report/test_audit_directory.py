@@ -59,7 +59,7 @@ def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
 def test_the_counts_of_a_finished_audit_are_those_of_its_manifest(tmp_path: Path) -> None:
     audit = AuditDirectory.open(made_audit(tmp_path).root)
     assert audit.counts is audit.manifest.counts
-    assert audit.counts.reconciled
+    assert audit.counts.is_reconciled
 
 
 def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_counts_of_disjoint_rows_add_up() -> None:
     total = sum_counts([COUNTS, other])
     assert (total.rows, total.audited, total.dead_lettered, total.span_count, total.tokens) == (5, 2, 3, 5, 120)
     assert [letter.rows for letter in total.dead_letters] == [1, 2]
-    assert total.reconciled
+    assert total.is_reconciled
 
 
 def test_tokens_that_were_not_counted_stay_unknown() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attribeam.attribution.settings import UnionSettings
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Reason, RowFault
-from attribeam.transforms.attribute_rows import works_ahead
+from attribeam.transforms.attribute_rows import runs_in_model_thread
 from attribeam.transforms.elements import AttributedBlock, Outcome, PackRows, start_outcomes
 from attribeam.transforms.stage_metrics import take_stage_seconds
 
@@ -50,7 +50,7 @@ def attributed() -> list[Outcome]:
 
 def test_outcomes_at_hand_are_not_on_their_way() -> None:
     outcomes = start_outcomes(attributed, ahead=False)
-    assert not outcomes.on_their_way
+    assert not outcomes.is_pending
     assert len(outcomes.wait()) == 2
 
 
@@ -67,7 +67,7 @@ def test_blocks_are_worked_on_one_after_the_other_while_the_caller_goes_on() -> 
         return attributed()
 
     blocks = [start_outcomes(first, ahead=True), start_outcomes(second, ahead=True)]
-    assert all(block.on_their_way for block in blocks)
+    assert all(block.is_pending for block in blocks)
     assert order == []
     may_go_on.set()
     assert [len(block.wait()) for block in blocks] == [0, 2]
@@ -77,7 +77,7 @@ def test_blocks_are_worked_on_one_after_the_other_while_the_caller_goes_on() -> 
 def test_block_goes_to_another_process_with_its_outcomes() -> None:
     block = AttributedBlock((), start_outcomes(attributed, ahead=True), UnionSettings())
     found = pickle.loads(pickle.dumps(block)).outcomes
-    assert not found.on_their_way
+    assert not found.is_pending
     assert [isinstance(one, RowFault) for one in found.wait()] == [False, True]
 
 
@@ -90,5 +90,5 @@ def test_time_of_the_models_thread_counts_for_its_stage() -> None:
 
 
 def test_model_works_ahead_on_a_gpu_only() -> None:
-    assert works_ahead(torch.device("cuda", 0))
-    assert not works_ahead(torch.device("cpu"))
+    assert runs_in_model_thread(torch.device("cuda", 0))
+    assert not runs_in_model_thread(torch.device("cpu"))

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from attribeam.schemas import DeadLetter, Reason, RowSource, Stage, dead_letter_schema
-from attribeam.transforms.write_evidence import WriteDeadLetters
+from attribeam.transforms.dead_letters import WriteDeadLetters
 
 
 def letters(rows: Sequence[int]) -> list[DeadLetter]:

@@ -1,0 +1,145 @@
+"""The process that workers are forked from, which has imported what they need; it rests on private parts of Python.
+
+``multiprocessing`` starts such a process (its "forkserver") but has no public way to end it at once. ``start_context``
+checks that the private parts are there and chooses the plain path otherwise: each worker starts on its own ("spawn"),
+which costs a few seconds of imports per worker. Imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import forkserver, parent_process, resource_tracker
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from pathlib import Path
+from typing import Any
+
+_IMPORTS = "attribeam.pipeline.worker_imports"
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+_PRIVATE_PARTS = ("_forkserver_pid", "_stop")
+_MAX_SOCKET_BYTES = 107
+_SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
+
+
+def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
+    """How workers start: forked from the import server where that is safe, else each on its own.
+
+    They start on their own where libraries' messages are wanted (``verbose``), where there is a GPU, whose driver may
+    not survive a fork, and wherever the import server cannot run.
+    """
+    if verbose or not _can_fork():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_IMPORTS])
+    return context
+
+
+def _can_fork() -> bool:
+    """Whether the import server can run here: Linux, no GPU, a short path to temporary files, Python as we know it."""
+    return (
+        sys.platform == "linux"
+        and not any(Path(driver).exists() for driver in _GPU_DRIVERS)
+        and len(os.fsencode(tempfile.gettempdir() + _SOCKET_NAME)) <= _MAX_SOCKET_BYTES
+        and all(hasattr(_server(), part) for part in _PRIVATE_PARTS)
+    )
+
+
+def _server() -> Any:
+    """Python's own record of the import server; there is no public name for it."""
+    return getattr(forkserver, "_forkserver", None)
+
+
+def start_import_server(threads: int, *, verbose: bool) -> None:
+    """Start the import server if it is not running; it imports while the caller does something else.
+
+    Does nothing where workers are not forked.
+    """
+    if isinstance(start_context(verbose=verbose), ForkServerContext):
+        resource_tracker.ensure_running()  # it would unblock signals
+        with worker_environment(threads), _interrupts_blocked():
+            forkserver.ensure_running()
+
+
+def stop_import_server() -> None:
+    """End the import server at once, if it runs; its workers have ended.
+
+    A polite request would take until its imports are done. It would take forever if Ctrl-C came while a worker was
+    being forked: the driver does not know that worker, which keeps the server alive and ends with the driver.
+    """
+    server = _server()
+    if all(hasattr(server, part) for part in _PRIVATE_PARTS) and server._forkserver_pid is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Processes started in the block never get Ctrl-C; the caller gets it after the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Variables that must be set before numpy and torch load: numbers of threads, because sums depend on them."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
+
+
+@contextmanager
+def worker_environment(threads: int) -> Iterator[None]:
+    """Set the workers' variables for processes started in the block."""
+    variables: Mapping[str, str] = thread_environment(threads)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def silence_libraries() -> None:
+    """Keep libraries from printing; the driver hears of failures from the worker itself."""
+    logging.basicConfig(level=logging.CRITICAL)
+    warnings.simplefilter("ignore")
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when the process that started it ends; Linux only, elsewhere does nothing.
+
+    A thread could do the same, but not while a library that is being loaded holds the interpreter's lock.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_with_driver() -> None:
+    """End this worker as soon as its driver has ended, however that happened."""
+    end_with_parent()
+    threading.Thread(target=_wait_for_driver, name="driver-watch", daemon=True).start()
+
+
+def _wait_for_driver() -> None:
+    driver = parent_process()
+    if driver is not None:
+        wait([driver.sentinel])
+        os._exit(1)
