@@ -96,8 +96,8 @@ def test_offsets_give_the_text_of_spans_and_of_evidence(audited: tuple[Path, dic
 def test_files_keep_schema_metadata_and_nullability(audited: tuple[Path, dict[str, int]]) -> None:
     output = output_in(audited[0])
     evidence, letters = only(audited[0], "evidence"), only(audited[0], "dead_letters")
-    assert pq.read_schema(evidence).equals(output.evidence_schema, check_metadata=True)
-    assert pq.read_schema(letters).equals(output.dead_letter_schema, check_metadata=True)
+    assert pq.read_schema(evidence).equals(output.schemas.evidence, check_metadata=True)
+    assert pq.read_schema(letters).equals(output.schemas.dead_letters, check_metadata=True)
     assert pq.ParquetFile(evidence).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
@@ -162,7 +162,7 @@ def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path: Path, 
     file = write_log(tmp_path / "log.parquet", [log_row(0, answer=None), log_row(1, passages=[])])
     run_locally(file, settings, output_in(tmp_path))
     assert pq.read_table(only(tmp_path, "evidence")).num_rows == 0
-    assert pq.read_schema(only(tmp_path, "evidence")).equals(output_in(tmp_path).evidence_schema, check_metadata=True)
+    assert pq.read_schema(only(tmp_path, "evidence")).equals(output_in(tmp_path).schemas.evidence, check_metadata=True)
     assert len(letters_by_row(tmp_path)) == 2
 
 
