@@ -65,7 +65,7 @@ class SpanEvidence:
     ``atomic_fact`` are the ranges of the answer whose attributions were united for this span, the span itself
     included. ``passage_scores`` has one sum of scores a passage. ``top_passage_index`` and ``margin`` are None
     where no passage got any score. ``evidence_isolated`` says that the isolation filter would have left nothing,
-    so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1].
+    so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1], None where the method has no such share.
     """
 
     span_index: int
@@ -78,10 +78,21 @@ class SpanEvidence:
     top_passage_index: int | None
     top_passage_id: str | None
     margin: float | None
-    evidence_mass: float
+    evidence_mass: float | None
     evidence_isolated: bool
     support: Support
     unmatched_values: tuple[str, ...]
+
+    @property
+    def measured_mass(self) -> float:
+        """The evidence mass.
+
+        Raises:
+            ValueError: if the method has none.
+        """
+        if self.evidence_mass is None:
+            raise ValueError("a method with an evidence mass was expected, this one has none; use attn-union-dep")
+        return self.evidence_mass
 
 
 def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:

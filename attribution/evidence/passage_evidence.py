@@ -8,29 +8,21 @@ from typing import TypeAlias
 
 import numpy as np
 
+from attribeam.attribution.evidence.span_result import PassageDecision, decide_passage
 from attribeam.attribution.evidence.union import UnionScores, WindowedScores
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 
 @dataclass(frozen=True, slots=True)
-class PassageDecision:
-    """The score of each passage, the best one (None where nothing scores), and its lead as a share of all scores."""
-
-    scores: tuple[float, ...]
-    top_index: int | None
-    top_id: str | None
-    margin: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class UnionEvidence:
     """The evidence of one union, shared by all spans whose tokens have the same atomic facts.
 
-    ``evidence_passages`` are the passages with a piece, ascending; the other fields are those of ``SpanEvidence``.
+    ``scores`` are those of the passages. ``evidence_passages`` are the passages with a piece, ascending.
     """
 
     pieces: list[UnscaledPiece]
+    scores: tuple[float, ...]
     decision: PassageDecision
     evidence_passages: tuple[int, ...]
     evidence_isolated: bool
@@ -48,28 +40,18 @@ def union_evidence(scores: WindowedScores, *, encoded: EncodedRow, passages: Seq
         evidence.evidence_isolated,
         strict=True,
     )
-    return [_evidence_of_union(pieces, sums, isolated, passages) for pieces, sums, isolated in found]
+    return [_evidence_of_union(pieces, sums, isolated) for pieces, sums, isolated in found]
 
 
-def _evidence_of_union(
-    pieces: list[UnscaledPiece], sums: list[float], isolated: bool, passages: Sequence[Passage]
-) -> UnionEvidence:
+def _evidence_of_union(pieces: list[UnscaledPiece], sums: list[float], isolated: bool) -> UnionEvidence:
+    scores = tuple(sums) if pieces else (0.0,) * len(sums)
     return UnionEvidence(
         pieces=pieces,
-        decision=_decide_passage(sums if pieces else [0.0] * len(sums), passages),
+        scores=scores,
+        decision=decide_passage(scores),
         evidence_passages=tuple(sorted({piece[0] for piece in pieces})),
         evidence_isolated=isolated,
     )
-
-
-def _decide_passage(sums: Sequence[float], passages: Sequence[Passage]) -> PassageDecision:
-    """The passage with the largest sum, ties towards the first."""
-    total = sum(sums)
-    if total <= 0:
-        return PassageDecision(tuple(sums), None, None, None)
-    best, second = sorted([*sums, 0.0], reverse=True)[:2]
-    top = list(sums).index(best)
-    return PassageDecision(tuple(sums), top, passages[top].passage_id, (best - second) / total)
 
 
 _Run = tuple[int, int, bool, int, int, float]  # union, passage_index, in_title, char_start, char_end, score

@@ -1,24 +1,16 @@
-"""The evidence of each target span of one answer: augmentation, union, filter, decisions on passage and support."""
+"""The evidence record of each target span of one answer, made of what a method says about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
-from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scaled_pieces, union_evidence
-from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
-from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
-from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.evidence.span_result import SpanResult, decide_passage
+from attribeam.attribution.evidence.union_results import union_results
+from attribeam.attribution.settings import UnionSettings
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import CharRange, QARecord, SpanEvidence, Support, TargetSpan
-
-_SPANS_AT_ONCE = 64
-"""Arrays over these spans times the response's tokens stay small."""
+from attribeam.schemas import QARecord, SpanEvidence, Support, TargetSpan
 
 
 def span_evidence(
@@ -30,105 +22,75 @@ def span_evidence(
     tokens: TokenAttribution,
     settings: UnionSettings,
 ) -> tuple[SpanEvidence, ...]:
-    """One evidence record a target span, in the order of ``spans`` (Sections 3.2 and 3.3).
+    """One evidence record per target span by AttnUnion or AttnUnionDep, in the order of ``spans``."""
+    results = union_results(
+        answer=record.answer,
+        passages=record.passages,
+        parsed=parsed,
+        spans=[span.chars for span in spans],
+        encoded=encoded,
+        tokens=tokens,
+        settings=settings,
+    )
+    return evidence_records(record=record, parsed=parsed, spans=spans, results=results, thresholds=settings)
 
-    Where the isolation filter leaves nothing, the unfiltered evidence stands and ``evidence_isolated`` says so. A span
-    that no response token overlaps has no evidence and is unsupported.
+
+def evidence_records(
+    *,
+    record: QARecord,
+    parsed: ParsedAnswer,
+    spans: Sequence[TargetSpan],
+    results: Sequence[SpanResult],
+    thresholds: UnionSettings | None,
+) -> tuple[SpanEvidence, ...]:
+    """One evidence record per target span from its result, whatever method gave it.
+
+    ``thresholds`` are None where none were made for the method's mass.
     """
-    response = _Response(record=record, parsed=parsed, encoded=encoded, tokens=tokens, settings=settings)
-    groups = [range(start, min(start + _SPANS_AT_ONCE, len(spans))) for start in range(0, len(spans), _SPANS_AT_ONCE)]
-    return tuple(evidence for group in groups for evidence in response.evidence_of(group, [spans[i] for i in group]))
+    values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+    pairs = enumerate(zip(spans, results, strict=True))
+    return tuple(_evidence_record(record, index, *pair, values, thresholds) for index, pair in pairs)
 
 
-class _Response:
-    """What all spans of one response share."""
+def _evidence_record(
+    record: QARecord,
+    span_index: int,
+    span: TargetSpan,
+    result: SpanResult,
+    values: ValueMatcher,
+    thresholds: UnionSettings | None,
+) -> SpanEvidence:
+    decision = result.decision or decide_passage(result.passage_scores)
+    top = decision.top_index
+    unmatched = values.unmatched_values(span.chars, _value_passages(result))
+    return SpanEvidence(
+        span_index=span_index,
+        span_kind=span.kind,
+        chars=span.chars,
+        text=span.chars.of(record.answer),
+        atomic_fact=result.united or (span.chars,),
+        evidence=result.evidence,
+        passage_scores=result.passage_scores,
+        top_passage_index=top,
+        top_passage_id=None if top is None else record.passages[top].passage_id,
+        margin=decision.margin,
+        evidence_mass=result.mass,
+        evidence_isolated=result.isolated,
+        support=_support(result, bool(unmatched), thresholds),
+        unmatched_values=unmatched,
+    )
 
-    def __init__(
-        self,
-        *,
-        record: QARecord,
-        parsed: ParsedAnswer,
-        encoded: EncodedRow,
-        tokens: TokenAttribution,
-        settings: UnionSettings,
-    ) -> None:
-        self._record, self._encoded, self._settings = record, encoded, settings
-        covering = np.flatnonzero(encoded.response_char_start < encoded.response_char_end)
-        alignment = WordTokenAlignment(
-            words=parsed.words,
-            token_char_start=encoded.response_char_start[covering],
-            token_char_end=encoded.response_char_end[covering],
-        )
-        augmented = settings.method is Method.ATTN_UNION_DEP
-        self._weights = ResponseWeights(
-            alignment=alignment,
-            facts=AtomicFacts(parsed) if augmented else None,
-            own_token_weight=settings.own_token_weight,
-        )
-        self._passage_scores = PassageScores(encoded=encoded, tokens=tokens, responses=covering)
-        self._context = None
-        if augmented and settings.sentence_weight:
-            self._context = SentenceContext(parsed=parsed, alignment=alignment, scores=self._passage_scores)
-        self._ranges = AtomicFactRanges(answer=record.answer, words=parsed.words)
-        self._values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
 
-    def evidence_of(self, span_indices: Sequence[int], spans: Sequence[TargetSpan]) -> Iterator[SpanEvidence]:
-        """The evidence records of some spans, whose sums are made at once."""
-        weights, context = self._weights_and_context([span.chars for span in spans])
-        scores = keep_best_windows(
-            self._passage_scores.unite(weights.unions, isolation_tau=self._settings.isolation_tau),
-            encoded=self._encoded,
-            passage_count=len(self._record.passages),
-            window=self._settings.evidence_window,
-            context=context,
-        )
-        united = union_evidence(scores, encoded=self._encoded, passages=self._record.passages)
-        masses = self._passage_scores.mean_masses(
-            scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
-        )
-        for place, (index, span) in enumerate(zip(span_indices, spans, strict=True)):
-            yield self._record_of(index, span, weights, place, united[weights.union_of_span[place]], mass=masses[place])
+def _value_passages(result: SpanResult) -> tuple[int, ...]:
+    if result.value_passages is not None:
+        return result.value_passages
+    return tuple(index for index, score in enumerate(result.passage_scores) if score > 0)
 
-    def _weights_and_context(self, spans: Sequence[CharRange]) -> tuple[SpanWeights, ColumnContext | None]:
-        """The weights of some spans, and what their sentences add to each column, None where nothing is added."""
-        weights = self._weights.of_spans(spans)
-        if self._context is None:
-            return weights, None
-        runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
-        lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
-        weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
-        added = self._context.of_spans([runs[place] for place in firsts])
-        added *= self._settings.sentence_weight * lengths[firsts, None]
-        return weights, (self._passage_scores.columns, added)
 
-    def _record_of(
-        self,
-        span_index: int,
-        span: TargetSpan,
-        weights: SpanWeights,
-        place: int,
-        united: UnionEvidence,
-        *,
-        mass: float,
-    ) -> SpanEvidence:
-        factor, decision = weights.factors[place], united.decision
-        unmatched = self._values.unmatched_values(span.chars, united.evidence_passages)
-        return SpanEvidence(
-            span_index=span_index,
-            span_kind=span.kind,
-            chars=span.chars,
-            text=span.chars.of(self._record.answer),
-            atomic_fact=self._ranges.around(span.chars, weights.facts[place]),
-            evidence=scaled_pieces(united.pieces, factor),
-            passage_scores=tuple([score * factor for score in decision.scores]),
-            top_passage_index=decision.top_index,
-            top_passage_id=decision.top_id,
-            margin=decision.margin,
-            evidence_mass=mass,
-            evidence_isolated=united.evidence_isolated,
-            support=decide_support(mass, bool(unmatched), self._settings),
-            unmatched_values=unmatched,
-        )
+def _support(result: SpanResult, has_unmatched_values: bool, thresholds: UnionSettings | None) -> Support:
+    if result.mass is None or thresholds is None:
+        return support_without_thresholds(any(result.passage_scores), has_unmatched_values)
+    return decide_support(result.mass, has_unmatched_values, thresholds)
 
 
 def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: UnionSettings) -> Support:
@@ -140,3 +102,11 @@ def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: U
     if has_unmatched_values or evidence_mass < settings.weak_threshold:
         return Support.UNSUPPORTED
     return Support.WEAK if evidence_mass < settings.supported_threshold else Support.SUPPORTED
+
+
+def support_without_thresholds(has_evidence: bool, has_unmatched_values: bool) -> Support:
+    """What can be known where nothing says how much evidence is enough: ``unsupported`` or ``weak``.
+
+    A span is ``unsupported`` without any evidence, or with a number, date or name that its passages lack.
+    """
+    return Support.WEAK if has_evidence and not has_unmatched_values else Support.UNSUPPORTED

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,11 +18,10 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
 from attribeam.attribution.evidence.span_weights import ResponseWeights
-from attribeam.attribution.methods.word_overlap import WordMatches, match_words
+from attribeam.attribution.methods.method import Need
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import CharRange, RowFault
-from attribeam.schemas.labelled_answer import LabelledAnswer
+from attribeam.schemas import CharRange, QARecord, RowFault
 
 if TYPE_CHECKING:
     import torch
@@ -33,17 +31,8 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.hidden_states import HiddenSimilarity
     from attribeam.attribution.attention.reduction import RowAttention
     from attribeam.attribution.methods.language_context import LanguageContext
+    from attribeam.attribution.methods.words import WordMatches
     from attribeam.attribution.models.language_model import LanguageModel
-
-
-class Need(StrEnum):
-    """Parts of ``attribeam.attribution.methods.answer_context.AnswerContext`` that cost a model."""
-
-    PARSER = "parser"
-    ATTENTION = "attention"
-    RESPONSE_ATTENTION = "response attention"
-    HIDDEN_STATES = "hidden states"
-    LANGUAGE_MODEL = "language model"
 
 
 Counts = npt.NDArray[np.int64]
@@ -229,17 +218,33 @@ class LoadedModels:
 
 
 class AnswerContext:
-    """One labelled answer and what is computed from it, each when a method first asks for it.
+    """One answer and what is computed from it, each when a method first asks for it.
 
-    ``needs`` are those of all methods that will ask: what they need of the model is taken at once.
+    ``needs`` are those of all methods that will ask: what they need of the model is taken at once. What the caller has
+    already, it gives: the parsed answer, the encoded row, its token-wise attributions.
+
+    Attributes:
+        record: question, passages and answer.
+        spans: the target spans, ranges of the answer.
     """
 
     def __init__(
-        self, labelled: LabelledAnswer, models: LoadedModels, needs: frozenset[Need] = frozenset({Need.ATTENTION})
+        self,
+        record: QARecord,
+        spans: Sequence[CharRange],
+        models: LoadedModels,
+        needs: frozenset[Need] = frozenset({Need.ATTENTION}),
+        *,
+        parsed: ParsedAnswer | None = None,
+        encoded: EncodedRow | None = None,
+        attention: TokenAttribution | None = None,
     ) -> None:
-        self.labelled = labelled
+        self.record = record
+        self.spans = tuple(spans)
         self._models = models
         self._needs = needs
+        given = {"parsed": parsed, "encoded": encoded, "_attention": attention}
+        vars(self).update({name: part for name, part in given.items() if part is not None})
 
     @property
     def model(self) -> AttentionModel:
@@ -261,7 +266,7 @@ class AnswerContext:
         """
         if self._models.parser is None:
             raise RuntimeError("a method asked for the parsed answer, but says that it needs no parser")
-        return self._models.parser.parse(self.labelled.record.answer)
+        return self._models.parser.parse(self.record.answer)
 
     @cached_property
     def encoded(self) -> EncodedRow:
@@ -270,7 +275,7 @@ class AnswerContext:
         Raises:
             RowFault: if the model refuses the row.
         """
-        return self.model.encode(self.labelled.record)
+        return self.model.encode(self.record)
 
     @cached_property
     def answer_tokens(self) -> AnswerTokens:
@@ -288,7 +293,7 @@ class AnswerContext:
         Raises:
             RowFault: if the model refuses the row.
         """
-        return self.encoded, _require(self._internals.attention, Need.ATTENTION)
+        return self.encoded, self._attention
 
     @property
     def attributed_tokens(self) -> npt.NDArray[np.bool_]:
@@ -319,19 +324,25 @@ class AnswerContext:
 
         if self._models.language is None:
             raise RuntimeError("a method asked for a language model, but says that it needs none")
-        return LanguageContext(self.labelled.record, self._models.language)
+        return LanguageContext(self.record, self._models.language)
 
     @cached_property
     def word_matches(self) -> WordMatches:
         """The answer's words and their best matches in the passages."""
-        return match_words(self.labelled.record.answer, self.labelled.record.passages)
+        from attribeam.attribution.methods.words import match_words
+
+        return match_words(self.record.answer, self.record.passages)
+
+    @cached_property
+    def _attention(self) -> TokenAttribution:
+        return _require(self._internals.attention, Need.ATTENTION)
 
     @cached_property
     def _internals(self) -> ModelInternals:
         return take_internals(
             self.model,
             self.encoded,
-            passage_count=len(self.labelled.record.passages),
+            passage_count=len(self.record.passages),
             needs=self._needs,
             hidden_layer=self._models.hidden_layer,
         )

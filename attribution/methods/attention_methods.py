@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attribeam.attribution.evidence.span_evidence import span_evidence
-from attribeam.attribution.methods.answer_context import AnswerContext, Counts, Need
-from attribeam.attribution.methods.method import Method, MethodSettings, PassageScore, SpanResult
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union_results import union_results
+from attribeam.attribution.methods.answer_context import AnswerContext, Counts
+from attribeam.attribution.methods.method import Method, MethodSettings, Need, PassageScore
 from attribeam.attribution.methods.paper_union import paper_union_results
-from attribeam.attribution.methods.scored_range import ScoredRange
 from attribeam.attribution.settings import Method as UnionMethod
 from attribeam.attribution.settings import UnionSettings
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.schemas import CharRange, SpanEvidence, SpanKind, TargetSpan
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.schemas import CharRange
 
 _NEEDS = frozenset({Need.PARSER, Need.ATTENTION})
 _RESPONSE_NEEDS = _NEEDS | {Need.RESPONSE_ATTENTION}
@@ -50,28 +49,27 @@ class AttentionUnion:
         return str(self.union)
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """Passage scores and evidence of ``evidence.span_evidence``, as the audit computes them."""
+        """Passage scores and evidence of ``evidence.union_results``, as the audit computes them."""
         settings = context.model.union_settings(self.settings.union_options(self.union))
-        return union_results(context, context.attended[1], settings, passage_score=self.settings.passage_score)
+        return results_of_union(context, context.attended[1], settings, passage_score=self.settings.passage_score)
 
 
-def union_results(
+def results_of_union(
     context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, *, passage_score: PassageScore
 ) -> list[SpanResult]:
     """One result a span by ``settings.method``, from the attributions of the answer's tokens."""
     if passage_score is not PassageScore.SUM:
         counts, tau = _union_counts(context, settings), settings.isolation_tau
         return paper_union_results(context, tokens, counts, isolation_tau=tau, passage_score=passage_score)
-    labelled = context.labelled
-    found = span_evidence(
-        record=labelled.record,
+    return union_results(
+        answer=context.record.answer,
+        passages=context.record.passages,
         parsed=context.parsed,
-        spans=[TargetSpan(SpanKind.GIVEN, span) for span in labelled.spans],
+        spans=context.spans,
         encoded=context.encoded,
         tokens=tokens,
         settings=settings,
     )
-    return [SpanResult(one.passage_scores, _evidence_ranges(one)) for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +99,23 @@ class WidenedUnion:
 
 
 def _union_counts(context: AnswerContext, settings: UnionSettings) -> Counts:
-    spans = context.labelled.spans
+    spans = context.spans
     if settings.method is UnionMethod.ATTN_UNION:
         return context.answer_tokens.of_spans(spans)
     return context.answer_tokens.of_facts(spans, own_token_weight=settings.own_token_weight)
 
 
 def _sentence_counts(context: AnswerContext) -> Counts:
-    return context.answer_tokens.of_sentences(context.labelled.spans)
+    return context.answer_tokens.of_sentences(context.spans)
 
 
 def _attended_counts(context: AnswerContext) -> Counts:
     """w(t) sums, over the span's tokens r_i, those of r_i and of the later tokens that are attributed to r_i."""
-    return _augmented(context, context.labelled.spans)
+    return _augmented(context, context.spans)
 
 
 def _attended_counts_in_sentence(context: AnswerContext) -> Counts:
-    spans = context.labelled.spans
+    spans = context.spans
     return _augmented(context, spans) * context.answer_tokens.of_sentences(spans)
 
 
@@ -126,8 +124,3 @@ def _augmented(context: AnswerContext, spans: Sequence[CharRange]) -> Counts:
     attributed = context.attributed_tokens[np.ix_(tokens.covering, tokens.covering)]
     own = tokens.of_spans(spans)
     return own + own @ attributed.T.astype(np.int64)
-
-
-def _evidence_ranges(found: SpanEvidence) -> tuple[ScoredRange, ...]:
-    pieces = [piece for piece in found.evidence if not piece.in_title]
-    return tuple(ScoredRange(PassageRange(piece.passage_index, piece.chars), piece.score) for piece in pieces)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.methods.answer_context import AnswerContext, Need
-from attribeam.attribution.methods.method import SpanResult
-from attribeam.attribution.methods.scored_range import ScoredRange
+from attribeam.attribution.evidence.passage_evidence import evidence_pieces, scaled_pieces
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union import UnionScores
+from attribeam.attribution.methods.answer_context import AnswerContext
+from attribeam.attribution.methods.method import Need
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.schemas import CharRange
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.schemas import Passage
 
 _Floats = npt.NDArray[np.float64]
 
@@ -34,17 +35,16 @@ class ContrastiveGradients:
         """One backward pass a response token that any span has."""
         from attribeam.attribution.attention.reduction import top_columns
 
-        language, spans = context.language, context.labelled.spans
+        language, spans = context.language, context.spans
         tokens = {span: language.tokens_of(span) for span in spans}
         wanted = sorted({token for of_span in tokens.values() for token in of_span})
         columns, scores = top_columns(language.saliency(wanted), self.top_k)
         place = {token: index for index, token in enumerate(wanted)}
-        passages = len(context.labelled.record.passages)
         results = []
         for span in spans:
             rows = [place[token] for token in tokens[span]]
             united = _united(columns.numpy()[rows], scores.numpy()[rows], language.encoded)
-            results.append(_result(united, language.encoded, passages))
+            results.append(_result(united, language.encoded, context.record.passages))
         return results
 
 
@@ -56,22 +56,9 @@ def _united(columns: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], enc
     return np.where(visible, united, 0.0)
 
 
-def _result(united: _Floats, encoded: EncodedRow, passages: int) -> SpanResult:
-    columns = [int(column) for column in np.flatnonzero(united)]
-    sums = np.zeros(passages)
-    np.add.at(sums, encoded.column_passage[columns], united[columns])
-    texts = [column for column in columns if not encoded.column_in_title[column]]
-    return SpanResult(tuple(sums.tolist()), tuple(_ranges(texts, united, encoded)))
-
-
-def _ranges(columns: Sequence[int], united: _Floats, encoded: EncodedRow) -> list[ScoredRange]:
-    return [
-        ScoredRange(
-            PassageRange(
-                int(encoded.column_passage[column]),
-                CharRange(int(encoded.column_char_start[column]), int(encoded.column_char_end[column])),
-            ),
-            float(united[column]),
-        )
-        for column in columns
-    ]
+def _result(united: _Floats, encoded: EncodedRow, passages: Sequence[Passage]) -> SpanResult:
+    columns = np.flatnonzero(united)
+    scores = UnionScores(np.zeros_like(columns), columns, united[columns], [False])
+    sums = np.bincount(encoded.column_passage[columns], weights=united[columns], minlength=len(passages))
+    (pieces,) = evidence_pieces(scores, encoded=encoded, passages=passages)
+    return SpanResult(tuple(sums.tolist()), scaled_pieces(pieces, 1.0))

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.methods.answer_context import AnswerContext, Counts, Need
-from attribeam.attribution.methods.method import Method, MethodSettings, SpanResult
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import AnswerContext, Counts
+from attribeam.attribution.methods.method import Method, MethodSettings, Need
 from attribeam.attribution.methods.paper_union import paper_union_results
-from attribeam.attribution.methods.scored_range import ScoredRange
 from attribeam.attribution.settings import UnionSettings
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.schemas import CharRange
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 _NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
 _PAPER = UnionSettings()
@@ -81,26 +80,30 @@ class HiddenAverage:
         found = context.hidden_similarity.best_windows(inside, window=WINDOW)
         scores = np.where(found.cosines > 0, found.cosines, 0.0).tolist()
         return [
-            SpanResult(tuple(of_span), _window_range(of_span, columns, context.encoded))
+            SpanResult(tuple(of_span), _window_piece(of_span, columns, context.encoded, context.record.passages))
             for of_span, columns in zip(scores, found.columns, strict=True)
         ]
 
 
 def _counts(context: AnswerContext, *, augmented: bool, own_token_weight: int = 1) -> Counts:
-    spans = context.labelled.spans
+    spans = context.spans
     if not augmented:
         return context.answer_tokens.of_spans(spans)
     return context.answer_tokens.of_facts(spans, own_token_weight=own_token_weight)
 
 
-def _window_range(
-    scores: Sequence[float], columns: Sequence[npt.NDArray[np.int32]], encoded: EncodedRow
-) -> tuple[ScoredRange, ...]:
-    """The characters of the best passage's window, titles apart; nothing where no passage scores."""
-    passage = int(np.argmax(scores))
-    inside = columns[passage][~encoded.column_in_title[columns[passage]]]
+def _window_piece(
+    scores: Sequence[float],
+    columns: Sequence[npt.NDArray[np.int32]],
+    encoded: EncodedRow,
+    passages: Sequence[Passage],
+) -> tuple[EvidencePiece, ...]:
+    """The text of the best passage's window, titles apart; nothing where no passage scores."""
+    best = int(np.argmax(scores))
+    inside = columns[best][~encoded.column_in_title[columns[best]]]
     inside = inside[encoded.column_char_start[inside] < encoded.column_char_end[inside]]
-    if scores[passage] <= 0 or not len(inside):
+    if scores[best] <= 0 or not len(inside):
         return ()
     chars = CharRange(int(encoded.column_char_start[inside].min()), int(encoded.column_char_end[inside].max()))
-    return (ScoredRange(PassageRange(passage, chars), scores[passage]),)
+    passage = passages[best]
+    return (EvidencePiece(best, passage.passage_id, False, chars, chars.of(passage.text), scores[best]),)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
+import numpy.typing as npt
 
-from attribeam.attribution.evidence.passage_evidence import UnscaledPiece, evidence_pieces
-from attribeam.attribution.evidence.union import PassageScores
+from attribeam.attribution.evidence.passage_evidence import evidence_pieces, scaled_pieces
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.union import PassageScores, UnionScores
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
-from attribeam.attribution.methods.method import PassageScore, SpanResult, passage_scores
-from attribeam.attribution.methods.scored_range import ScoredRange
-from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.attribution.methods.method import PassageScore
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 
 
 def paper_union_results(
@@ -30,7 +30,7 @@ def paper_union_results(
         isolation_tau: of the filter; infinite switches it off.
         passage_score: how tokens' scores become a passage's.
     """
-    encoded, passages = context.encoded, context.labelled.record.passages
+    encoded, passages = context.encoded, context.record.passages
     scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.answer_tokens.covering).unite(
         counts, isolation_tau=isolation_tau
     )
@@ -39,9 +39,33 @@ def paper_union_results(
         evidence_pieces(scores, encoded=encoded, passages=passages),
         strict=True,
     )
-    return [SpanResult(tuple(sums), _ranges(pieces)) for sums, pieces in found]
+    return [SpanResult(tuple(sums), scaled_pieces(pieces, 1.0)) for sums, pieces in found]
 
 
-def _ranges(pieces: Sequence[UnscaledPiece]) -> tuple[ScoredRange, ...]:
-    shown = [(passage, chars, score) for passage, _, in_title, chars, _, score in pieces if not in_title]
-    return tuple(ScoredRange(PassageRange(passage, chars), score) for passage, chars, score in shown)
+BEST_TOKENS = 5
+
+
+def passage_scores(
+    scores: UnionScores, *, encoded: EncodedRow, passage_count: int, rule: PassageScore
+) -> npt.NDArray[np.float64]:
+    """The score of every passage for every union: float64 [unions, passages]."""
+    size = (len(scores.evidence_isolated), passage_count)
+    places = scores.unions * passage_count + encoded.column_passage[scores.columns]
+    counted = scores.scores if rule is PassageScore.SUM else np.where(_among_best(places, scores), scores.scores, 0.0)
+    sums = np.bincount(places, weights=counted, minlength=size[0] * size[1]).astype(np.float64).reshape(size)
+    if rule is PassageScore.SUM:
+        return sums
+    visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
+    tokens = np.bincount(encoded.column_passage[visible], minlength=passage_count)
+    means: npt.NDArray[np.float64] = sums / np.clip(tokens, 1, BEST_TOKENS)
+    return means
+
+
+def _among_best(places: npt.NDArray[np.intp], scores: UnionScores) -> npt.NDArray[np.bool_]:
+    """bool [evidence]: whether a token is one of the five best of its passage and union."""
+    order = np.lexsort((-scores.scores, places))
+    ordered = places[order]
+    firsts = np.searchsorted(ordered, ordered, side="left")
+    best = np.zeros(len(places), dtype=np.bool_)
+    best[order] = np.arange(len(places)) - firsts < BEST_TOKENS
+    return best

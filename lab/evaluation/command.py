@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from attribeam.attribution.methods.answer_context import LoadedModels, Need
-from attribeam.attribution.methods.method import PassageScore, needs_of
-from attribeam.attribution.methods.registry import all_methods, chosen_methods
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import Need, PassageScore
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.lab.evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
 from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
 from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
+from attribeam.lab.evaluation.lab_methods import chosen_methods, lab_methods, needs_of
 from attribeam.lab.evaluation.measures.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
 from attribeam.lab.evaluation.measures.citations import MOST_CITATIONS
 from attribeam.lab.evaluation.measures.faithfulness_command import (
@@ -95,7 +95,7 @@ def check_needed(args: argparse.Namespace, needs: frozenset[Need]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam evaluate``."""
-    names = list(all_methods())
+    names = list(lab_methods())
     parser.add_argument("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
     parser.add_argument(
         "--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth and --suite"
@@ -167,7 +167,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _evaluate_passages(args: argparse.Namespace) -> None:
-    available = all_methods(method_settings(args))
+    available = lab_methods(method_settings(args))
     methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
     check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, LOADERS)
@@ -183,7 +183,7 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
 
 def _evaluate_citations(args: argparse.Namespace) -> None:
     entailment = load_nli_model(args)
-    available = all_methods(method_settings(args))
+    available = lab_methods(method_settings(args))
     if args.method is None:
         available = {name: available[name] for name in CITING_METHODS}
     methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
@@ -195,7 +195,7 @@ def _evaluate_citations(args: argparse.Namespace) -> None:
 
 
 def _evaluate_faithfulness(args: argparse.Namespace) -> None:
-    methods = chosen_methods(all_methods(method_settings(args)), args.method, with_language_model=True)
+    methods = chosen_methods(lab_methods(method_settings(args)), args.method, with_language_model=True)
     needs = needs_of(methods) | {Need.LANGUAGE_MODEL}
     check_needed(args, needs)
     dataset = _load_dataset(args, LOADERS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import Method, SpanResult, needs_of
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, needs_of
 from attribeam.lab.evaluation.measures.accuracy import (
     HighlightOverlap,
     HighlightScore,
@@ -17,7 +18,7 @@ from attribeam.lab.evaluation.measures.accuracy import (
 from attribeam.lab.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter
 from attribeam.lab.evaluation.measures.passage_sentences import best_sentences
-from attribeam.schemas import RowFault
+from attribeam.schemas import EvidencePiece, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer, PassageRange
 
 REFERENCE_METHOD = "words"
@@ -53,8 +54,8 @@ class MethodTally:
         self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
         passages = labelled.record.passages
         if labelled.gold_evidence:
-            shown = [result.evidence_of_best_passage() for result in results]
-            characters = [[piece.where for piece in pieces] for pieces in shown]
+            shown = [highlighted_pieces(result) for result in results]
+            characters = [[PassageRange(piece.passage_index, piece.chars) for piece in pieces] for pieces in shown]
             sentences = [best_sentences(pieces, passages) for pieces in shown]
             self.highlights.rows.append(_overlaps(labelled, characters))
             self.sentences.rows.append(_overlaps(labelled, sentences))
@@ -84,21 +85,27 @@ class MethodScore:
     peak_memory_mib: float | None = None
 
 
+def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:
+    """The evidence in the text of the passage with the largest score, of equal ones the first; titles apart."""
+    best = result.passage_scores.index(max(result.passage_scores))
+    return tuple(piece for piece in result.evidence if piece.passage_index == best and not piece.in_title)
+
+
 def run_methods(
-    answers: Iterable[LabelledAnswer], methods: Sequence[Method], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
     """Every method on every answer; what two methods need in common is computed once."""
     tallies = tuple(MethodTally(method.name) for method in methods)
     needs = needs_of(methods)
     for labelled in answers:
-        context = AnswerContext(labelled, models, needs)
+        context = LabelledContext(labelled, models, needs)
         for method, tally in zip(methods, tallies, strict=True):
             tally.count(labelled, _results(method, context, tally))
     return tallies
 
 
 def run_with_costs(
-    answers: Iterable[LabelledAnswer], methods: Sequence[Method], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
     """As ``run_methods``, but no method finds anything computed by another, and each one's cost is measured."""
     costs = tuple(Cost() for _ in methods)
@@ -106,7 +113,7 @@ def run_with_costs(
     meter = CostMeter(models)
     for labelled in answers:
         for method, tally, cost in zip(methods, tallies, costs, strict=True):
-            context = AnswerContext(labelled, models, method.needs)
+            context = LabelledContext(labelled, models, method.needs)
             with meter.measuring(cost):
                 results = _results(method, context, tally)
             tally.count(labelled, results)
@@ -131,13 +138,13 @@ def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange
     ]
 
 
-def _results(method: Method, context: AnswerContext, tally: MethodTally) -> Sequence[SpanResult]:
+def _results(method: LabMethod, context: LabelledContext, tally: MethodTally) -> Sequence[SpanResult]:
     labelled = context.labelled
     try:
         return method.span_results(context)
     except RowFault as fault:
         tally.failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
-        nothing = SpanResult((0.0,) * len(labelled.record.passages), evidence=())
+        nothing = SpanResult((0.0,) * len(labelled.record.passages))
         return [nothing] * len(labelled.spans)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from attribeam.attribution.method_arguments import add_union_arguments
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
+from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.models.model_arguments import (
     add_loading_arguments,
     add_reading_arguments,
@@ -16,7 +17,6 @@ from attribeam.attribution.models.model_arguments import (
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.attribution.settings import Method as UnionMethod
-from attribeam.lab.evaluation.model_loading import ModelChoice
 
 
 def add_method_arguments(parser: argparse.ArgumentParser) -> None:

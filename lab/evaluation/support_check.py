@@ -154,7 +154,7 @@ def _spans_of(answer: SupportAnswer, found: Sequence[SpanEvidence], *, row: int)
         yield FlaggedSpan(
             row=row,
             truth=truth_of[evidence.chars],
-            evidence_mass=evidence.evidence_mass,
+            evidence_mass=evidence.measured_mass,
             support=evidence.support,
             has_unmatched_values=bool(evidence.unmatched_values),
         )

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.method import Method
 from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
+from attribeam.lab.evaluation.lab_methods import LabMethod
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.measures.citations import (
     CitationRow,
@@ -79,7 +79,7 @@ def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
 def evaluate_citations(
     args: argparse.Namespace,
     dataset: LabelledDataset,
-    methods: Sequence[Method],
+    methods: Sequence[LabMethod],
     models: LoadedModels,
     entailment: EntailmentModel,
     *,

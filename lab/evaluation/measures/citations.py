@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import Method, needs_of
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.lab.evaluation.comparison import FailedRow
+from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, needs_of
 from attribeam.lab.evaluation.measures.bootstrap import Interval, percentile_interval, row_draws
 from attribeam.schemas import Passage, RowFault
 from attribeam.schemas.labelled_answer import LabelledAnswer
@@ -210,7 +210,7 @@ class CitationRow:
 
 def run_citations(
     answers: Iterable[LabelledAnswer],
-    methods: Sequence[Method],
+    methods: Sequence[LabMethod],
     models: LoadedModels,
     entailment: EntailmentModel,
     *,
@@ -223,7 +223,7 @@ def run_citations(
     """
     tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
     for labelled in answers:
-        context = AnswerContext(labelled, models, needs_of(methods))
+        context = LabelledContext(labelled, models, needs_of(methods))
         cited = [labelled.citations, *(_citations(*pair, context) for pair in zip(methods, tallies[1:], strict=True))]
         for tally, citations in zip(tallies, cited, strict=True):
             sentences = _sentences(labelled, citations)
@@ -257,7 +257,7 @@ def cited_passages(scores: Sequence[float], *, threshold: float) -> tuple[int, .
     return tuple(sorted(above, key=lambda index: -scores[index]))
 
 
-def _citations(method: Method, tally: CitationTally, context: AnswerContext) -> Sequence[tuple[int, ...]]:
+def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext) -> Sequence[tuple[int, ...]]:
     threshold = _THRESHOLDS.get(method.name, 0.0)
     labelled = context.labelled
     try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext, sensitive_spans
-from attribeam.attribution.methods.method import Method, SpanResult, needs_of
-from attribeam.attribution.methods.reference_methods import OraclePassage, RandomPassage
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.lab.evaluation.comparison import FailedRow
+from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, needs_of
 from attribeam.lab.evaluation.measures.accuracy import best_passages
 from attribeam.lab.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
@@ -90,13 +90,13 @@ class DropScore:
 
 
 def run_drops(
-    answers: Iterable[LabelledAnswer], methods: Sequence[Method], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[tuple[DropTally, ...], tuple[SkippedRow, ...]]:
     """Every method on every answer, and the answers that the language model refuses, which count for no method."""
     tallies, skipped = tuple(DropTally(method.name) for method in methods), []
     needs = needs_of(methods)
     for labelled in answers:
-        context = AnswerContext(labelled, models, needs)
+        context = LabelledContext(labelled, models, needs)
         try:
             context.language.read_whole()
         except RowFault as fault:
@@ -128,8 +128,8 @@ def score_drops(tallies: Sequence[DropTally], *, draws: int, seed: int) -> tuple
     )
 
 
-def _count(method: Method, context: AnswerContext, tally: DropTally) -> None:
-    record, spans = context.labelled.record, context.labelled.spans
+def _count(method: LabMethod, context: LabelledContext, tally: DropTally) -> None:
+    record, spans = context.record, context.spans
     tally.spans.append(len(spans))
     try:
         drops = _drops(method, context)
@@ -140,7 +140,7 @@ def _count(method: Method, context: AnswerContext, tally: DropTally) -> None:
     tally.spans_without_passage += sum(drop is None for drop in drops)
 
 
-def _drops(method: Method, context: AnswerContext) -> list[float | None]:
+def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
     """The drop of each span, None where the method names no passage."""
     if isinstance(method, OraclePassage):
         return [*_largest_drops(context)]
@@ -150,10 +150,10 @@ def _drops(method: Method, context: AnswerContext) -> list[float | None]:
     return _drops_of(method.span_results(context), context)
 
 
-def _drops_of(results: Sequence[SpanResult], context: AnswerContext) -> list[float | None]:
+def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[float | None]:
     named = [best_passages(result.passage_scores) for result in results]
     context.language.take_away(sorted({passage for of_span in named for passage in of_span}))
-    return [_mean_drop(context.language, *pair) for pair in zip(context.labelled.spans, named, strict=True)]
+    return [_mean_drop(context.language, *pair) for pair in zip(context.spans, named, strict=True)]
 
 
 def _mean_drop(language: LanguageContext, span: CharRange, passages: Sequence[int]) -> float | None:
@@ -161,8 +161,8 @@ def _mean_drop(language: LanguageContext, span: CharRange, passages: Sequence[in
     return sum(language.drop(span, passage) for passage in passages) / len(passages) if passages else None
 
 
-def _largest_drops(context: AnswerContext) -> list[float]:
+def _largest_drops(context: LabelledContext) -> list[float]:
     """Brute force: every passage is taken away once."""
-    passages = range(len(context.labelled.record.passages))
+    passages = range(len(context.record.passages))
     context.language.take_away(passages)
-    return [max(context.language.drop(span, passage) for passage in passages) for span in context.labelled.spans]
+    return [max(context.language.drop(span, passage) for passage in passages) for span in context.spans]

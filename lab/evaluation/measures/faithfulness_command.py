@@ -24,7 +24,7 @@ from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
 if TYPE_CHECKING:
     from attribeam.attribution.methods.answer_context import LoadedModels
-    from attribeam.attribution.methods.method import Method
+    from attribeam.lab.evaluation.lab_methods import LabMethod
     from attribeam.lab.evaluation.measures.faithfulness import DropScore, DropTally
 
 _HEADER = ("method", "log-probability drop", "95% interval", "no passage")
@@ -84,7 +84,7 @@ def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -
 def evaluate_faithfulness(
     args: argparse.Namespace,
     dataset: LabelledDataset,
-    methods: Sequence[Method],
+    methods: Sequence[LabMethod],
     models: LoadedModels,
     *,
     provenance: Mapping[str, str],

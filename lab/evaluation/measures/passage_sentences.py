@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from attribeam.attribution.answers.parser_output import sentence_ends
 from attribeam.attribution.answers.target_spans import has_letter_or_digit
-from attribeam.attribution.methods.scored_range import ScoredRange
-from attribeam.schemas import CharRange, Passage
+from attribeam.schemas import CharRange, EvidencePiece, Passage
 from attribeam.schemas.labelled_answer import PassageRange
 
 _SHARE_OF_BEST = 0.5
@@ -20,11 +19,11 @@ _CLAUSE_MARKS = (":", ";", "：", "；")
 _CLOSING = "\"'”’»)]}*_」』）】"
 
 
-def best_sentences(evidence: Sequence[ScoredRange], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
+def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
     """The sentences with at least half of the best sentence's score, in that sentence's passage.
 
-    A sentence's score is the sum of what lies in it, each piece by the share of its characters. Ties for the best
-    sentence go to the first passage, then to the first place.
+    ``evidence`` are pieces of passage texts, not of titles. A sentence's score is the sum of what lies in it, each
+    piece by the share of its characters. Ties for the best sentence go to the first passage, then to the first place.
     """
     scores = _sentence_scores(evidence, passages)
     if not scores:
@@ -67,10 +66,10 @@ def _line_sentences(text: str, line: re.Match[str], *, at_clauses: bool) -> Iter
             first = place + 1
 
 
-def _sentence_scores(evidence: Sequence[ScoredRange], passages: Sequence[Passage]) -> dict[PassageRange, float]:
+def _sentence_scores(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> dict[PassageRange, float]:
     scores: defaultdict[PassageRange, float] = defaultdict(float)
     for piece in evidence:
-        index, chars = piece.where.passage_index, piece.where.chars
+        index, chars = piece.passage_index, piece.chars
         length = chars.char_end - chars.char_start
         for sentence in text_sentences(passages[index].text):
             if sentence.overlaps(chars):

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.observed_attention import attribute_layers
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.attention_methods import union_results
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.attention_methods import results_of_union
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.settings import Method as UnionMethod
 from attribeam.attribution.settings import UnionSettings
 from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.lab.evaluation.measures.accuracy import span_credit
 from attribeam.lab.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.schemas import RowFault
@@ -98,7 +99,7 @@ def _count(
     labelled: LabelledAnswer, models: LoadedModels, union: UnionSettings, tally: _Tally, passage_score: PassageScore
 ) -> None:
     """Add one answer at every point."""
-    context = AnswerContext(labelled, models)
+    context = LabelledContext(labelled, models)
     tally.spans.append(len(labelled.spans))
     try:
         of_layers = attribute_layers(
@@ -124,10 +125,10 @@ def _first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
 
 
 def _credit(
-    context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, passage_score: PassageScore
+    context: LabelledContext, tokens: TokenAttribution, settings: UnionSettings, passage_score: PassageScore
 ) -> float:
     """The sum of the spans' credits."""
-    found = union_results(context, tokens, settings, passage_score=passage_score)
+    found = results_of_union(context, tokens, settings, passage_score=passage_score)
     pairs = zip(found, context.labelled.gold_passages, strict=True)
     return sum(span_credit(one.passage_scores, gold) for one, gold in pairs)
 

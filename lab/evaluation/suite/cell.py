@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from attribeam.attribution.methods.answer_context import Need
+from attribeam.attribution.methods.method import Need
 from attribeam.lab.evaluation.comparison import FailedRow, MethodTally
 from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.measures.accuracy import HighlightOverlap, HighlightTally

@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.layer_choice import choose_layer, layer_types
-from attribeam.attribution.methods.answer_context import Need
+from attribeam.attribution.methods.method import Need
 from attribeam.attribution.models.attribution_config import merge_settings
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.model_errors import ModelLoadError

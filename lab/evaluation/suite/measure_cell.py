@@ -10,12 +10,12 @@ from typing import Any
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
-from attribeam.attribution.methods.method import Method
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.settings import Method as UnionMethod
 from attribeam.lab.evaluation.comparison import FailedRow, run_with_costs
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.lab.evaluation.evaluation_error import EvaluationError
+from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod
 from attribeam.lab.evaluation.measures.citations import SELF_CITATION, EntailmentModel, run_citations
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, machine_words
 from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
@@ -183,7 +183,7 @@ def _latency(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, o
         own = Cost()
         try:
             with meter.measuring(own):
-                method.span_results(AnswerContext(labelled, models, method.needs))
+                method.span_results(LabelledContext(labelled, models, method.needs))
         except RowFault as fault:
             failed.append(FailedRow(labelled.record.source.source_row, str(fault.reason), str(fault)))
             continue
@@ -222,7 +222,7 @@ def _support(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, o
     return support_figures(cell.data.path, cell.method, models, bench.options)
 
 
-def _method(cell: Cell, bench: CellInputs) -> Method:
+def _method(cell: Cell, bench: CellInputs) -> LabMethod:
     return suite_methods(bench.options.settings)[cell.method]
 
 

@@ -9,9 +9,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attribeam.attribution.methods.answer_context import Need
-from attribeam.attribution.methods.method import Method, MethodSettings, PassageScore
-from attribeam.attribution.methods.registry import all_methods
+from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
+from attribeam.lab.evaluation.lab_methods import LabMethod, lab_methods
 from attribeam.lab.evaluation.measures.citations import SELF_CITATION
 from attribeam.lab.evaluation.suite.cell import Cell, Kind
 from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section
@@ -35,18 +34,18 @@ _BEST_TOKENS = str(PassageScore.TOP5_MEAN)
 _PAPER_WEIGHTS = "paper's weights"
 
 
-def suite_methods(settings: MethodSettings) -> Mapping[str, Method]:
+def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
     """All methods in the order of the tables.
 
     The attention unions come three times: with the model's own weights, with the paper's, which all alternatives have,
     and by the mean of a passage's five best tokens.
     """
-    plain = all_methods(settings)
+    plain = lab_methods(settings)
     variants = {
-        _PAPER_WEIGHTS: all_methods(
+        _PAPER_WEIGHTS: lab_methods(
             replace(settings, own_token_weight=1, sentence_weight=0.0, evidence_window=math.inf)
         ),
-        _BEST_TOKENS: all_methods(replace(settings, passage_score=PassageScore.TOP5_MEAN)),
+        _BEST_TOKENS: lab_methods(replace(settings, passage_score=PassageScore.TOP5_MEAN)),
     }
     varied = {f"{name}, {words}": methods[name] for words, methods in variants.items() for name in _VARIED}
     first = {name: plain[name] for name in _VARIED}
@@ -176,7 +175,7 @@ class _Planner:
             for data in self.found.of(Section.CHINESE):
                 yield from self._passages(data, CHINESE)
 
-    def _chosen(self, names: Sequence[str]) -> dict[str, Method]:
+    def _chosen(self, names: Sequence[str]) -> dict[str, LabMethod]:
         """The named methods that were asked for and that the models allow."""
         available, asked = suite_methods(self.options.settings), self.options.methods
         return {

@@ -13,7 +13,8 @@ from typing import Any
 from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.methods.answer_context import LoadedModels, Need
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.method import Need
 from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, LOADERS
 from attribeam.lab.evaluation.evaluation_error import EvaluationError

@@ -6,10 +6,10 @@ import argparse
 from dataclasses import dataclass
 
 from attribeam.attribution.methods.method import MethodSettings
+from attribeam.attribution.methods.models import ModelChoice
 from attribeam.lab.evaluation.evaluation_error import OptionError
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
-from attribeam.lab.evaluation.model_loading import ModelChoice
 
 SUITES = ("paper",)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
-from attribeam.attribution.methods.answer_context import Need
+from attribeam.attribution.methods.method import Need
 from attribeam.attribution.settings import Method
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS

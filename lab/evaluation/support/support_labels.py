@@ -126,7 +126,7 @@ def flag_order(support: Support, evidence_mass: float) -> float:
 def _audited_span(span: SpanEvidence, marked: Collection[int], text: str) -> AuditedSpan:
     own = _characters([span.chars], text)
     half = 2 * len(own & frozenset(marked)) >= len(own) > 0
-    return AuditedSpan(span.evidence_mass, flag_order(span.support, span.evidence_mass), half)
+    return AuditedSpan(span.measured_mass, flag_order(span.support, span.measured_mass), half)
 
 
 def _characters(ranges: Iterable[CharRange], text: str) -> frozenset[int]:

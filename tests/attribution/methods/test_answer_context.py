@@ -3,11 +3,13 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import Need, take_internals
+from attribeam.attribution.methods.answer_context import take_internals
+from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.evaluation.evaluation_error import EvaluationError
-from attribeam.lab.evaluation.model_loading import ModelChoice, load_models
+from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 EVERYTHING = frozenset({Need.PARSER, Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})

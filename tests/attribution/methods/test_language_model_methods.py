@@ -9,16 +9,22 @@ import torch
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
 from transformers import AutoModelForCausalLM
 
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels, Need
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
-from attribeam.attribution.methods.method import MethodSettings
-from attribeam.attribution.methods.reference_methods import OraclePassage, RandomPassage
-from attribeam.attribution.methods.registry import all_methods, chosen_methods
+from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.lab.evaluation.evaluation_error import EvaluationError
-from attribeam.lab.evaluation.model_loading import ModelChoice, load_models
+from attribeam.lab.evaluation.lab_methods import (
+    LabelledContext,
+    OraclePassage,
+    RandomPassage,
+    chosen_methods,
+    lab_methods,
+)
+from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -66,15 +72,16 @@ class SaidByHand:
 
 
 def test_cci_unites_the_three_largest_of_each_token_by_hand():
-    context = AnswerContext(labelled(spans=(CharRange(0, 2), CharRange(0, 9))), LoadedModels())
+    context = LabelledContext(labelled(spans=(CharRange(0, 2), CharRange(0, 9))), LoadedModels())
     context.__dict__["language"] = SaidByHand()
     first, second = ContrastiveGradients().span_results(context)
     # token 0 keeps BOS 9, title 5 and text 4: BOS uses up a place and counts for no passage
     assert first.passage_scores == (9.0, 0.0, 0.0)
     # token 1 keeps a blank 8, which is no evidence, and 7 and 6 of passage 1
     assert second.passage_scores == (9.0, 13.0, 0.0)
-    found = [(one.where.passage_index, one.where.chars.char_start, one.score) for one in second.evidence]
-    assert found == [(0, 0, 4.0), (1, 0, 7.0), (1, 4, 6.0)]
+    found = [(one.passage_index, one.in_title, one.chars, one.score) for one in second.evidence]
+    title, text = (0, True, CharRange(0, 5), 5.0), (0, False, CharRange(0, 3), 4.0)
+    assert found == [(1, False, CharRange(0, 8), 13.0), title, text]
 
 
 def naive_scores(directory, encoded, contextless, span):
@@ -102,7 +109,7 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
     answer = labelled()
     encoded = models.language.encode(answer.record)
     contextless = models.language.encode(replace(answer.record, passages=())).token_ids.astype(np.int64)
-    for span, result in zip(SPANS, ContrastiveGradients().span_results(AnswerContext(answer, models)), strict=True):
+    for span, result in zip(SPANS, ContrastiveGradients().span_results(LabelledContext(answer, models)), strict=True):
         expected = naive_scores(directory, encoded, torch.from_numpy(contextless), span)
         assert expected.max() > 0
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
@@ -111,12 +118,12 @@ def test_cci_of_a_model_is_that_of_the_definition(directory, models):
 def test_cci_of_a_row_that_the_model_refuses_is_a_fault(models):
     far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]))
     with pytest.raises(RowFault, match="should have at most"):
-        ContrastiveGradients().span_results(AnswerContext(far, models))
+        ContrastiveGradients().span_results(LabelledContext(far, models))
 
 
 def test_random_is_uniform_and_repeats_itself():
     def drawn(method, row):
-        results = method.span_results(AnswerContext(labelled(row=row), LoadedModels()))
+        results = method.span_results(LabelledContext(labelled(row=row), LoadedModels()))
         assert all(sorted(result.passage_scores) == [0.0, 0.0, 1.0] for result in results)
         return [result.passage_scores.index(1.0) for result in results]
 
@@ -129,17 +136,17 @@ def test_random_is_uniform_and_repeats_itself():
 
 
 def test_oracle_names_the_labelled_passages():
-    results = OraclePassage().span_results(AnswerContext(labelled(), LoadedModels()))
+    results = OraclePassage().span_results(LabelledContext(labelled(), LoadedModels()))
     assert [result.passage_scores for result in results] == [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0)]
 
 
 def test_oracle_finds_nothing_where_nothing_is_labelled():
-    results = OraclePassage().span_results(AnswerContext(LabelledAnswer(labelled().record), LoadedModels()))
+    results = OraclePassage().span_results(LabelledContext(LabelledAnswer(labelled().record), LoadedModels()))
     assert [result.passage_scores for result in results] == [(0.0, 0.0, 0.0)] * 2
 
 
 def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
-    available = all_methods(MethodSettings(seed=3))
+    available = lab_methods(MethodSettings(seed=3))
     assert available["random"] == RandomPassage(seed=3)
     without = [one.name for one in chosen_methods(available, None, with_language_model=False)]
     assert {"words", "random", "oracle", "attn-union"} <= set(without)
@@ -162,4 +169,4 @@ def test_named_language_model_is_loaded_beside_an_encoder(tmp_path, directory):
 
 def test_method_that_hides_its_need_of_a_language_model_is_an_error():
     with pytest.raises(RuntimeError, match="says that it needs none"):
-        ContrastiveGradients().span_results(AnswerContext(labelled(), LoadedModels()))
+        ContrastiveGradients().span_results(LabelledContext(labelled(), LoadedModels()))

@@ -4,17 +4,18 @@ from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import AttentionUnion
-from attribeam.attribution.methods.method import MethodSettings, SpanResult
+from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.registry import all_methods
-from attribeam.attribution.methods.scored_range import ScoredRange
-from attribeam.attribution.methods.word_methods import FactWords, SentenceWords, SpanWords
+from attribeam.attribution.methods.words import FactWords, SentenceWords, SpanWords
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.settings import Method as UnionMethod
-from attribeam.lab.evaluation.comparison import run_methods, score_methods
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.labelled_answer import LabelledAnswer, PassageRange
+from attribeam.lab.evaluation.comparison import highlighted_pieces, run_methods, score_methods
+from attribeam.lab.evaluation.lab_methods import LabelledContext
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import LabelledAnswer
 
 PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
 
@@ -26,7 +27,7 @@ def labelled_span(*texts: str, gold: int = 0, row: int = 0) -> LabelledAnswer:
 
 
 def scores(method, span):
-    return method.span_results(AnswerContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
+    return method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
 
 
 def test_words_are_those_of_the_span():
@@ -55,10 +56,8 @@ def test_words_sent_of_a_span_over_two_sentences_takes_both():
 
 
 def highlighted(method, span):
-    (result,) = method.span_results(AnswerContext(labelled_span(span), LoadedModels(parser=PARSER)))
-    return [
-        (one.where.passage_index, one.where.chars.of(PASSAGES[one.where.passage_index].text)) for one in result.evidence
-    ]
+    (result,) = method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))
+    return [(one.passage_index, one.chars.of(PASSAGES[one.passage_index].text)) for one in result.evidence]
 
 
 def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
@@ -74,7 +73,7 @@ def test_word_method_that_matches_nothing_highlights_nothing():
 def test_words_needs_neither_parser_nor_model():
     method = all_methods()["words"]
     assert not method.needs
-    assert method.span_results(AnswerContext(labelled_span("Jon"), LoadedModels()))
+    assert method.span_results(LabelledContext(labelled_span("Jon"), LoadedModels()))
 
 
 def test_difference_to_words_is_paired_by_row():
@@ -118,7 +117,7 @@ def test_attention_methods_share_one_forward_pass(tiny_model):
 
 def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tiny_model):
     labelled = labelled_span(ANSWER)
-    context = AnswerContext(labelled, LoadedModels(PARSER, tiny_model))
+    context = LabelledContext(labelled, LoadedModels(PARSER, tiny_model))
     method = AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
     (result,) = method.span_results(context)
     encoded, tokens = context.attended
@@ -132,7 +131,7 @@ def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tin
                 expected[encoded.column_passage[column]] += similarity
     assert expected.sum() > 0
     np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-6)
-    assert {one.where.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
+    assert {one.passage_index for one in result.evidence} == set(np.flatnonzero(expected).tolist())
 
 
 def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
@@ -150,7 +149,8 @@ def test_method_that_hides_its_need_of_a_model_is_an_error():
         scores(AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings()), "Jon")
 
 
-def test_evidence_of_the_best_passage_leaves_the_other_passages_out():
-    pieces = [ScoredRange(PassageRange(passage, CharRange(0, 4)), 1.0) for passage in (0, 1, 1)]
-    assert SpanResult((1.0, 2.0), tuple(pieces)).evidence_of_best_passage() == tuple(pieces[1:])
-    assert SpanResult((1.0, 1.0), tuple(pieces)).evidence_of_best_passage() == (pieces[0],)
+def test_highlights_are_those_of_the_best_passage_without_its_title():
+    pieces = [EvidencePiece(passage, None, False, CharRange(0, 4), "lamp", 1.0) for passage in (0, 1, 1)]
+    title = EvidencePiece(1, None, True, CharRange(0, 4), "Lamp", 2.0)
+    assert highlighted_pieces(SpanResult((1.0, 4.0), (title, *pieces))) == tuple(pieces[1:])
+    assert highlighted_pieces(SpanResult((1.0, 1.0), tuple(pieces))) == (pieces[0],)

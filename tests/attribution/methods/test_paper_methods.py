@@ -21,12 +21,13 @@ from transformers import AutoModel
 
 from attribeam.attribution.answers.atomic_facts import atomic_fact_words
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.settings import Method as UnionMethod
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -76,7 +77,7 @@ def results(both, name, **options):
     settings = MethodSettings(**options)
     method = all_methods(settings)[name]
     asked = model.with_method(settings.union_options(UnionMethod.ATTN_UNION))
-    return method.span_results(AnswerContext(labelled, LoadedModels(PARSER, asked), method.needs))
+    return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked), method.needs))
 
 
 def tokens_in(row: EncodedRow, chars: CharRange) -> list[int]:
@@ -133,7 +134,7 @@ def test_hidden_average_is_the_best_window_of_eight(both, name):
         expected = hss_avg(found.states, set(covering(found.encoded, target)), found.encoded, len(PASSAGES), window=8)
         np.testing.assert_allclose(result.passage_scores, expected, atol=2e-5)
         (piece,) = result.evidence
-        assert piece.where.passage_index == int(np.argmax(expected))
+        assert piece.passage_index == int(np.argmax(expected))
         assert piece.score == pytest.approx(max(expected), abs=2e-5)
 
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from attribeam.attribution.evidence.union import UnionScores
-from attribeam.attribution.methods.method import PassageScore, passage_scores
+from attribeam.attribution.methods.method import PassageScore
+from attribeam.attribution.methods.paper_union import passage_scores
 from attribeam.attribution.token_attribution import EncodedRow
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.methods.word_overlap import best_runs, match_words
+from attribeam.attribution.methods.words import best_runs, match_words
 from attribeam.schemas import CharRange, Passage
 
 ANSWER = "The tower of Brigg opened in 1874."
@@ -62,25 +62,25 @@ def test_answer_without_words_scores_nothing():
 
 
 def highlighted(answer: str, passage: Passage) -> list[str]:
-    found = match_words(answer, [passage]).evidence([CharRange(0, len(answer))], 0)
-    return [piece.where.chars.of(passage.text) for piece in found]
+    found = match_words(answer, [passage]).matched([CharRange(0, len(answer))], 0)
+    return [word.chars.of(passage.text) for word in found if not word.in_title]
 
 
 def test_evidence_of_the_worked_example_are_the_matched_words_of_one_passage():
-    found = match_words(ANSWER, PASSAGES).evidence([span_of("tower of Brigg opened")], 0)
-    words = [(piece.where.chars.of(PASSAGES[0].text), piece.score) for piece in found]
+    found = match_words(ANSWER, PASSAGES).matched([span_of("tower of Brigg opened")], 0)
+    words = [(word.chars.of(PASSAGES[0].text), score) for word, score in found.items()]
     assert words == [("Tower", 1.0), ("opened", 1.5)]
 
 
 def test_word_is_highlighted_where_its_longest_run_is():
     passage = Passage(text="A lamp. The keeper lit the lamp at night.")
-    (found,) = match_words("Ada lit the lamp", [passage]).evidence([CharRange(12, 16)], 0)
-    assert found.where.chars.char_start == passage.text.index("lamp at night")
+    (found,) = match_words("Ada lit the lamp", [passage]).matched([CharRange(12, 16)], 0)
+    assert found.chars.char_start == passage.text.index("lamp at night")
 
 
 def test_of_equally_long_runs_the_first_in_the_passage_is_highlighted():
-    (found,) = match_words("lamp", [Passage(text="a lamp, a lamp")]).evidence([CharRange(0, 4)], 0)
-    assert found.where.chars == CharRange(2, 6)
+    (found,) = match_words("lamp", [Passage(text="a lamp, a lamp")]).matched([CharRange(0, 4)], 0)
+    assert found.chars == CharRange(2, 6)
 
 
 def test_match_in_the_title_is_not_highlighted():

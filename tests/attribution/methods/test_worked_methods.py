@@ -12,11 +12,12 @@ import torch
 from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
 
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels, ModelInternals
+from attribeam.attribution.methods.answer_context import LoadedModels, ModelInternals
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.models.attribution_config import AttributionConfig, merge_settings
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -44,7 +45,7 @@ class ModelOfNoDefaults:
         return merge_settings(options, AttributionConfig())
 
 
-def worked_context() -> AnswerContext:
+def worked_context() -> LabelledContext:
     starts = np.array([(column - 1) % 3 if passage >= 0 else 0 for column, passage in enumerate(COLUMN_PASSAGE)])
     encoded = EncodedRow(
         token_ids=np.zeros(17, dtype=np.int32),
@@ -66,7 +67,7 @@ def worked_context() -> AnswerContext:
     attributed[[SINGS, BELLS], ADA] = True
     passages = (Passage(text="abc"), Passage(text="xyz"))
     record = QARecord("r", "Who?", passages, ANSWER, RowSource("f", 0), target_spans=(CharRange(0, 3),))
-    context = AnswerContext(LabelledAnswer(record, (frozenset({0}),)), LoadedModels(PARSER, ModelOfNoDefaults()))
+    context = LabelledContext(LabelledAnswer(record, (frozenset({0}),)), LoadedModels(PARSER, ModelOfNoDefaults()))
     hidden = HiddenSimilarity([torch.tensor(STATES)], encoded=encoded, passage_count=2)
     vars(context).update(encoded=encoded, _internals=ModelInternals(attention, attributed, hidden))
     return context
@@ -83,10 +84,7 @@ def scores(name, **options):
 
 def evidence(name):
     passages = ("abc", "xyz")
-    return [
-        (one.where.chars.of(passages[one.where.passage_index]), pytest.approx(one.score))
-        for one in result(name).evidence
-    ]
+    return [(one.chars.of(passages[one.passage_index]), pytest.approx(one.score)) for one in result(name).evidence]
 
 
 def test_attn_union_of_ada_has_isolated_tokens_only_and_keeps_them():

@@ -9,7 +9,7 @@ from tests.attribution.methods.test_methods import labelled_span
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.word_methods import SpanWords
+from attribeam.attribution.methods.words import SpanWords
 from attribeam.lab.evaluation.command import add_arguments, run
 from attribeam.lab.evaluation.comparison import run_with_costs, score_methods
 from attribeam.lab.evaluation.measures import cost

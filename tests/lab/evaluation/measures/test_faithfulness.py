@@ -10,14 +10,14 @@ from tests.attribution.methods.test_language_model_methods import PASSAGES, SPAN
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
 
-from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext
-from attribeam.attribution.methods.method import SpanResult
-from attribeam.attribution.methods.reference_methods import OraclePassage, RandomPassage
-from attribeam.attribution.methods.word_methods import SpanWords
+from attribeam.attribution.methods.words import SpanWords
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.lab.evaluation.command import add_arguments, run
+from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
@@ -49,13 +49,13 @@ class Says:
     needs: frozenset = frozenset()
 
     def span_results(self, context):
-        assert len(context.labelled.spans) == len(self.scores)
+        assert len(context.spans) == len(self.scores)
         return [SpanResult(one, ()) for one in self.scores]
 
 
 class Refuses(Says):
     def span_results(self, context):
-        raise RowFault(Reason.OUT_OF_MEMORY, f"row {context.labelled.record.source.source_row} is too large")
+        raise RowFault(Reason.OUT_OF_MEMORY, f"row {context.record.source.source_row} is too large")
 
 
 TABLES = [[(3.0, 1.0, -2.0), (0.5, 4.0, 0.25)], [(1.0, 0.0, 0.0), (2.0, 0.0, 5.0)]]
@@ -65,7 +65,7 @@ def drops(monkeypatch, *methods, draws=200):
     answers = [labelled(row=row) for row in range(2)]
     tables = {answer.record.source.source_row: table for answer, table in zip(answers, TABLES, strict=True)}
     monkeypatch.setattr(
-        AnswerContext,
+        LabelledContext,
         "language",
         property(lambda self: DropsByHand(tables[self.labelled.record.source.source_row])),
     )
@@ -103,7 +103,7 @@ def test_random_is_the_mean_of_three_draws(monkeypatch):
     expected = 0.0
     for row, table in enumerate(TABLES):
         for draw in range(3):
-            results = RandomPassage(seed=2, draw=draw).span_results(AnswerContext(labelled(row=row), LoadedModels()))
+            results = RandomPassage(seed=2, draw=draw).span_results(LabelledContext(labelled(row=row), LoadedModels()))
             expected += sum(
                 of_span[result.passage_scores.index(1)] for of_span, result in zip(table, results, strict=True)
             )

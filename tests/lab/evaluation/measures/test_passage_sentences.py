@@ -1,18 +1,16 @@
-from attribeam.attribution.methods.scored_range import ScoredRange
 from attribeam.lab.evaluation.measures.passage_sentences import best_sentences, text_sentences
-from attribeam.schemas import CharRange, Passage
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 SEA = "The lamp burns. Mr. Reed lit it in 1874. Gulls cry."
 PASSAGES = [Passage(text=SEA), Passage(text="A bell rings.\nNo lamp.")]
 
 
-def piece(text: str, score: float, passage_index: int = 0) -> ScoredRange:
+def piece(text: str, score: float, passage_index: int = 0) -> EvidencePiece:
     start = PASSAGES[passage_index].text.index(text)
-    return ScoredRange(PassageRange(passage_index, CharRange(start, start + len(text))), score)
+    return EvidencePiece(passage_index, None, False, CharRange(start, start + len(text)), text, score)
 
 
-def best(*evidence: ScoredRange) -> list[str]:
+def best(*evidence: EvidencePiece) -> list[str]:
     return [one.chars.of(PASSAGES[one.passage_index].text) for one in best_sentences(evidence, PASSAGES)]
 
 

@@ -1,4 +1,4 @@
-"""How well the words of an answer match the words of each passage, without any model."""
+"""The methods without a model: words that a span shares with the passages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.methods.scored_range import ScoredRange
-from attribeam.schemas import CharRange, Passage
-from attribeam.schemas.labelled_answer import PassageRange
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
+from attribeam.attribution.answers.parsed_answer import sentence_bounds
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import AnswerContext
+from attribeam.attribution.methods.method import Method, Need
+from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 _WIDE = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
@@ -20,10 +23,11 @@ _WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
 
 @dataclass(frozen=True, slots=True)
 class PassageWord:
-    """A lower-cased word of a passage; ``chars`` are its characters in the passage's text, None in its title."""
+    """A lower-cased word of a passage; ``chars`` are its characters in the passage's text, or in its title."""
 
     word: str
-    chars: CharRange | None
+    chars: CharRange
+    in_title: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +64,14 @@ class WordMatches:
         """For each passage the sum over the words that overlap one of ``ranges``, each word once."""
         return tuple(self.scores[self._chosen(ranges)].sum(axis=0).tolist())
 
-    def evidence(self, ranges: Sequence[CharRange], passage_index: int) -> tuple[ScoredRange, ...]:
-        """The best matches in one passage's text of the words that overlap one of ``ranges``, one a matched word.
-
-        Matches in the passage's title are left out: they cannot be highlighted in its text.
-        """
-        found = []
+    def matched(self, ranges: Sequence[CharRange], passage_index: int) -> dict[PassageWord, float]:
+        """The best matches in one passage of the words that overlap one of ``ranges``, with their summed scores."""
+        found: defaultdict[PassageWord, float] = defaultdict(float)
         for index in np.flatnonzero(self._chosen(ranges)).tolist():
             place = int(self.places[index, passage_index])
-            chars = self.passages[passage_index][place].chars if place >= 0 else None
-            if chars is not None:
-                found.append(ScoredRange(PassageRange(passage_index, chars), float(self.scores[index, passage_index])))
-        return tuple(found)
+            if place >= 0:
+                found[self.passages[passage_index][place]] += float(self.scores[index, passage_index])
+        return dict(found)
 
     def _chosen(self, ranges: Sequence[CharRange]) -> npt.NDArray[np.bool_]:
         return np.array([any(word.overlaps(chars) for chars in ranges) for word in self.words], dtype=np.bool_)
@@ -133,8 +133,80 @@ def _places(texts: Sequence[Sequence[str]]) -> tuple[dict[str, list[int]], list[
 
 
 def _passage_words(passage: Passage) -> tuple[PassageWord, ...]:
-    titled = [PassageWord(match.group().lower(), None) for match in _WORD.finditer(passage.title or "")]
-    return (
-        *titled,
-        *(PassageWord(match.group().lower(), CharRange(*match.span())) for match in _WORD.finditer(passage.text)),
+    texts = ((passage.title or "", True), (passage.text, False))
+    return tuple(
+        PassageWord(match.group().lower(), CharRange(*match.span()), in_title)
+        for text, in_title in texts
+        for match in _WORD.finditer(text)
     )
+
+
+def word_methods() -> tuple[Method, ...]:
+    """``words``, ``words-dep`` and ``words-sent``."""
+    return SpanWords(), FactWords(), SentenceWords()
+
+
+@dataclass(frozen=True, slots=True)
+class SpanWords:
+    """``words``: the span's own words."""
+
+    name: str = "words"
+    needs: frozenset[Need] = frozenset()
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Sums of the word matches of each span."""
+        return [_word_result(context, [span]) for span in context.spans]
+
+
+@dataclass(frozen=True, slots=True)
+class FactWords:
+    """``words-dep``: the words of the atomic facts of the span's words, and the span's own."""
+
+    name: str = "words-dep"
+    needs: frozenset[Need] = frozenset({Need.PARSER})
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Sums of the word matches of each span's atomic facts (Section 3.3)."""
+        facts, words = AtomicFacts(context.parsed), context.parsed.words
+        results = []
+        for span in context.spans:
+            own = [index for index, chars in enumerate(words) if chars.overlaps(span)]
+            members = frozenset[int]().union(*(facts.words_of(word) for word in own))
+            results.append(_word_result(context, [span, *(words[word] for word in sorted(members))]))
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceWords:
+    """``words-sent``: the words of the sentences that the span stands in."""
+
+    name: str = "words-sent"
+    needs: frozenset[Need] = frozenset({Need.PARSER})
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """Sums of the word matches of each span's sentences."""
+        words = context.parsed.words
+        sentences = [
+            CharRange(words[start].char_start, words[end - 1].char_end)
+            for start, end in sentence_bounds(context.parsed)
+        ]
+        return [
+            _word_result(context, [span, *(sentence for sentence in sentences if sentence.overlaps(span))])
+            for span in context.spans
+        ]
+
+
+def _word_result(context: AnswerContext, ranges: Sequence[CharRange]) -> SpanResult:
+    """The sums of the words' scores, and their best matches in the first passage with the largest sum."""
+    matches = context.word_matches
+    scores = matches.passage_scores(ranges)
+    best = scores.index(max(scores))
+    pieces = [_piece(best, context.record.passages[best], *one) for one in matches.matched(ranges, best).items()]
+    return SpanResult(
+        scores, tuple(sorted(pieces, key=lambda piece: (-piece.score, not piece.in_title, piece.chars.char_start)))
+    )
+
+
+def _piece(index: int, passage: Passage, word: PassageWord, score: float) -> EvidencePiece:
+    text = (passage.title or "") if word.in_title else passage.text
+    return EvidencePiece(index, passage.passage_id, word.in_title, word.chars, word.chars.of(text), score)

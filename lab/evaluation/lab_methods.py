@@ -1,0 +1,100 @@
+"""What an evaluation can run: every method of an audit, and two ends of the scale that need no more than labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.attribution.methods.registry import all_methods
+from attribeam.schemas.labelled_answer import LabelledAnswer
+
+
+class LabelledContext(AnswerContext):
+    """One labelled answer and what is computed from it."""
+
+    def __init__(
+        self, labelled: LabelledAnswer, models: LoadedModels, needs: frozenset[Need] = frozenset({Need.ATTENTION})
+    ) -> None:
+        super().__init__(labelled.record, labelled.spans, models, needs)
+        self.labelled = labelled
+
+
+class LabMethod(Protocol):
+    """A method that may look at the labels; every ``attribution.methods.method.Method`` is one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    def span_results(self, context: LabelledContext) -> Sequence[SpanResult]:
+        """One result per target span, in their order.
+
+        Raises:
+            RowFault: if the answer cannot be attributed.
+        """
+        ...
+
+
+def needs_of(methods: Iterable[LabMethod]) -> frozenset[Need]:
+    """What the methods need together."""
+    return frozenset[Need]().union(*(method.needs for method in methods))
+
+
+@dataclass(frozen=True, slots=True)
+class RandomPassage:
+    """``random``: one passage per span, all equally likely; the same for the same seed, draw, row and span."""
+
+    seed: int = 0
+    draw: int = 0
+    name: str = "random"
+    needs: frozenset[Need] = frozenset()
+
+    def span_results(self, context: AnswerContext) -> list[SpanResult]:
+        """A score of 1 for the passage that is drawn; no evidence within it."""
+        count, row = len(context.record.passages), context.record.source.source_row
+        drawn = [
+            int(np.random.default_rng([self.seed, self.draw, row, index]).integers(count))
+            for index in range(len(context.spans))
+        ]
+        return [SpanResult(tuple(float(index == one) for index in range(count))) for one in drawn]
+
+
+@dataclass(frozen=True, slots=True)
+class OraclePassage:
+    """``oracle``: the labelled passages of each span; in log-probability drops the passage with the largest drop.
+
+    Its accuracy is 100 by definition.
+    """
+
+    name: str = "oracle"
+    needs: frozenset[Need] = frozenset()
+
+    def span_results(self, context: LabelledContext) -> list[SpanResult]:
+        """A score of 1 for every labelled passage, none where nothing is labelled; no evidence within them."""
+        count = len(context.record.passages)
+        golds = context.labelled.gold_passages or (frozenset[int](),) * len(context.spans)
+        return [SpanResult(tuple(float(index in gold) for index in range(count))) for gold in golds]
+
+
+def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMethod]:
+    """Every method by its name, in the order of the tables."""
+    settings = settings or MethodSettings()
+    ends: tuple[LabMethod, ...] = (RandomPassage(settings.seed), OraclePassage())
+    return {**all_methods(settings), **{method.name: method for method in ends}}
+
+
+def chosen_methods(
+    available: Mapping[str, LabMethod], names: Sequence[str] | None, *, with_language_model: bool
+) -> list[LabMethod]:
+    """The named methods, each once; without names all, those that need a language model only where one was named."""
+    if names is not None:
+        return [available[name] for name in dict.fromkeys(names)]
+    return [one for one in available.values() if with_language_model or Need.LANGUAGE_MODEL not in one.needs]
