@@ -77,7 +77,7 @@ def html_page(request: PageRequest) -> str:
         audit_json=Markup(_audit_json(request)),
         plots_json=Markup(plots_json(overview)),
         answers_json=Markup(embedded.text),
-        letters_json=Markup(dead_letters_json(embedded_dead_letters(audit))),
+        dead_letters_json=Markup(dead_letters_json(embedded_dead_letters(audit))),
     )
 
 
@@ -87,7 +87,7 @@ def _audit_json(request: PageRequest) -> str:
         {
             "key": audit_key(request.audit),
             "title": audit_title(request.audit),
-            "letters": _letters_by_reason(request.audit),
+            "dead_letters": _dead_letters_by_reason(request.audit),
             "thresholds": {
                 "supported": models.get("supported_threshold"),
                 "weak": models.get("weak_threshold"),
@@ -96,7 +96,7 @@ def _audit_json(request: PageRequest) -> str:
     )
 
 
-def _letters_by_reason(audit: AuditDirectory) -> list[dict[str, object]]:
+def _dead_letters_by_reason(audit: AuditDirectory) -> list[dict[str, object]]:
     """Rows by reason, most first."""
     rows: Counter[str] = Counter()
     for letter in audit.counts.dead_letters:

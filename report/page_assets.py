@@ -11,26 +11,6 @@ from pathlib import Path
 ROOM = Path(__file__).parent
 _ASSETS = ROOM / "assets"
 _VENDOR = ROOM / "vendor"
-_SCRIPTS = (
-    "elements",
-    "texts",
-    "page_data",
-    "marks",
-    "mark_files",
-    "plots",
-    "plot_cards",
-    "filters",
-    "worklist",
-    "segments",
-    "passages",
-    "answer_view",
-    "letter_view",
-    "lights",
-    "mark_bar",
-    "keys",
-    "views",
-    "start",
-)
 
 
 @cache
@@ -41,13 +21,8 @@ def style() -> str:
 
 @cache
 def scripts() -> tuple[str, ...]:
-    """The libraries, then the page's own script in one function of its own."""
-    own = "\n".join(_read(_ASSETS / f"{name}.js") for name in _SCRIPTS)
-    return (
-        _read(_VENDOR / "plot.js"),
-        _read(_VENDOR / "parquet.js"),
-        f'(() => {{\n"use strict";\n{own}\n}})();\n',
-    )
+    """The libraries, then the page's own script; ``vendor/make_bundles.sh`` makes all three."""
+    return _read(_VENDOR / "plot.js"), _read(_VENDOR / "parquet.js"), _read(_ASSETS / "page.js")
 
 
 @cache

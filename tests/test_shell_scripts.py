@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run")
+SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run", "report/vendor/make_bundles.sh")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

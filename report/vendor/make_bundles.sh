@@ -1,25 +1,64 @@
 #!/usr/bin/env bash
-# Makes plot.js, parquet.js and LICENCES.txt from npm packages. It needs node and npm; neither attribeam nor its tests do.
-# Change a version here, run it, and run the browser tests.
+# Bundles the page's scripts and libraries. It needs node and npm; neither attribeam nor its tests do.
+#
+#   make_bundles.sh vendors       plot.js, parquet.js and LICENCES.txt from npm packages
+#   make_bundles.sh page [FILE]   ../assets/page.js, or FILE, from ../page_scripts
+#   make_bundles.sh lint          check ../page_scripts; writes nothing
+#
+# Without an argument it does all three. ATTRIBEAM_ESBUILD and ATTRIBEAM_BIOME may name programs that are installed
+# already; otherwise npx fetches the versions below. After a change here, run the browser tests.
 set -euo pipefail
 
+ESBUILD=0.28.2
+BIOME=2.6.8
+PLOT=0.6.17
+PARQUET_WRITER=0.17.0
+
 here="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"
+sources="$here/../page_scripts"
 work="$(mktemp -d)"
 trap 'rm -rf -- "$work"' EXIT
 
-cd -- "$work"
-npm init --yes >/dev/null
-npm install --no-audit --no-fund --silent @observablehq/plot@0.6.17 hyparquet-writer@0.17.0 esbuild@0.28.2
-cp -- "$here"/plot_entry.mjs "$here"/parquet_entry.mjs "$work"
+esbuild() {
+    if [[ -n "${ATTRIBEAM_ESBUILD:-}" ]]; then "$ATTRIBEAM_ESBUILD" "$@"; else npx --yes "esbuild@$ESBUILD" "$@"; fi
+}
 
-bundle() { # entry, name of the global variable, file
-    npx esbuild "$1" --bundle --minify --format=iife --charset=utf8 --global-name="$2" --legal-comments=none \
+biome() {
+    if [[ -n "${ATTRIBEAM_BIOME:-}" ]]; then "$ATTRIBEAM_BIOME" "$@"; else npx --yes "@biomejs/biome@$BIOME" "$@"; fi
+}
+
+lint() {
+    cd -- "$sources"
+    biome lint --error-on-warnings .
+}
+
+page() { # file
+    cd -- "$sources"
+    local digest
+    digest="$(LC_ALL=C sha256sum -- *.js | sha256sum | cut -d' ' -f1)"
+    # Modules are strict, but the bundle is a classic script: the banner makes it strict again.
+    local banner="// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 $digest"
+    esbuild start.js --bundle --format=iife --charset=utf8 --legal-comments=none --log-level=warning \
+        --banner:js="$banner"$'\n"use strict";' --outfile="$1"
+}
+
+vendor() { # entry, name of the global variable, file
+    esbuild "$1" --bundle --minify --format=iife --charset=utf8 --global-name="$2" --legal-comments=none \
         --metafile="$2.json" --log-level=warning --outfile="$here/$3"
 }
-bundle plot_entry.mjs Plot plot.js
-bundle parquet_entry.mjs ParquetWriter parquet.js
 
-node --input-type=module - >"$here/LICENCES.txt" <<'EOF'
+vendors() {
+    cd -- "$work"
+    npm init --yes >/dev/null
+    npm install --no-audit --no-fund --silent "@observablehq/plot@$PLOT" "hyparquet-writer@$PARQUET_WRITER"
+    cp -- "$here"/plot_entry.mjs "$here"/parquet_entry.mjs "$work"
+    vendor plot_entry.mjs Plot plot.js
+    vendor parquet_entry.mjs ParquetWriter parquet.js
+    licences >"$here/LICENCES.txt"
+}
+
+licences() {
+    node --input-type=module - <<'END'
 import {existsSync, readFileSync, readdirSync} from "node:fs";
 const folders = new Set();
 for (const name of ["Plot", "ParquetWriter"]) {
@@ -36,4 +75,13 @@ for (const name of [...folders].sort()) {
   console.log(`\n---- ${name} ${about.version} (${about.license}) ----\n`);
   console.log(file && existsSync(`${folder}/${file}`) ? readFileSync(`${folder}/${file}`, "utf8").trim() : `By ${about.author?.name ?? about.author}`);
 }
-EOF
+END
+}
+
+case "${1:-all}" in
+    vendors) vendors ;;
+    page) page "$(realpath -m -- "${2:-$here/../assets/page.js}")" ;;
+    lint) lint ;;
+    all) (lint) && (page "$here/../assets/page.js") && (vendors) ;;
+    *) echo "make_bundles: expected vendors, page or lint, found '$1'" >&2; exit 2 ;;
+esac

@@ -53,7 +53,7 @@ def test_overview_shows_hostile_names(page: OpenPage, hostile: LoggedAudit) -> N
 
 def test_dead_letter_shows_hostile_texts(page: OpenPage, hostile: LoggedAudit) -> None:
     page.open(hostile.page, "#answers/2")
-    assert page.one(".letter-message").text == f"message {ATTACK}"
+    assert page.one(".dead-letter-message").text == f"message {ATTACK}"
     assert ATTACK in page.one("h2.question").text
     assert f"bad {ATTACK}" in page.one(".crumbs").text
     assert f"column {ATTACK}" in page.one(".crumbs").text

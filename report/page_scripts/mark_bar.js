@@ -1,39 +1,46 @@
 // The bar under an answer: its mark and note, or those of the chosen span.
 
+import {announce, byId, el} from "./elements.js";
+import {MARKS, markOf, setMark} from "./marks.js";
+import {spanText} from "./page_data.js";
+import {selection} from "./selection.js";
+import {shortened} from "./texts.js";
+import {refreshRow} from "./worklist.js";
+
 const MARK_KEYS = {right: "r", wrong: "w", unsure: "u"};
 
-function markBar() {
+export function markBar() {
   const buttons = MARKS.map((mark) => el("button", {type: "button", "data-mark": mark, "aria-pressed": "false", "aria-keyshortcuts": MARK_KEYS[mark], onclick: () => toggleMark(mark)}, mark[0].toUpperCase() + mark.slice(1), el("kbd", {"aria-hidden": "true"}, MARK_KEYS[mark])));
   const note = el("input", {type: "text", id: "note", placeholder: "Note", "aria-label": "Note", "aria-keyshortcuts": "n", oninput: (event) => noted(event.target.value)});
   return el("div", {class: "mark-bar", role: "group", "aria-label": "Mark"}, el("bdi", {class: "of", id: "mark-of"}), buttons, note);
 }
 
-function showMarkBar() {
-  const {mark, note} = markOf(current, pinned);
-  const what = current.kind === "letter" ? "This row" : pinned === null ? "This answer" : `“${shortened(spanText(current, current.spans[pinned]), 40)}”`;
+export function showMarkBar() {
+  const {mark, note} = markOf(selection.item, selection.span);
+  const what = selection.item.kind === "deadLetter" ? "This row" : selection.span === null ? "This answer" : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
   byId("mark-of").textContent = what;
   byId("note").value = note;
   for (const button of byId("detail").querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
 }
 
-function toggleMark(mark) {
-  if (!current) return;
-  const next = markOf(current, pinned).mark === mark ? "" : mark;
-  setMark(current, pinned, {mark: next});
+export function toggleMark(mark) {
+  if (!selection.item) return;
+  const next = markOf(selection.item, selection.span).mark === mark ? "" : mark;
+  setMark(selection.item, selection.span, {mark: next});
   showMarkBar();
-  refreshRow(current);
-  if (pinned !== null) refreshSpanBadge();
+  refreshRow(selection.item);
+  if (selection.span !== null) refreshSpanBadge();
   announce(next ? `Marked as ${next}` : "Mark taken away");
 }
 
 function noted(note) {
-  setMark(current, pinned, {note});
-  refreshRow(current);
+  setMark(selection.item, selection.span, {note});
+  refreshRow(selection.item);
 }
 
 function refreshSpanBadge() {
-  const meta = byId("detail").querySelector(`[data-span="${pinned}"] .span-meta`);
+  const meta = byId("detail").querySelector(`[data-span="${selection.span}"] .span-meta`);
   meta.querySelector(".mark-badge")?.remove();
-  const {mark} = markOf(current, pinned);
+  const {mark} = markOf(selection.item, selection.span);
   if (mark) meta.append(el("span", {class: "mark-badge"}, mark));
 }

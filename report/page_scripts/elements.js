@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with attributes and children; a child is a node or a text. Attributes that are null or false are left out. */
-function el(name, attributes = {}, ...children) {
+export function el(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
 
@@ -22,17 +22,17 @@ function filled(node, attributes, children) {
   return node;
 }
 
-function byId(id) {
+export function byId(id) {
   return document.getElementById(id);
 }
 
 /** A bar of ``share`` (0 to 1) of its width. */
-function shareBar(share, kind = "") {
+export function shareBar(share, kind = "") {
   const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   return svg("svg", {"aria-hidden": "true"}, svg("rect", {class: kind, width, height: "100%"}));
 }
 
 /** Say something to a screen reader. */
-function announce(text) {
+export function announce(text) {
   byId("announcer").textContent = text;
 }

@@ -1,5 +1,12 @@
 // Keys. They do nothing while a field is written in or a dialog is open.
 
+import {announce, byId} from "./elements.js";
+import {pin, pinNeighbour} from "./highlights.js";
+import {toggleMark} from "./mark_bar.js";
+import {selection} from "./selection.js";
+import {go, inAnswers} from "./views.js";
+import {address, neighbour} from "./worklist.js";
+
 const KEYS = {
   j: () => step(1),
   k: () => step(-1),
@@ -9,16 +16,16 @@ const KEYS = {
   w: () => inAnswers() && toggleMark("wrong"),
   u: () => inAnswers() && toggleMark("unsure"),
   n: () => inAnswers() && byId("note")?.focus(),
-  o: () => go(inAnswers() ? "#overview" : current ? address(current) : "#answers"),
+  o: () => go(inAnswers() ? "#overview" : selection.item ? address(selection.item) : "#answers"),
   "/": () => {
     if (!inAnswers()) go("#answers");
     byId("filter-text").focus();
   },
   "?": () => byId("help").showModal(),
-  Escape: () => current && pin(null),
+  Escape: () => selection.item && pin(null),
 };
 
-function pressed(event) {
+export function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
   const field = event.target.closest?.("input, textarea, select");
   if (field) {

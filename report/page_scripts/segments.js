@@ -1,13 +1,16 @@
 // Texts cut at the ends of ranges that may overlap and nest.
 
+import {pieces, spanText} from "./page_data.js";
+import {length, occurrences, slice} from "./texts.js";
+
 /**
  * Cut a text at all ends of ``ranges`` ([start, end, value]).
  * Gives [text, values] pairs that together are the text; values are those of the ranges that cover the piece.
  */
-function cut(text, ranges) {
+export function cut(text, ranges) {
   const size = length(text);
   const inside = ranges.filter(([start, end]) => start >= 0 && start < end && end <= size);
-  const ends = [...new Set([0, size, ...inside.flatMap(([start, end]) => [start, end])])].sort((a, b) => a - b);
+  const ends = [...new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
   return ends.slice(1).map((end, index) => {
     const start = ends[index];
     return [slice(text, start, end), inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)];
@@ -15,7 +18,7 @@ function cut(text, ranges) {
 }
 
 /** Ranges of the answer: each span, the atomic fact of each span, and each unmatched value. */
-function answerRanges(item) {
+export function answerRanges(item) {
   return item.spans.flatMap((span, index) => [
     [...span.at, {kind: "span", span: index}],
     ...span.fact.map((range) => [...range, {kind: "fact", span: index}]),
@@ -30,14 +33,14 @@ function unmatchedRanges(item, span) {
 }
 
 /** Pieces of evidence in one passage's text or title, with the span that each belongs to. */
-function evidenceRanges(item, passage, inTitle) {
+export function evidenceRanges(item, passage, inTitle) {
   return item.spans.flatMap((span, index) =>
     pieces(span).filter((piece) => piece.passage === passage && piece.title === inTitle).map((piece) => [...piece.at, {span: index, score: piece.score}]),
   );
 }
 
 /** The shortest of some spans: what is meant where they nest. */
-function innermost(item, spans) {
+export function innermost(item, spans) {
   const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
   return spans.reduce((best, index) => (best === null || size(index) < size(best) ? index : best), null);
 }

@@ -1,19 +1,22 @@
 // The data that the page carries, read once, and the items of the worklist made of it.
 
+import {byId} from "./elements.js";
+import {slice} from "./texts.js";
+
 function embedded(name) {
   return JSON.parse(byId(`data-${name}`).textContent);
 }
 
-const audit = embedded("audit");
-const plotData = embedded("plots");
-const SUPPORTS = ["supported", "weak", "unsupported"];
-const GLYPHS = {supported: "●", weak: "◐", unsupported: "○"};
+export const audit = embedded("audit");
+export const plotData = embedded("plots");
+export const SUPPORTS = ["supported", "weak", "unsupported"];
+export const GLYPHS = {supported: "●", weak: "◐", unsupported: "○"};
 
 /** Answers in the order of their risk, then dead letters; ``index`` is an item's place in this list. */
-const items = [
+export const items = [
   ...embedded("answers").map((answer) => ({kind: "answer", ...answer})),
-  ...embedded("letters").map((letter) => ({kind: "letter", id: letter.record_id, file: letter.source_file, row: letter.source_row, ...letter})),
-].map((item, index) => ({...item, index, ...(item.kind === "answer" ? answerFacts(item) : letterFacts(item))}));
+  ...embedded("dead-letters").map((deadLetter) => ({kind: "deadLetter", id: deadLetter.record_id, file: deadLetter.source_file, row: deadLetter.source_row, ...deadLetter})),
+].map((item, index) => ({...item, index, ...(item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item))}));
 
 /** What filters and the worklist ask of an answer. */
 function answerFacts(answer) {
@@ -29,23 +32,23 @@ function answerFacts(answer) {
   return {counts, reasons, unmatched};
 }
 
-function letterFacts(letter) {
-  return {counts: {supported: 0, weak: 0, unsupported: 0}, reasons: new Set([letter.reason]), unmatched: [], spans: []};
+function deadLetterFacts(deadLetter) {
+  return {counts: {supported: 0, weak: 0, unsupported: 0}, reasons: new Set([deadLetter.reason]), unmatched: [], spans: []};
 }
 
 /** The text of a span, cut out of the answer where the page has that. */
-function spanText(item, span) {
+export function spanText(item, span) {
   return span.text ?? slice(item.answer, ...span.at);
 }
 
 /** The evidence of a span; ``text`` and ``id`` are there only where the page has no passages. */
-function pieces(span) {
+export function pieces(span) {
   span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({passage, title: title === 1, at: [start, end], score, id, text}));
   return span.pieces;
 }
 
 /** All that the search looks at, in lower case. */
-function haystack(item) {
+export function haystack(item) {
   if (item.haystack === undefined) {
     const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);
     const spans = item.spans.flatMap((span) => [span.text, ...(item.answer === null ? pieces(span).map((piece) => piece.text) : [])]);

@@ -1,19 +1,26 @@
 // The list of answers. Rows are made a page at a time, as they come into view.
 
+import {byId, el} from "./elements.js";
+import {anyFilter, filteredItems} from "./filters.js";
+import {itemMark} from "./marks.js";
+import {GLYPHS, items, spanText} from "./page_data.js";
+import {selection} from "./selection.js";
+import {number, percentOf, plural, shortened} from "./texts.js";
+
 const PAGE = 60;
-let listed = [];
+export let listed = [];
 let rowsMade = 0;
 
-function updateWorklist() {
+export function updateWorklist() {
   listed = filteredItems();
   rowsMade = 0;
   byId("worklist").replaceChildren();
   moreRows();
   byId("worklist").scrollTop = 0;
   const all = items.filter((item) => item.kind === "answer").length;
-  const letters = listed.filter((item) => item.kind === "letter").length;
-  const dead = letters ? `, ${plural(letters, "dead letter")}` : "";
-  byId("found").textContent = `${number.format(listed.length - letters)} of ${plural(all, "answer")}${dead}`;
+  const deadLetters = listed.filter((item) => item.kind === "deadLetter").length;
+  const dead = deadLetters ? `, ${plural(deadLetters, "dead letter")}` : "";
+  byId("found").textContent = `${number.format(listed.length - deadLetters)} of ${plural(all, "answer")}${dead}`;
   byId("filter-reset").hidden = !anyFilter();
   if (!listed.length) byId("worklist").append(el("li", {class: "empty"}, "Nothing passes these filters."));
   showCurrent();
@@ -27,11 +34,11 @@ function moreRows(until = rowsMade + PAGE) {
 
 function row(item) {
   const link = el("a", {href: address(item), id: `row-${item.index}`});
-  link.append(...(item.kind === "answer" ? answerRow(item) : letterRow(item)));
+  link.append(...(item.kind === "answer" ? answerRow(item) : deadLetterRow(item)));
   return link;
 }
 
-function address(item) {
+export function address(item) {
   return `#answers/${item.index + 1}`;
 }
 
@@ -44,16 +51,12 @@ function answerRow(item) {
   ];
 }
 
-function letterRow(item) {
+function deadLetterRow(item) {
   return [
     el("span", {class: "risk", "aria-hidden": "true"}, "✕"),
     el("span", {class: "item-question", dir: "auto"}, item.id ?? `row ${item.row}`),
     el("span", {class: "item-meta"}, el("span", {class: "tag"}, `dead letter: ${item.reason}`), ...markTags(item)),
   ];
-}
-
-function percentOf(risk) {
-  return String(Math.round(risk * 100));
 }
 
 /** What makes an answer worth a look, in a few tags. */
@@ -70,7 +73,7 @@ function markTags(item) {
 }
 
 /** Make a row anew, for its marks have changed. */
-function refreshRow(item) {
+export function refreshRow(item) {
   const old = byId(`row-${item.index}`);
   if (!old) return;
   const next = row(item);
@@ -81,29 +84,29 @@ function refreshRow(item) {
 }
 
 /** Show which row is open, making rows up to it. */
-function showCurrent() {
+export function showCurrent() {
   byId("worklist").querySelector("[aria-current]")?.removeAttribute("aria-current");
-  const place = listed.indexOf(current);
+  const place = listed.indexOf(selection.item);
   if (place < 0) return;
   if (place >= rowsMade) moreRows(place + PAGE);
-  const open = byId(`row-${current.index}`);
+  const open = byId(`row-${selection.item.index}`);
   open.setAttribute("aria-current", "true");
   open.scrollIntoView({block: "nearest"});
 }
 
 /** The item ``step`` places on from the open one, or null at an end. */
-function neighbour(step) {
-  const place = listed.indexOf(current);
+export function neighbour(step) {
+  const place = listed.indexOf(selection.item);
   return place < 0 ? listed[0] ?? null : listed[place + step] ?? null;
 }
 
-function watchList() {
+export function watchList() {
   const scrolled = (box) => box.scrollTop + box.clientHeight > box.scrollHeight - 800 && moreRows();
   byId("worklist").addEventListener("scroll", (event) => scrolled(event.target));
   addEventListener("scroll", () => byId("worklist").clientHeight && scrolled(document.scrollingElement));
 }
 
-function showFirst() {
+export function showFirst() {
   const rows = items.filter((item) => item.kind === "answer" && item.risk > 0).slice(0, 5);
   byId("first-answers").append(...rows.map((item) => el("li", {}, el("a", {href: address(item)}, el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk")), el("span", {class: "what", dir: "auto"}, item.question ?? spanText(item, item.spans[0])), el("span", {class: "why item-meta"}, ...whyTags(item))))));
 }

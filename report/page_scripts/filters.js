@@ -1,17 +1,22 @@
 // Filters and order of the worklist.
 
-const FILTERS = ["support", "kind", "reason", "generator", "mark"];
-const ORDERS = {risk: "risk", newest: "newest", id: "record id"};
-const NO_GENERATOR = "\u0000none";
+import {byId, el} from "./elements.js";
+import {itemMark, MARKS} from "./marks.js";
+import {haystack, items, SUPPORTS} from "./page_data.js";
+import {NOTHING} from "./texts.js";
 
-function fillFilters() {
+export const FILTERS = ["support", "kind", "reason", "generator", "mark"];
+const ORDERS = {risk: "risk", newest: "newest", id: "record id"};
+export const NO_GENERATOR = "\u0000none";
+
+export function fillFilters() {
   const answers = items.filter((item) => item.kind === "answer");
   options("support", SUPPORTS);
   options("kind", distinct(answers.flatMap((item) => item.spans.map((span) => span.kind))));
   const why = distinct(answers.flatMap((item) => [...item.reasons]));
-  const letters = distinct(items.filter((item) => item.kind === "letter").map((item) => item.reason));
+  const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
   options("reason", []);
-  byId("filter-reason").append(...[["Answers", why], ["Dead letters", letters]].filter(([, names]) => names.length).map(([label, names]) => el("optgroup", {label}, names.map((name) => el("option", {value: name}, name)))));
+  byId("filter-reason").append(...[["Answers", why], ["Dead letters", deadLetters]].filter(([, names]) => names.length).map(([label, names]) => el("optgroup", {label}, names.map((name) => el("option", {value: name}, name)))));
   const generators = distinct(answers.map((item) => item.generator ?? NO_GENERATOR));
   options("generator", generators, (name) => (name === NO_GENERATOR ? NOTHING : name));
   options("mark", ["none", ...MARKS, "noted"]);
@@ -31,7 +36,7 @@ function chosenFilters() {
 }
 
 /** The items that pass all filters, in the chosen order; dead letters always come last. */
-function filteredItems() {
+export function filteredItems() {
   const chosen = chosenFilters();
   const words = byId("filter-text").value.toLowerCase().split(/\s+/).filter(Boolean);
   const found = items.filter((item) => passes(item, chosen) && words.every((word) => haystack(item).includes(word)));
@@ -54,25 +59,17 @@ function compare(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function anyFilter() {
+export function anyFilter() {
   return byId("filter-text").value !== "" || Object.values(chosenFilters()).some(Boolean);
 }
 
-function resetFilters() {
+export function resetFilters() {
   byId("filter-text").value = "";
   for (const name of FILTERS) byId(`filter-${name}`).value = "";
 }
 
 /** Set a filter also to what no answer of the worklist has, for a plot counts the answers beyond it too. */
-function choose(field, value) {
+export function choose(field, value) {
   if (![...field.options].some((option) => option.value === value)) field.append(el("option", {value}, value));
   field.value = value;
-}
-
-/** Show the worklist with these filters only. */
-function showFiltered(filters) {
-  resetFilters();
-  for (const [name, value] of Object.entries(filters)) choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
-  updateWorklist();
-  go("#answers");
 }

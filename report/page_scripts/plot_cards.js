@@ -1,30 +1,36 @@
 // One card a plot: what it shows in words, the drawing, and the same figures as a table.
 
+import {byId, el} from "./elements.js";
+import {audit, plotData, SUPPORTS} from "./page_data.js";
+import {drawMasses, drawPassages, drawRanks, drawReasons, drawShares, drawTimeline, spansOf, timeLabel} from "./plots.js";
+import {NOTHING, number, percent, plural, shortened} from "./texts.js";
+
 const drawings = [];
 
-function showPlots() {
+/** ``pick`` filters the worklist by what a click on a bar stands for. */
+export function showPlots(pick) {
   const {timeline, masses, shares, ranks, passages} = plotData;
   const cards = [
     timelineCard(timeline),
     card({title: "Evidence mass", sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.", draw: (width) => drawMasses(width, masses), table: massTable(masses)}),
-    ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map(shareCard),
+    ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map((share) => shareCard(share, pick)),
     rankCard(ranks),
     ...passageCards(passages),
-    reasonCard(audit.letters),
+    reasonCard(audit.dead_letters, pick),
   ];
   byId("plots").replaceChildren(...cards.filter(Boolean));
   new ResizeObserver(redraw).observe(byId("plots"));
 }
 
-function card({title, sub, draw, table, size = "", pick = null}) {
+function card({title, sub, draw, table, size = "", onPick = null}) {
   const canvas = el("div", {class: "canvas"});
   const head = el("h3", {dir: "auto"}, title);
-  drawings.push({canvas, draw, title, pick, width: 0});
+  drawings.push({canvas, draw, title, onPick, width: 0});
   return el("section", {class: `plot ${size}`}, head, el("p", {class: "sub", dir: "auto"}, sub), canvas, table && el("details", {}, el("summary", {}, "As a table"), table));
 }
 
 /** Draw what is visible and has another width than before. */
-function redraw() {
+export function redraw() {
   for (const drawing of drawings) {
     const width = drawing.canvas.clientWidth;
     if (!width || width === drawing.width) continue;
@@ -34,18 +40,18 @@ function redraw() {
     node.setAttribute("aria-label", drawing.title);
     for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // names are not allowed there
     drawing.canvas.replaceChildren(node);
-    if (drawing.pick) letPick(node, drawing.pick);
+    if (drawing.onPick) letPick(node, drawing.onPick);
   }
 }
 
 /** Let a click on the bar of a group, or on the weak part of that, filter the worklist. */
-function letPick(node, pick) {
+function letPick(node, onPick) {
   for (const [bars, support] of [["g.pick", "unsupported"], ["g.pick-weak", "weak"]]) {
-    for (const bar of node.querySelectorAll(`${bars} rect`)) bar.addEventListener("click", () => pick(bar.__data__, support));
+    for (const bar of node.querySelectorAll(`${bars} rect`)) bar.addEventListener("click", () => onPick(bar.__data__, support));
   }
 }
 
-function table(caption, heads, rows) {
+function figureTable(caption, heads, rows) {
   const head = el("tr", {}, heads.map((name) => el("th", {scope: "col"}, name)));
   const body = rows.map(([name, ...cells]) => el("tr", {}, el("th", {scope: "row", dir: "auto"}, name), cells.map((cell) => el("td", {}, cell))));
   return el("div", {class: "table-box", tabindex: 0, role: "region", "aria-label": caption}, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
@@ -60,17 +66,17 @@ function timelineCard(timeline) {
   const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
   const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
   const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
-  return card({title: "When answers were given", sub, size: "wide", draw: (width) => drawTimeline(width, timeline), table: table("When answers were given", [timeline.unit, ...SUPPORTS], rows)});
+  return card({title: "When answers were given", sub, size: "wide", draw: (width) => drawTimeline(width, timeline), table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows)});
 }
 
 function massTable(masses) {
   const rows = masses.map((counts, index) => [`${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`, ...supportCells(counts)]);
-  return table("Evidence mass", ["mass", ...SUPPORTS], rows);
+  return figureTable("Evidence mass", ["mass", ...SUPPORTS], rows);
 }
 
 const COLUMN_TITLES = {generator: "Unsupported by generator", span_kind: "Unsupported by kind of span"};
 
-function shareCard(share) {
+function shareCard(share, pick) {
   const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
   const worst = share.groups[0];
   const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
@@ -78,8 +84,8 @@ function shareCard(share) {
   const rows = share.groups.map((group) => [group.value ?? NOTHING, ...supportCells(group.counts), percent.format(group.counts.unsupported / spansOf(group.counts))]);
   if (share.other_values) rows.push([`${share.other_values} others`, ...supportCells(share.others), percent.format(share.others.unsupported / spansOf(share.others))]);
   const filter = {generator: "generator", span_kind: "kind"}[share.column];
-  const pick = filter ? (index, support) => showFiltered({[filter]: share.groups[index].value ?? "", support}) : null;
-  return card({title, sub, pick, draw: (width) => drawShares(width, share.groups), table: table(title, [share.column, ...SUPPORTS, "share"], rows)});
+  const onPick = filter ? (index, support) => pick({[filter]: share.groups[index].value ?? "", support}) : null;
+  return card({title, sub, onPick, draw: (width) => drawShares(width, share.groups), table: figureTable(title, [share.column, ...SUPPORTS, "share"], rows)});
 }
 
 function rankCard(ranks) {
@@ -87,21 +93,21 @@ function rankCard(ranks) {
   const used = ranks.filter((one) => one.used).at(-1);
   const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
   const rows = ranks.map((one) => [String(one.rank), number.format(one.offered), number.format(one.used), number.format(one.best)]);
-  return card({title: "Which place in the prompt is used", sub, draw: (width) => drawRanks(width, ranks), table: table("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows)});
+  return card({title: "Which place in the prompt is used", sub, draw: (width) => drawRanks(width, ranks), table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows)});
 }
 
 function passageCards({most_used: most, least_used: least, passage_count: count}) {
   const heads = ["passage", "answers", "retrieved"];
   const rows = (uses) => uses.map((use) => [use.passage_id, number.format(use.answers), use.retrieved === null ? "–" : number.format(use.retrieved)]);
   const cards = [];
-  if (most.length) cards.push(card({title: "Most used passages", sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`, draw: (width) => drawPassages(width, most), table: table("Most used passages", heads, rows(most))}));
-  if (least.length) cards.push(card({title: "Least used passages", sub: "Retrieved most often among those that answers draw on least.", draw: (width) => drawPassages(width, least), table: table("Least used passages", heads, rows(least))}));
+  if (most.length) cards.push(card({title: "Most used passages", sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`, draw: (width) => drawPassages(width, most), table: figureTable("Most used passages", heads, rows(most))}));
+  if (least.length) cards.push(card({title: "Least used passages", sub: "Retrieved most often among those that answers draw on least.", draw: (width) => drawPassages(width, least), table: figureTable("Least used passages", heads, rows(least))}));
   return cards;
 }
 
-function reasonCard(letters) {
-  if (!letters.length) return null;
-  const rows = letters.map((one) => [one.reason, number.format(one.rows)]);
-  const pick = (index) => showFiltered({reason: letters[index].reason});
-  return card({title: "Dead letters by reason", sub: "Rows of the log that could not be audited.", pick, draw: (width) => drawReasons(width, letters), table: table("Dead letters by reason", ["reason", "rows"], rows)});
+function reasonCard(deadLetters, pick) {
+  if (!deadLetters.length) return null;
+  const rows = deadLetters.map((one) => [one.reason, number.format(one.rows)]);
+  const onPick = (index) => pick({reason: deadLetters[index].reason});
+  return card({title: "Dead letters by reason", sub: "Rows of the log that could not be audited.", onPick, draw: (width) => drawReasons(width, deadLetters), table: figureTable("Dead letters by reason", ["reason", "rows"], rows)});
 }

@@ -1,11 +1,22 @@
 // Sets everything going. The figures at the top are on the screen before this runs.
 
+import {byId} from "./elements.js";
+import {FILTERS, fillFilters, resetFilters} from "./filters.js";
+import {watchHighlights} from "./highlights.js";
+import {pressed} from "./keys.js";
+import {saveMarks} from "./mark_files.js";
+import {showMarkCount} from "./marks.js";
+import {showPlots} from "./plot_cards.js";
+import {nextTheme, setTheme, storedTheme} from "./theme.js";
+import {showFiltered, showView} from "./views.js";
+import {showFirst, updateWorklist, watchList} from "./worklist.js";
+
 setTheme(storedTheme());
 fillFilters();
 showFirst();
 updateWorklist();
 watchList();
-watchLights();
+watchHighlights();
 showMarkCount();
 byId("theme-button").addEventListener("click", nextTheme);
 byId("help-button").addEventListener("click", () => byId("help").showModal());
@@ -17,9 +28,9 @@ byId("filter-text").addEventListener("input", updateWorklist);
 for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", updateWorklist);
 for (const button of document.querySelectorAll("[data-export]")) button.addEventListener("click", () => saveMarks(button.dataset.export));
 addEventListener("keydown", pressed);
-addEventListener("hashchange", show);
+addEventListener("hashchange", showView);
 requestAnimationFrame(() => setTimeout(() => {
-  showPlots();
-  show();
+  showPlots(showFiltered);
+  showView();
   document.documentElement.dataset.ready = "";
 }));

@@ -1,8 +1,10 @@
 // The drawings, by Observable Plot. Colours are variables of the style sheet, so that they follow the theme.
 
+import {audit, SUPPORTS} from "./page_data.js";
+import {NOTHING, number, percent, plural, shortened} from "./texts.js";
+
 const FILLS = {supported: "var(--supported)", weak: "url(#dots)", unsupported: "url(#hatch)"};
 const supportScale = {type: "ordinal", domain: SUPPORTS, range: SUPPORTS.map((support) => FILLS[support])};
-const NOTHING = "(none)";
 
 function draw(width, options) {
   return Plot.plot({className: "drawing", width, marginTop: 12, marginRight: 12, ...options});
@@ -13,11 +15,11 @@ function bySupport(groups, keys) {
   return groups.flatMap((group, index) => SUPPORTS.map((support) => ({...keys(group, index), support, spans: group[support]})));
 }
 
-function spansOf(counts) {
+export function spansOf(counts) {
   return counts.supported + counts.weak + counts.unsupported;
 }
 
-function drawTimeline(width, {unit, bins}) {
+export function drawTimeline(width, {unit, bins}) {
   const rows = bySupport(bins.map((bin) => bin.counts), (_, index) => ({start: new Date(bins[index].start), spans: 0}));
   const titles = (row) => `${timeLabel(row.start, unit)}\n${number.format(row.spans)} ${row.support}`;
   return draw(width, {
@@ -33,14 +35,14 @@ function interval(unit) {
   return unit === "week" ? "monday" : unit;
 }
 
-function timeLabel(start, unit) {
+export function timeLabel(start, unit) {
   const text = start.toISOString();
   const sizes = {hour: 13, day: 10, week: 10, month: 7, year: 4};
   const label = text.slice(0, sizes[unit]).replace("T", " ");
   return unit === "hour" ? `${label}:00 UTC` : unit === "week" ? `week of ${label}` : label;
 }
 
-function drawMasses(width, masses) {
+export function drawMasses(width, masses) {
   const step = 1 / masses.length;
   const rows = bySupport(masses, (_, index) => ({from: index * step, to: (index + 1) * step}));
   const title = (row) => `mass ${row.from.toFixed(3)} to ${row.to.toFixed(3)}\n${number.format(row.spans)} ${row.support}`;
@@ -56,7 +58,7 @@ function drawMasses(width, masses) {
 }
 
 /** Bars of the unsupported share, the weak share behind it, and the share in figures at the end. */
-function drawShares(width, groups) {
+export function drawShares(width, groups) {
   const rows = groups.map(({value, counts}) => ({name: value ?? NOTHING, spans: spansOf(counts), unsupported: counts.unsupported / spansOf(counts), weak: counts.weak / spansOf(counts)}));
   const title = (row) => `${row.name}\n${percent.format(row.unsupported)} unsupported, ${percent.format(row.weak)} weak\n${plural(row.spans, "span")}`;
   const end = Math.max(0.02, ...rows.map((row) => row.unsupported + row.weak));
@@ -72,7 +74,7 @@ function drawShares(width, groups) {
   });
 }
 
-function drawRanks(width, ranks) {
+export function drawRanks(width, ranks) {
   const each = Math.ceil((ranks.length * 22) / (width - 58));
   const title = (one) => `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}\nbest for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
   return draw(width, {
@@ -86,7 +88,7 @@ function drawRanks(width, ranks) {
 }
 
 /** Bars of answers with evidence in a passage, and behind them of rows that retrieved it. */
-function drawPassages(width, uses) {
+export function drawPassages(width, uses) {
   const title = (use) => `${use.passage_id}\nevidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
   const size = (use) => Math.max(use.answers, use.retrieved ?? 0);
   const label = (use) => (use.retrieved === null ? number.format(use.answers) : `${number.format(use.answers)} of ${number.format(use.retrieved)}`);
@@ -102,7 +104,7 @@ function drawPassages(width, uses) {
   });
 }
 
-function drawReasons(width, reasons) {
+export function drawReasons(width, reasons) {
   return draw(width, {
     height: 30 + reasons.length * 25, marginLeft: Math.min(170, width * 0.42), marginRight: 44, marginTop: 4, marginBottom: 4,
     x: {axis: null}, y: {domain: reasons.map((one) => one.reason), label: null, tickSize: 0},
@@ -112,8 +114,4 @@ function drawReasons(width, reasons) {
       Plot.ruleX([0], {stroke: "var(--line)"}),
     ],
   });
-}
-
-function shortened(text, size) {
-  return length(text) > size ? `${slice(text, 0, size - 1)}…` : text;
 }

@@ -1,6 +1,11 @@
 // Lighting: a span lights its evidence, its atomic fact and the passage scores; evidence lights the spans that rest on it.
 
-let pinned = null;
+import {byId, shareBar} from "./elements.js";
+import {showMarkBar} from "./mark_bar.js";
+import {pieces} from "./page_data.js";
+import {innermost} from "./segments.js";
+import {selection} from "./selection.js";
+import {percent} from "./texts.js";
 
 /** Light one span, or none. */
 function lightSpan(index) {
@@ -24,19 +29,19 @@ function has(node, name, index) {
 /** A piece with more score is brighter. */
 function heat(node, score, index) {
   if (index === null) return node.style.removeProperty("--heat");
-  const best = Math.max(...pieces(current.spans[index]).map((piece) => piece.score), 1e-9);
+  const best = Math.max(...pieces(selection.item.spans[index]).map((piece) => piece.score), 1e-9);
   return node.style.setProperty("--heat", `${Math.round(45 + 55 * (score / best))}%`);
 }
 
 /** Passage scores of one span, or of all spans together. */
-function showScores(index) {
-  const spans = index === null ? current.spans : [current.spans[index]];
+export function showScores(index) {
+  const spans = index === null ? selection.item.spans : [selection.item.spans[index]];
   const sums = spans.reduce((all, span) => span.scores.map((score, passage) => score + (all[passage] ?? 0)), []);
   const total = sums.reduce((a, b) => a + b, 0);
   for (const node of byId("detail").querySelectorAll("[data-passage]")) {
     const share = total ? sums[node.dataset.passage] / total : 0;
     node.querySelector(".score").replaceChildren(shareBar(share), percent.format(share));
-    node.classList.toggle("best", index !== null && current.spans[index].top === Number(node.dataset.passage));
+    node.classList.toggle("best", index !== null && selection.item.spans[index].top === Number(node.dataset.passage));
   }
 }
 
@@ -51,8 +56,8 @@ function lightPiece(node) {
 }
 
 /** Keep one span lit and make it what marks belong to; null lets go. */
-function pin(index) {
-  pinned = index;
+export function pin(index) {
+  selection.span = index;
   for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
   lightSpan(index);
   showMarkBar();
@@ -65,12 +70,12 @@ function showBest() {
   if (best && box.scrollHeight > box.clientHeight) box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
 }
 
-function pinNeighbour(step) {
-  if (current?.kind !== "answer") return;
-  const count = current.spans.length;
-  pin(pinned === null ? (step > 0 ? 0 : count - 1) : (pinned + step + count) % count);
+export function pinNeighbour(step) {
+  if (selection.item?.kind !== "answer") return;
+  const count = selection.item.spans.length;
+  pin(selection.span === null ? (step > 0 ? 0 : count - 1) : (selection.span + step + count) % count);
   showBest();
-  const row = byId("detail").querySelector(`[data-span="${pinned}"]`);
+  const row = byId("detail").querySelector(`[data-span="${selection.span}"]`);
   row.scrollIntoView({block: "nearest"});
   row.focus();
 }
@@ -85,27 +90,27 @@ function target(event) {
 }
 
 function lightTarget(event) {
-  if (current?.kind !== "answer") return;
+  if (selection.item?.kind !== "answer") return;
   const {evidence, span} = target(event);
   if (evidence) lightPiece(evidence);
-  else lightSpan(span ?? pinned);
+  else lightSpan(span ?? selection.span);
 }
 
 function pinTarget(event) {
-  if (current?.kind !== "answer") return;
+  if (selection.item?.kind !== "answer") return;
   const {evidence, span} = target(event);
-  if (evidence) pin(innermost(current, evidence.dataset.spans.split(" ").map(Number)));
+  if (evidence) pin(innermost(selection.item, evidence.dataset.spans.split(" ").map(Number)));
   else if (span !== null) {
-    pin(span === pinned ? null : span);
+    pin(span === selection.span ? null : span);
     showBest();
   }
 }
 
-function watchLights() {
+export function watchHighlights() {
   const detail = byId("detail");
   detail.addEventListener("mouseover", lightTarget);
   detail.addEventListener("focusin", lightTarget);
-  detail.addEventListener("mouseleave", () => current?.kind === "answer" && lightSpan(pinned));
+  detail.addEventListener("mouseleave", () => selection.item?.kind === "answer" && lightSpan(selection.span));
   detail.addEventListener("click", pinTarget);
   detail.addEventListener("keydown", (event) => {
     if (event.target.classList.contains("piece") && (event.key === "Enter" || event.key === " ")) {

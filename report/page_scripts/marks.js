@@ -1,8 +1,12 @@
 // Marks: what a person says about an answer or a span. They are kept in this browser, under the audit's key.
 
-const MARKS = ["right", "wrong", "unsure"];
+import {byId} from "./elements.js";
+import {audit} from "./page_data.js";
+import {number} from "./texts.js";
+
+export const MARKS = ["right", "wrong", "unsure"];
 const STORE = `attribeam-marks-${audit.key}`;
-const marks = new Map(Object.entries(storedMarks()));
+export const marks = new Map(Object.entries(storedMarks()));
 
 function storedMarks() {
   try {
@@ -13,17 +17,17 @@ function storedMarks() {
 }
 
 /** ``spanIndex`` is null for the answer as a whole. */
-function markKey(item, spanIndex) {
+export function markKey(item, spanIndex) {
   return JSON.stringify([item.file, item.row, spanIndex]);
 }
 
 /** {mark, note, at}; mark and note may be empty. */
-function markOf(item, spanIndex) {
+export function markOf(item, spanIndex) {
   return marks.get(markKey(item, spanIndex)) ?? {mark: "", note: "", at: ""};
 }
 
 /** Change mark or note; one that has neither is forgotten. */
-function setMark(item, spanIndex, change) {
+export function setMark(item, spanIndex, change) {
   const key = markKey(item, spanIndex);
   const next = {...markOf(item, spanIndex), ...change, at: new Date().toISOString()};
   if (next.mark || next.note) marks.set(key, next);
@@ -32,7 +36,7 @@ function setMark(item, spanIndex, change) {
 }
 
 /** "right", "wrong", "unsure", "noted" or "" for the item and all its spans together. */
-function itemMark(item) {
+export function itemMark(item) {
   const all = [null, ...item.spans.keys()].map((spanIndex) => markOf(item, spanIndex));
   const own = all[0].mark || all.map((one) => one.mark).find(Boolean);
   return own || (all.some((one) => one.note) ? "noted" : "");
@@ -47,6 +51,6 @@ function keepMarks() {
   showMarkCount();
 }
 
-function showMarkCount() {
+export function showMarkCount() {
   byId("mark-count").textContent = number.format(marks.size);
 }

@@ -1,5 +1,9 @@
 // Marks as files: CSV for spreadsheets, JSONL and Parquet for programs.
 
+import {el} from "./elements.js";
+import {markKey, marks} from "./marks.js";
+import {audit, items, spanText} from "./page_data.js";
+
 const MARK_COLUMNS = [
   ["record_id", "STRING"], ["source_file", "STRING"], ["source_row", "INT64"], ["span_index", "INT32"],
   ["char_start", "INT32"], ["char_end", "INT32"], ["text", "STRING"], ["support", "STRING"], ["risk", "DOUBLE"],
@@ -63,7 +67,7 @@ const MARK_FILES = {
   parquet: ["application/vnd.apache.parquet", parquetBytes],
 };
 
-function saveMarks(format) {
+export function saveMarks(format) {
   const [type, write] = MARK_FILES[format];
   const address = URL.createObjectURL(new Blob([write(markRows())], {type}));
   el("a", {href: address, download: `marks-${audit.key}.${format}`}).click();

@@ -20,19 +20,19 @@ function unitPositions(text) {
 }
 
 /** The characters [start, end), in code points. */
-function slice(text, start, end) {
+export function slice(text, start, end) {
   const units = positions(text);
   return units === null ? text.slice(start, end) : text.slice(units[start], units[end]);
 }
 
 /** Length in code points. */
-function length(text) {
+export function length(text) {
   const units = positions(text);
   return units === null ? text.length : units.length - 1;
 }
 
 /** Half-open ranges, in code points, where ``part`` stands in ``text``. */
-function occurrences(text, part) {
+export function occurrences(text, part) {
   const found = [];
   const size = length(part);
   for (let unit = text.indexOf(part); part && unit >= 0; unit = text.indexOf(part, unit + part.length)) {
@@ -42,14 +42,23 @@ function occurrences(text, part) {
   return found;
 }
 
-const number = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
-const percent = new Intl.NumberFormat("en", {style: "percent", maximumFractionDigits: 1});
+export const NOTHING = "(none)";
+export const number = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
+export const percent = new Intl.NumberFormat("en", {style: "percent", maximumFractionDigits: 1});
 
-function plural(count, one, many = `${one}s`) {
+export function plural(count, one, many = `${one}s`) {
   return `${number.format(count)} ${count === 1 ? one : many}`;
 }
 
 /** A moment in ISO 8601 as date and time in UTC. */
-function moment(text) {
+export function moment(text) {
   return text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : "";
+}
+
+export function shortened(text, size) {
+  return length(text) > size ? `${slice(text, 0, size - 1)}…` : text;
+}
+
+export function percentOf(risk) {
+  return String(Math.round(risk * 100));
 }

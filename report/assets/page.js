@@ -1,0 +1,1019 @@
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 4ddeef81994b89e86144a6c52f03dcddf8f236f7fdb0b826be8efc9b89c2734f
+"use strict";
+(() => {
+  // elements.js
+  var SVG = "http://www.w3.org/2000/svg";
+  function el(name, attributes = {}, ...children) {
+    return filled(document.createElement(name), attributes, children);
+  }
+  function svg(name, attributes = {}, ...children) {
+    return filled(document.createElementNS(SVG, name), attributes, children);
+  }
+  function filled(node, attributes, children) {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else if (value === true) node.setAttribute(name, "");
+      else if (value !== null && value !== void 0 && value !== false) node.setAttribute(name, String(value));
+    }
+    node.append(...children.flat().filter((child) => child !== null && child !== void 0));
+    return node;
+  }
+  function byId(id) {
+    return document.getElementById(id);
+  }
+  function shareBar(share, kind = "") {
+    const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+    return svg("svg", { "aria-hidden": "true" }, svg("rect", { class: kind, width, height: "100%" }));
+  }
+  function announce(text) {
+    byId("announcer").textContent = text;
+  }
+
+  // texts.js
+  var counted = /* @__PURE__ */ new Map();
+  function positions(text) {
+    if (!counted.has(text)) counted.set(text, /[\ud800-\udfff]/.test(text) ? unitPositions(text) : null);
+    return counted.get(text);
+  }
+  function unitPositions(text) {
+    const units = [];
+    let unit = 0;
+    for (const point of text) {
+      units.push(unit);
+      unit += point.length;
+    }
+    units.push(unit);
+    return units;
+  }
+  function slice(text, start, end) {
+    const units = positions(text);
+    return units === null ? text.slice(start, end) : text.slice(units[start], units[end]);
+  }
+  function length(text) {
+    const units = positions(text);
+    return units === null ? text.length : units.length - 1;
+  }
+  function occurrences(text, part) {
+    const found = [];
+    const size = length(part);
+    for (let unit = text.indexOf(part); part && unit >= 0; unit = text.indexOf(part, unit + part.length)) {
+      const start = length(text.slice(0, unit));
+      found.push([start, start + size]);
+    }
+    return found;
+  }
+  var NOTHING = "(none)";
+  var number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+  var percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+  function plural(count, one, many = `${one}s`) {
+    return `${number.format(count)} ${count === 1 ? one : many}`;
+  }
+  function moment(text) {
+    return text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : "";
+  }
+  function shortened(text, size) {
+    return length(text) > size ? `${slice(text, 0, size - 1)}…` : text;
+  }
+  function percentOf(risk) {
+    return String(Math.round(risk * 100));
+  }
+
+  // page_data.js
+  function embedded(name) {
+    return JSON.parse(byId(`data-${name}`).textContent);
+  }
+  var audit = embedded("audit");
+  var plotData = embedded("plots");
+  var SUPPORTS = ["supported", "weak", "unsupported"];
+  var GLYPHS = { supported: "●", weak: "◐", unsupported: "○" };
+  var items = [
+    ...embedded("answers").map((answer) => ({ kind: "answer", ...answer })),
+    ...embedded("dead-letters").map((deadLetter) => ({ kind: "deadLetter", id: deadLetter.record_id, file: deadLetter.source_file, row: deadLetter.source_row, ...deadLetter }))
+  ].map((item, index) => ({ ...item, index, ...item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item) }));
+  function answerFacts(answer) {
+    const counts = { supported: 0, weak: 0, unsupported: 0 };
+    for (const span of answer.spans) counts[span.support] += 1;
+    const reasons = /* @__PURE__ */ new Set();
+    for (const span of answer.spans) {
+      if (span.unmatched.length) reasons.add("unmatched value");
+      if (span.top === null) reasons.add("no evidence at all");
+      if (span.isolated) reasons.add("isolated evidence only");
+    }
+    const unmatched = [...new Set(answer.spans.flatMap((span) => span.unmatched))];
+    return { counts, reasons, unmatched };
+  }
+  function deadLetterFacts(deadLetter) {
+    return { counts: { supported: 0, weak: 0, unsupported: 0 }, reasons: /* @__PURE__ */ new Set([deadLetter.reason]), unmatched: [], spans: [] };
+  }
+  function spanText(item, span) {
+    return span.text ?? slice(item.answer, ...span.at);
+  }
+  function pieces(span) {
+    span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({ passage, title: title === 1, at: [start, end], score, id, text }));
+    return span.pieces;
+  }
+  function haystack(item) {
+    if (item.haystack === void 0) {
+      const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);
+      const spans = item.spans.flatMap((span) => [span.text, ...item.answer === null ? pieces(span).map((piece2) => piece2.text) : []]);
+      const texts = [item.id, item.question, item.answer, item.message, ...passages, ...spans];
+      item.haystack = texts.filter(Boolean).join("\n").toLowerCase();
+    }
+    return item.haystack;
+  }
+
+  // marks.js
+  var MARKS = ["right", "wrong", "unsure"];
+  var STORE = `attribeam-marks-${audit.key}`;
+  var marks = new Map(Object.entries(storedMarks()));
+  function storedMarks() {
+    try {
+      return JSON.parse(localStorage.getItem(STORE) ?? "{}");
+    } catch {
+      return {};
+    }
+  }
+  function markKey(item, spanIndex) {
+    return JSON.stringify([item.file, item.row, spanIndex]);
+  }
+  function markOf(item, spanIndex) {
+    return marks.get(markKey(item, spanIndex)) ?? { mark: "", note: "", at: "" };
+  }
+  function setMark(item, spanIndex, change) {
+    const key = markKey(item, spanIndex);
+    const next = { ...markOf(item, spanIndex), ...change, at: (/* @__PURE__ */ new Date()).toISOString() };
+    if (next.mark || next.note) marks.set(key, next);
+    else marks.delete(key);
+    keepMarks();
+  }
+  function itemMark(item) {
+    const all = [null, ...item.spans.keys()].map((spanIndex) => markOf(item, spanIndex));
+    const own = all[0].mark || all.map((one) => one.mark).find(Boolean);
+    return own || (all.some((one) => one.note) ? "noted" : "");
+  }
+  function keepMarks() {
+    try {
+      localStorage.setItem(STORE, JSON.stringify(Object.fromEntries(marks)));
+    } catch {
+      byId("mark-store").textContent = "This browser keeps no marks for this page: save them to a file before you close it.";
+    }
+    showMarkCount();
+  }
+  function showMarkCount() {
+    byId("mark-count").textContent = number.format(marks.size);
+  }
+
+  // filters.js
+  var FILTERS = ["support", "kind", "reason", "generator", "mark"];
+  var ORDERS = { risk: "risk", newest: "newest", id: "record id" };
+  var NO_GENERATOR = "\0none";
+  function fillFilters() {
+    const answers = items.filter((item) => item.kind === "answer");
+    options("support", SUPPORTS);
+    options("kind", distinct(answers.flatMap((item) => item.spans.map((span) => span.kind))));
+    const why = distinct(answers.flatMap((item) => [...item.reasons]));
+    const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
+    options("reason", []);
+    byId("filter-reason").append(...[["Answers", why], ["Dead letters", deadLetters]].filter(([, names]) => names.length).map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", { value: name }, name)))));
+    const generators = distinct(answers.map((item) => item.generator ?? NO_GENERATOR));
+    options("generator", generators, (name) => name === NO_GENERATOR ? NOTHING : name);
+    options("mark", ["none", ...MARKS, "noted"]);
+    byId("filter-order").append(...Object.entries(ORDERS).map(([value, name]) => el("option", { value }, name)));
+  }
+  function options(name, values, label = (value) => value) {
+    byId(`filter-${name}`).append(el("option", { value: "" }, "all"), ...values.map((value) => el("option", { value }, label(value))));
+  }
+  function distinct(values) {
+    return [...new Set(values)].sort();
+  }
+  function chosenFilters() {
+    return Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value]));
+  }
+  function filteredItems() {
+    const chosen = chosenFilters();
+    const words = byId("filter-text").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = items.filter((item) => passes(item, chosen) && words.every((word) => haystack(item).includes(word)));
+    return found.sort(order(byId("filter-order").value));
+  }
+  function passes(item, { support, kind, reason, generator, mark }) {
+    if ((support || kind) && !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind))) return false;
+    if (reason && !item.reasons.has(reason)) return false;
+    if (generator && (item.kind !== "answer" || (item.generator ?? NO_GENERATOR) !== generator)) return false;
+    return !mark || (itemMark(item) || "none") === mark;
+  }
+  function order(name) {
+    const keys = { risk: () => 0, newest: (a, b) => compare(b.at ?? "", a.at ?? ""), id: (a, b) => compare(a.id ?? "", b.id ?? "") };
+    return (a, b) => compare(a.kind, b.kind) || keys[name](a, b) || a.index - b.index;
+  }
+  function compare(a, b) {
+    return a < b ? -1 : a > b ? 1 : 0;
+  }
+  function anyFilter() {
+    return byId("filter-text").value !== "" || Object.values(chosenFilters()).some(Boolean);
+  }
+  function resetFilters() {
+    byId("filter-text").value = "";
+    for (const name of FILTERS) byId(`filter-${name}`).value = "";
+  }
+  function choose(field, value) {
+    if (![...field.options].some((option) => option.value === value)) field.append(el("option", { value }, value));
+    field.value = value;
+  }
+
+  // selection.js
+  var selection = { item: null, span: null };
+
+  // worklist.js
+  var PAGE = 60;
+  var listed = [];
+  var rowsMade = 0;
+  function updateWorklist() {
+    listed = filteredItems();
+    rowsMade = 0;
+    byId("worklist").replaceChildren();
+    moreRows();
+    byId("worklist").scrollTop = 0;
+    const all = items.filter((item) => item.kind === "answer").length;
+    const deadLetters = listed.filter((item) => item.kind === "deadLetter").length;
+    const dead = deadLetters ? `, ${plural(deadLetters, "dead letter")}` : "";
+    byId("found").textContent = `${number.format(listed.length - deadLetters)} of ${plural(all, "answer")}${dead}`;
+    byId("filter-reset").hidden = !anyFilter();
+    if (!listed.length) byId("worklist").append(el("li", { class: "empty" }, "Nothing passes these filters."));
+    showCurrent();
+  }
+  function moreRows(until = rowsMade + PAGE) {
+    const next = listed.slice(rowsMade, until);
+    byId("worklist").append(...next.map((item) => el("li", {}, row(item))));
+    rowsMade += next.length;
+  }
+  function row(item) {
+    const link = el("a", { href: address(item), id: `row-${item.index}` });
+    link.append(...item.kind === "answer" ? answerRow(item) : deadLetterRow(item));
+    return link;
+  }
+  function address(item) {
+    return `#answers/${item.index + 1}`;
+  }
+  function answerRow(item) {
+    const question = item.question ?? spanText(item, item.spans[0]);
+    return [
+      el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk")),
+      el("span", { class: "item-question", dir: "auto" }, question || "(no question)"),
+      el("span", { class: "item-meta" }, el("bdi", {}, item.id), ...whyTags(item), ...markTags(item))
+    ];
+  }
+  function deadLetterRow(item) {
+    return [
+      el("span", { class: "risk", "aria-hidden": "true" }, "✕"),
+      el("span", { class: "item-question", dir: "auto" }, item.id ?? `row ${item.row}`),
+      el("span", { class: "item-meta" }, el("span", { class: "tag" }, `dead letter: ${item.reason}`), ...markTags(item))
+    ];
+  }
+  function whyTags(item) {
+    const counts = ["unsupported", "weak"].filter((support) => item.counts[support]);
+    const tags = counts.map((support) => el("span", { class: `tag ${support}` }, `${GLYPHS[support]} ${item.counts[support]} ${support}`));
+    if (item.unmatched.length) tags.push(el("bdi", { class: "struck-tag" }, shortened(item.unmatched[0], 24)));
+    return tags.length ? tags : [el("span", { class: "tag supported" }, `${GLYPHS.supported} all supported`)];
+  }
+  function markTags(item) {
+    const mark = itemMark(item);
+    return mark ? [el("span", { class: "mark-badge" }, mark)] : [];
+  }
+  function refreshRow(item) {
+    const old = byId(`row-${item.index}`);
+    if (!old) return;
+    const next = row(item);
+    if (old.hasAttribute("aria-current")) next.setAttribute("aria-current", "true");
+    const focused = document.activeElement === old;
+    old.replaceWith(next);
+    if (focused) next.focus();
+  }
+  function showCurrent() {
+    byId("worklist").querySelector("[aria-current]")?.removeAttribute("aria-current");
+    const place = listed.indexOf(selection.item);
+    if (place < 0) return;
+    if (place >= rowsMade) moreRows(place + PAGE);
+    const open = byId(`row-${selection.item.index}`);
+    open.setAttribute("aria-current", "true");
+    open.scrollIntoView({ block: "nearest" });
+  }
+  function neighbour(step2) {
+    const place = listed.indexOf(selection.item);
+    return place < 0 ? listed[0] ?? null : listed[place + step2] ?? null;
+  }
+  function watchList() {
+    const scrolled = (box) => box.scrollTop + box.clientHeight > box.scrollHeight - 800 && moreRows();
+    byId("worklist").addEventListener("scroll", (event) => scrolled(event.target));
+    addEventListener("scroll", () => byId("worklist").clientHeight && scrolled(document.scrollingElement));
+  }
+  function showFirst() {
+    const rows = items.filter((item) => item.kind === "answer" && item.risk > 0).slice(0, 5);
+    byId("first-answers").append(...rows.map((item) => el("li", {}, el("a", { href: address(item) }, el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk")), el("span", { class: "what", dir: "auto" }, item.question ?? spanText(item, item.spans[0])), el("span", { class: "why item-meta" }, ...whyTags(item))))));
+  }
+
+  // mark_bar.js
+  var MARK_KEYS = { right: "r", wrong: "w", unsure: "u" };
+  function markBar() {
+    const buttons = MARKS.map((mark) => el("button", { type: "button", "data-mark": mark, "aria-pressed": "false", "aria-keyshortcuts": MARK_KEYS[mark], onclick: () => toggleMark(mark) }, mark[0].toUpperCase() + mark.slice(1), el("kbd", { "aria-hidden": "true" }, MARK_KEYS[mark])));
+    const note = el("input", { type: "text", id: "note", placeholder: "Note", "aria-label": "Note", "aria-keyshortcuts": "n", oninput: (event) => noted(event.target.value) });
+    return el("div", { class: "mark-bar", role: "group", "aria-label": "Mark" }, el("bdi", { class: "of", id: "mark-of" }), buttons, note);
+  }
+  function showMarkBar() {
+    const { mark, note } = markOf(selection.item, selection.span);
+    const what = selection.item.kind === "deadLetter" ? "This row" : selection.span === null ? "This answer" : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
+    byId("mark-of").textContent = what;
+    byId("note").value = note;
+    for (const button of byId("detail").querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+  }
+  function toggleMark(mark) {
+    if (!selection.item) return;
+    const next = markOf(selection.item, selection.span).mark === mark ? "" : mark;
+    setMark(selection.item, selection.span, { mark: next });
+    showMarkBar();
+    refreshRow(selection.item);
+    if (selection.span !== null) refreshSpanBadge();
+    announce(next ? `Marked as ${next}` : "Mark taken away");
+  }
+  function noted(note) {
+    setMark(selection.item, selection.span, { note });
+    refreshRow(selection.item);
+  }
+  function refreshSpanBadge() {
+    const meta = byId("detail").querySelector(`[data-span="${selection.span}"] .span-meta`);
+    meta.querySelector(".mark-badge")?.remove();
+    const { mark } = markOf(selection.item, selection.span);
+    if (mark) meta.append(el("span", { class: "mark-badge" }, mark));
+  }
+
+  // segments.js
+  function cut(text, ranges) {
+    const size = length(text);
+    const inside = ranges.filter(([start, end]) => start >= 0 && start < end && end <= size);
+    const ends = [.../* @__PURE__ */ new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
+    return ends.slice(1).map((end, index) => {
+      const start = ends[index];
+      return [slice(text, start, end), inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)];
+    });
+  }
+  function answerRanges(item) {
+    return item.spans.flatMap((span, index) => [
+      [...span.at, { kind: "span", span: index }],
+      ...span.fact.map((range) => [...range, { kind: "fact", span: index }]),
+      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }])
+    ]);
+  }
+  function unmatchedRanges(item, span) {
+    const text = spanText(item, span);
+    const found = span.unmatched.flatMap((value) => occurrences(text, value));
+    return found.map(([start, end]) => [start + span.at[0], end + span.at[0]]);
+  }
+  function evidenceRanges(item, passage, inTitle) {
+    return item.spans.flatMap(
+      (span, index) => pieces(span).filter((piece2) => piece2.passage === passage && piece2.title === inTitle).map((piece2) => [...piece2.at, { span: index, score: piece2.score }])
+    );
+  }
+  function innermost(item, spans) {
+    const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
+    return spans.reduce((best, index) => best === null || size(index) < size(best) ? index : best, null);
+  }
+
+  // highlights.js
+  function lightSpan(index) {
+    const detail = byId("detail");
+    detail.classList.toggle("lighting", index !== null);
+    for (const node of detail.querySelectorAll("[data-spans]")) {
+      const lit = index !== null && has(node, "spans", index);
+      node.classList.toggle("lit", lit);
+      if (node.scores) heat(node, lit ? node.scores.get(index) : 0, index);
+    }
+    for (const node of detail.querySelectorAll("[data-facts]")) node.classList.toggle("fact", index !== null && has(node, "facts", index));
+    for (const node of detail.querySelectorAll("[data-span]")) node.classList.toggle("lit", Number(node.dataset.span) === index);
+    for (const node of detail.querySelectorAll(".span-row.touched")) node.classList.remove("touched");
+    showScores(index);
+  }
+  function has(node, name, index) {
+    return node.dataset[name].split(" ").includes(String(index));
+  }
+  function heat(node, score, index) {
+    if (index === null) return node.style.removeProperty("--heat");
+    const best = Math.max(...pieces(selection.item.spans[index]).map((piece2) => piece2.score), 1e-9);
+    return node.style.setProperty("--heat", `${Math.round(45 + 55 * (score / best))}%`);
+  }
+  function showScores(index) {
+    const spans = index === null ? selection.item.spans : [selection.item.spans[index]];
+    const sums = spans.reduce((all, span) => span.scores.map((score, passage) => score + (all[passage] ?? 0)), []);
+    const total = sums.reduce((a, b) => a + b, 0);
+    for (const node of byId("detail").querySelectorAll("[data-passage]")) {
+      const share = total ? sums[node.dataset.passage] / total : 0;
+      node.querySelector(".score").replaceChildren(shareBar(share), percent.format(share));
+      node.classList.toggle("best", index !== null && selection.item.spans[index].top === Number(node.dataset.passage));
+    }
+  }
+  function lightPiece(node) {
+    const spans = node.dataset.spans.split(" ");
+    const detail = byId("detail");
+    detail.classList.add("lighting");
+    for (const other of detail.querySelectorAll(".part")) other.classList.toggle("lit", other.dataset.spans.split(" ").some((index) => index && spans.includes(index)));
+    for (const other of detail.querySelectorAll("[data-span]")) other.classList.toggle("touched", spans.includes(other.dataset.span));
+    for (const other of detail.querySelectorAll(".piece")) other.classList.toggle("lit", other === node);
+  }
+  function pin(index) {
+    selection.span = index;
+    for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
+    lightSpan(index);
+    showMarkBar();
+  }
+  function showBest() {
+    const box = byId("detail").querySelector(".passages");
+    const best = box?.querySelector(".passage.best");
+    if (best && box.scrollHeight > box.clientHeight) box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
+  }
+  function pinNeighbour(step2) {
+    if (selection.item?.kind !== "answer") return;
+    const count = selection.item.spans.length;
+    pin(selection.span === null ? step2 > 0 ? 0 : count - 1 : (selection.span + step2 + count) % count);
+    showBest();
+    const row2 = byId("detail").querySelector(`[data-span="${selection.span}"]`);
+    row2.scrollIntoView({ block: "nearest" });
+    row2.focus();
+  }
+  function target(event) {
+    const node = event.target instanceof Element ? event.target : null;
+    const evidence = node?.closest(".piece") ?? null;
+    const row2 = node?.closest("[data-span]");
+    const part = node?.closest("[data-inner]");
+    return { evidence, span: row2 ? Number(row2.dataset.span) : part ? Number(part.dataset.inner) : null };
+  }
+  function lightTarget(event) {
+    if (selection.item?.kind !== "answer") return;
+    const { evidence, span } = target(event);
+    if (evidence) lightPiece(evidence);
+    else lightSpan(span ?? selection.span);
+  }
+  function pinTarget(event) {
+    if (selection.item?.kind !== "answer") return;
+    const { evidence, span } = target(event);
+    if (evidence) pin(innermost(selection.item, evidence.dataset.spans.split(" ").map(Number)));
+    else if (span !== null) {
+      pin(span === selection.span ? null : span);
+      showBest();
+    }
+  }
+  function watchHighlights() {
+    const detail = byId("detail");
+    detail.addEventListener("mouseover", lightTarget);
+    detail.addEventListener("focusin", lightTarget);
+    detail.addEventListener("mouseleave", () => selection.item?.kind === "answer" && lightSpan(selection.span));
+    detail.addEventListener("click", pinTarget);
+    detail.addEventListener("keydown", (event) => {
+      if (event.target.classList.contains("piece") && (event.key === "Enter" || event.key === " ")) {
+        event.preventDefault();
+        pinTarget(event);
+      }
+    });
+  }
+
+  // plots.js
+  var FILLS = { supported: "var(--supported)", weak: "url(#dots)", unsupported: "url(#hatch)" };
+  var supportScale = { type: "ordinal", domain: SUPPORTS, range: SUPPORTS.map((support) => FILLS[support]) };
+  function draw(width, options2) {
+    return Plot.plot({ className: "drawing", width, marginTop: 12, marginRight: 12, ...options2 });
+  }
+  function bySupport(groups, keys) {
+    return groups.flatMap((group, index) => SUPPORTS.map((support) => ({ ...keys(group, index), support, spans: group[support] })));
+  }
+  function spansOf(counts) {
+    return counts.supported + counts.weak + counts.unsupported;
+  }
+  function drawTimeline(width, { unit, bins }) {
+    const rows = bySupport(bins.map((bin) => bin.counts), (_, index) => ({ start: new Date(bins[index].start), spans: 0 }));
+    const titles = (row2) => `${timeLabel(row2.start, unit)}
+${number.format(row2.spans)} ${row2.support}`;
+    return draw(width, {
+      height: 210,
+      marginLeft: 46,
+      color: supportScale,
+      x: { type: "utc", label: null },
+      y: { label: null, grid: true, ticks: 4 },
+      marks: [
+        Plot.rectY(rows, { x: "start", y: "spans", fill: "support", interval: interval(unit), order: [...SUPPORTS].reverse(), inset: 0.5, channels: { title: titles }, tip: { format: { x: false, y: false, fill: false } } }),
+        Plot.ruleY([0], { stroke: "var(--line)" })
+      ]
+    });
+  }
+  function interval(unit) {
+    return unit === "week" ? "monday" : unit;
+  }
+  function timeLabel(start, unit) {
+    const text = start.toISOString();
+    const sizes = { hour: 13, day: 10, week: 10, month: 7, year: 4 };
+    const label = text.slice(0, sizes[unit]).replace("T", " ");
+    return unit === "hour" ? `${label}:00 UTC` : unit === "week" ? `week of ${label}` : label;
+  }
+  function drawMasses(width, masses) {
+    const step2 = 1 / masses.length;
+    const rows = bySupport(masses, (_, index) => ({ from: index * step2, to: (index + 1) * step2 }));
+    const title = (row2) => `mass ${row2.from.toFixed(3)} to ${row2.to.toFixed(3)}
+${number.format(row2.spans)} ${row2.support}`;
+    const thresholds = Object.values(audit.thresholds).filter(Boolean).map(Number);
+    return draw(width, {
+      height: 210,
+      marginLeft: 46,
+      color: supportScale,
+      x: { domain: [0, 1], label: null },
+      y: { label: null, grid: true, ticks: 4 },
+      marks: [
+        Plot.rectY(rows, Plot.stackY({ x1: "from", x2: "to", y: "spans", fill: "support", order: [...SUPPORTS].reverse(), insetLeft: 0.5, insetRight: 0.5, title, tip: { format: { x: false, y: false, fill: false } } })),
+        Plot.ruleX(thresholds, { stroke: "var(--ink)", strokeDasharray: "2,3" }),
+        Plot.ruleY([0], { stroke: "var(--line)" })
+      ]
+    });
+  }
+  function drawShares(width, groups) {
+    const rows = groups.map(({ value, counts }) => ({ name: value ?? NOTHING, spans: spansOf(counts), unsupported: counts.unsupported / spansOf(counts), weak: counts.weak / spansOf(counts) }));
+    const title = (row2) => `${row2.name}
+${percent.format(row2.unsupported)} unsupported, ${percent.format(row2.weak)} weak
+${plural(row2.spans, "span")}`;
+    const end = Math.max(0.02, ...rows.map((row2) => row2.unsupported + row2.weak));
+    return draw(width, {
+      height: 30 + rows.length * 25,
+      marginLeft: Math.min(150, width * 0.36),
+      marginRight: 44,
+      marginTop: 4,
+      marginBottom: 4,
+      x: { domain: [0, end], axis: null },
+      y: { domain: rows.map((row2) => row2.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20) },
+      marks: [
+        Plot.barX(rows, { y: "name", x1: "unsupported", x2: (row2) => row2.unsupported + row2.weak, fill: "url(#dots)", insetTop: 4, insetBottom: 4, className: "pick-weak" }),
+        Plot.barX(rows, { y: "name", x: "unsupported", fill: "url(#hatch)", insetTop: 4, insetBottom: 4, title, tip: { format: { x: false, y: false } }, className: "pick" }),
+        Plot.text(rows, { y: "name", x: (row2) => row2.unsupported + row2.weak, text: (row2) => percent.format(row2.unsupported), dx: 6, textAnchor: "start", fill: "var(--ink)" }),
+        Plot.ruleX([0], { stroke: "var(--line)" })
+      ]
+    });
+  }
+  function drawRanks(width, ranks) {
+    const each = Math.ceil(ranks.length * 22 / (width - 58));
+    const title = (one) => `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}
+best for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
+    return draw(width, {
+      height: 220,
+      marginLeft: 46,
+      marginBottom: 42,
+      x: { type: "band", label: "place in the prompt", tickSize: 0, tickFormat: (rank, index) => index % each ? "" : rank, labelAnchor: "center", labelArrow: "none" },
+      y: { label: null, percent: true, grid: true, ticks: 4, tickFormat: (value) => `${value}%` },
+      marks: [
+        Plot.barY(ranks, { x: "rank", y: (one) => one.used / one.offered, fill: "var(--rest)", inset: 1 }),
+        Plot.barY(ranks, { x: "rank", y: (one) => one.best / one.offered, fill: "var(--bar)", insetLeft: 4, insetRight: 4, title, tip: { format: { x: false, y: false } } }),
+        Plot.ruleY([0], { stroke: "var(--line)" })
+      ]
+    });
+  }
+  function drawPassages(width, uses) {
+    const title = (use) => `${use.passage_id}
+evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
+    const size = (use) => Math.max(use.answers, use.retrieved ?? 0);
+    const label = (use) => use.retrieved === null ? number.format(use.answers) : `${number.format(use.answers)} of ${number.format(use.retrieved)}`;
+    return draw(width, {
+      height: 30 + uses.length * 25,
+      marginLeft: Math.min(170, width * 0.36),
+      marginRight: 60,
+      marginTop: 4,
+      marginBottom: 4,
+      x: { domain: [0, Math.max(1, ...uses.map(size))], axis: null },
+      y: { domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 22) },
+      marks: [
+        Plot.barX(uses, { y: "passage_id", x: (use) => use.retrieved ?? 0, fill: "var(--rest)", insetTop: 4, insetBottom: 4 }),
+        Plot.barX(uses, { y: "passage_id", x: "answers", fill: "var(--bar)", insetTop: 7, insetBottom: 7, title, tip: { format: { x: false, y: false } } }),
+        Plot.text(uses, { y: "passage_id", x: size, text: label, dx: 6, textAnchor: "start", fill: "var(--ink)" }),
+        Plot.ruleX([0], { stroke: "var(--line)" })
+      ]
+    });
+  }
+  function drawReasons(width, reasons) {
+    return draw(width, {
+      height: 30 + reasons.length * 25,
+      marginLeft: Math.min(170, width * 0.42),
+      marginRight: 44,
+      marginTop: 4,
+      marginBottom: 4,
+      x: { axis: null },
+      y: { domain: reasons.map((one) => one.reason), label: null, tickSize: 0 },
+      marks: [
+        Plot.barX(reasons, { y: "reason", x: "rows", fill: "var(--bar)", insetTop: 4, insetBottom: 4, className: "pick" }),
+        Plot.text(reasons, { y: "reason", x: "rows", text: (one) => number.format(one.rows), dx: 6, textAnchor: "start", fill: "var(--ink)" }),
+        Plot.ruleX([0], { stroke: "var(--line)" })
+      ]
+    });
+  }
+
+  // plot_cards.js
+  var drawings = [];
+  function showPlots(pick) {
+    const { timeline, masses, shares, ranks, passages } = plotData;
+    const cards = [
+      timelineCard(timeline),
+      card({ title: "Evidence mass", sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.", draw: (width) => drawMasses(width, masses), table: massTable(masses) }),
+      ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map((share) => shareCard(share, pick)),
+      rankCard(ranks),
+      ...passageCards(passages),
+      reasonCard(audit.dead_letters, pick)
+    ];
+    byId("plots").replaceChildren(...cards.filter(Boolean));
+    new ResizeObserver(redraw).observe(byId("plots"));
+  }
+  function card({ title, sub, draw: draw2, table, size = "", onPick = null }) {
+    const canvas = el("div", { class: "canvas" });
+    const head = el("h3", { dir: "auto" }, title);
+    drawings.push({ canvas, draw: draw2, title, onPick, width: 0 });
+    return el("section", { class: `plot ${size}` }, head, el("p", { class: "sub", dir: "auto" }, sub), canvas, table && el("details", {}, el("summary", {}, "As a table"), table));
+  }
+  function redraw() {
+    for (const drawing of drawings) {
+      const width = drawing.canvas.clientWidth;
+      if (!width || width === drawing.width) continue;
+      drawing.width = width;
+      const node = drawing.draw(width);
+      node.setAttribute("role", "img");
+      node.setAttribute("aria-label", drawing.title);
+      for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label");
+      drawing.canvas.replaceChildren(node);
+      if (drawing.onPick) letPick(node, drawing.onPick);
+    }
+  }
+  function letPick(node, onPick) {
+    for (const [bars, support] of [["g.pick", "unsupported"], ["g.pick-weak", "weak"]]) {
+      for (const bar of node.querySelectorAll(`${bars} rect`)) bar.addEventListener("click", () => onPick(bar.__data__, support));
+    }
+  }
+  function figureTable(caption, heads, rows) {
+    const head = el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)));
+    const body = rows.map(([name, ...cells]) => el("tr", {}, el("th", { scope: "row", dir: "auto" }, name), cells.map((cell) => el("td", {}, cell))));
+    return el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+  }
+  function supportCells(counts) {
+    return SUPPORTS.map((support) => number.format(counts[support]));
+  }
+  function timelineCard(timeline) {
+    if (!timeline.bins.length) return null;
+    const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
+    const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
+    const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
+    return card({ title: "When answers were given", sub, size: "wide", draw: (width) => drawTimeline(width, timeline), table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows) });
+  }
+  function massTable(masses) {
+    const rows = masses.map((counts, index) => [`${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`, ...supportCells(counts)]);
+    return figureTable("Evidence mass", ["mass", ...SUPPORTS], rows);
+  }
+  var COLUMN_TITLES = { generator: "Unsupported by generator", span_kind: "Unsupported by kind of span" };
+  function shareCard(share, pick) {
+    const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
+    const worst = share.groups[0];
+    const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
+    const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "span")} of ${number.format(spansOf(worst.counts))}.${rest}`;
+    const rows = share.groups.map((group) => [group.value ?? NOTHING, ...supportCells(group.counts), percent.format(group.counts.unsupported / spansOf(group.counts))]);
+    if (share.other_values) rows.push([`${share.other_values} others`, ...supportCells(share.others), percent.format(share.others.unsupported / spansOf(share.others))]);
+    const filter = { generator: "generator", span_kind: "kind" }[share.column];
+    const onPick = filter ? (index, support) => pick({ [filter]: share.groups[index].value ?? "", support }) : null;
+    return card({ title, sub, onPick, draw: (width) => drawShares(width, share.groups), table: figureTable(title, [share.column, ...SUPPORTS, "share"], rows) });
+  }
+  function rankCard(ranks) {
+    if (!ranks.length) return null;
+    const used = ranks.filter((one) => one.used).at(-1);
+    const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
+    const rows = ranks.map((one) => [String(one.rank), number.format(one.offered), number.format(one.used), number.format(one.best)]);
+    return card({ title: "Which place in the prompt is used", sub, draw: (width) => drawRanks(width, ranks), table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows) });
+  }
+  function passageCards({ most_used: most, least_used: least, passage_count: count }) {
+    const heads = ["passage", "answers", "retrieved"];
+    const rows = (uses) => uses.map((use) => [use.passage_id, number.format(use.answers), use.retrieved === null ? "–" : number.format(use.retrieved)]);
+    const cards = [];
+    if (most.length) cards.push(card({ title: "Most used passages", sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`, draw: (width) => drawPassages(width, most), table: figureTable("Most used passages", heads, rows(most)) }));
+    if (least.length) cards.push(card({ title: "Least used passages", sub: "Retrieved most often among those that answers draw on least.", draw: (width) => drawPassages(width, least), table: figureTable("Least used passages", heads, rows(least)) }));
+    return cards;
+  }
+  function reasonCard(deadLetters, pick) {
+    if (!deadLetters.length) return null;
+    const rows = deadLetters.map((one) => [one.reason, number.format(one.rows)]);
+    const onPick = (index) => pick({ reason: deadLetters[index].reason });
+    return card({ title: "Dead letters by reason", sub: "Rows of the log that could not be audited.", onPick, draw: (width) => drawReasons(width, deadLetters), table: figureTable("Dead letters by reason", ["reason", "rows"], rows) });
+  }
+
+  // record_view.js
+  function answerView(item) {
+    return [
+      crumbs(item, [item.generator, moment(item.at), `risk ${percentOf(item.risk)}`, ...item.extra.map(([name, value]) => `${name}: ${value}`)]),
+      item.question === null ? el("p", { class: "warning" }, "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.") : el("h2", { class: "question", dir: "auto" }, item.question),
+      el("div", { class: "columns" }, el("div", {}, answerText(item), spanList(item)), passageCardsOf(item)),
+      markBar(item)
+    ];
+  }
+  function crumbs(item, facts) {
+    const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, fact));
+    return el("div", {}, el("a", { class: "back", href: "#answers" }, "← Back to the list"), el("p", { class: "crumbs" }, el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)), el("bdi", {}, `${item.file}, row ${item.row}`), parts));
+  }
+  function answerText(item) {
+    if (item.answer === null) return null;
+    const parts = cut(item.answer, answerRanges(item)).map(([part, hits]) => segment(item, part, hits));
+    return el("section", { "aria-label": "Answer text" }, el("div", { class: "answer-text", dir: "auto" }, parts));
+  }
+  function segment(item, part, hits) {
+    const of = (kind) => [...new Set(hits.filter((hit) => hit.kind === kind).map((hit) => hit.span))];
+    const spans = of("span");
+    const text = of("unmatched").length ? el("s", { class: "unmatched", title: "in no passage with evidence" }, part) : part;
+    if (!spans.length && !of("fact").length) return text;
+    const inner = innermost(item, spans);
+    const support = inner === null ? "" : `seg ${item.spans[inner].support}`;
+    return el("span", { class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner }, text);
+  }
+  function spanList(item) {
+    const rows = item.spans.map((span, index) => el("li", {}, spanRow(item, span, index)));
+    return el("section", { class: "spans", "aria-label": "Spans" }, el("p", { class: "label" }, plural(item.spans.length, "span")), el("ol", {}, rows));
+  }
+  function spanRow(item, span, index) {
+    const mark = markOf(item, index).mark;
+    return el(
+      "button",
+      { type: "button", class: "span-row", "data-span": index, "aria-pressed": "false" },
+      el("span", { class: `glyph ${span.support}`, "aria-hidden": "true" }, GLYPHS[span.support]),
+      el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
+      el("span", { class: "mass" }, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2))),
+      el("span", { class: "span-meta" }, spanMeta(span), mark ? el("span", { class: "mark-badge" }, mark) : null)
+    );
+  }
+  function struckText(item, span) {
+    const text = spanText(item, span);
+    const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
+    return cut(text, ranges).map(([part, hits]) => hits.length ? el("s", { class: "unmatched" }, part) : part);
+  }
+  function spanMeta(span) {
+    const best = span.top === null ? "no evidence" : `best passage ${span.top + 1}, margin ${span.margin.toFixed(2)}`;
+    const isolated = span.isolated ? ", isolated evidence only" : "";
+    return el("span", {}, `${span.support}, ${span.kind}, ${best}${isolated}`, span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null, " ");
+  }
+  function passageCardsOf(item) {
+    const shown = item.passages.length ? item.passages.map((passage, index) => wholePassage(item, passage, index)) : fragmentPassages(item);
+    return el("section", { class: "passages", "aria-label": "Passages" }, shown);
+  }
+  function wholePassage(item, passage, index) {
+    const head = passageHead(passage.id, index);
+    const title = passage.title ? el("h3", { dir: "auto" }, markedText(item, passage.title, evidenceRanges(item, index, true))) : null;
+    const text = el("div", { class: "passage-text", dir: "auto" }, markedText(item, passage.text, evidenceRanges(item, index, false)));
+    const used = item.spans.some((span) => span.scores[index] > 0);
+    return el("section", { class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` }, head, title, text);
+  }
+  function passageHead(id, index) {
+    return el("div", { class: "passage-head" }, el("span", { class: "rank" }, `Passage ${index + 1}`), el("bdi", { class: "id" }, id ?? ""), el("span", { class: "score" }));
+  }
+  function markedText(item, text, ranges) {
+    return cut(text, ranges).map(([part, hits]) => hits.length ? piece(item, part, hits) : part);
+  }
+  function piece(item, part, hits) {
+    const spans = [...new Set(hits.map((hit) => hit.span))];
+    const names = spans.slice(0, 3).map((index) => shortened(spanText(item, item.spans[index]), 60)).join("; ");
+    const node = el("mark", { class: "piece", tabindex: 0, role: "button", "aria-label": `${part.trim() || "white space"}: evidence for ${names}`, "data-spans": spans.join(" ") }, part);
+    node.scores = new Map(spans.map((index) => [index, Math.max(...hits.filter((hit) => hit.span === index).map((hit) => hit.score))]));
+    return node;
+  }
+  function fragmentPassages(item) {
+    const count = Math.max(0, ...item.spans.map((span) => span.scores.length));
+    return [...Array(count).keys()].map((index) => fragmentPassage(item, index));
+  }
+  function fragmentPassage(item, index) {
+    const shown = fragments(item, index);
+    const parts = shown.map((one) => el("span", { class: "fragment" }, piece(item, one.text, one.hits)));
+    return el("section", { class: `passage ${shown.length ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` }, passageHead(shown[0]?.id, index), el("div", { class: "passage-text", dir: "auto" }, parts));
+  }
+  function fragments(item, index) {
+    const found = /* @__PURE__ */ new Map();
+    for (const [spanIndex, span] of item.spans.entries()) {
+      for (const one of pieces(span).filter((other) => other.passage === index)) {
+        const key = JSON.stringify([one.title, ...one.at]);
+        if (!found.has(key)) found.set(key, { id: one.id, text: one.text, hits: [] });
+        found.get(key).hits.push({ span: spanIndex, score: one.score });
+      }
+    }
+    return [...found.values()];
+  }
+  function deadLetterView(item) {
+    return [
+      crumbs(item, [`stage ${item.stage}`, item.column ? `column ${item.column}` : ""]),
+      el("h2", { class: "question" }, `Not audited: ${item.reason.replaceAll("_", " ")}`),
+      el("p", { class: "dead-letter-message", dir: "auto" }, item.message),
+      item.answer ? el("section", { class: "dead-letter-answer", "aria-label": "Answer text" }, el("p", { class: "label" }, "Answer"), el("div", { class: "answer-text", dir: "auto" }, item.answer)) : null,
+      markBar(item)
+    ];
+  }
+
+  // views.js
+  function inAnswers() {
+    return !byId("view-answers").hidden;
+  }
+  function go(place) {
+    if (location.hash !== place) location.hash = place;
+    showView();
+  }
+  function showView() {
+    const [, view = "", number2 = ""] = /^#(\w*)\/?(\d*)$/.exec(location.hash) ?? [];
+    const answers = view === "answers";
+    byId("view-overview").hidden = answers;
+    byId("view-answers").hidden = !answers;
+    for (const link of document.querySelectorAll("[data-view]")) link.toggleAttribute("aria-current", link.dataset.view === "answers" === answers);
+    document.querySelector("[data-view][aria-current]")?.setAttribute("aria-current", "page");
+    if (answers) showAnswers(number2);
+    else redraw();
+  }
+  function showAnswers(place) {
+    const wanted = place ? items[Number(place) - 1] : wide() ? selection.item ?? listed[0] : null;
+    byId("view-answers").classList.toggle("open", Boolean(place));
+    if (wanted) openItem(wanted);
+    else if (!selection.item) byId("detail").replaceChildren(el("p", { class: "hint" }, "Choose an answer."));
+  }
+  function wide() {
+    return matchMedia("(min-width: 54.01rem)").matches;
+  }
+  function openItem(item) {
+    if (selection.item !== item) {
+      selection.item = item;
+      selection.span = null;
+      byId("detail").replaceChildren(...(item.kind === "answer" ? answerView(item) : deadLetterView(item)).filter(Boolean));
+      byId("detail").scrollTop = 0;
+      if (item.kind === "answer") showScores(null);
+      announce(`${listed.indexOf(item) + 1} of ${listed.length}: ${item.question ?? item.id ?? "row"}`);
+    }
+    showMarkBar();
+    showCurrent();
+  }
+  function showFiltered(filters) {
+    resetFilters();
+    for (const [name, value] of Object.entries(filters)) choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
+    updateWorklist();
+    go("#answers");
+  }
+
+  // keys.js
+  var KEYS = {
+    j: () => step(1),
+    k: () => step(-1),
+    "]": () => pinNeighbour(1),
+    "[": () => pinNeighbour(-1),
+    r: () => inAnswers() && toggleMark("right"),
+    w: () => inAnswers() && toggleMark("wrong"),
+    u: () => inAnswers() && toggleMark("unsure"),
+    n: () => inAnswers() && byId("note")?.focus(),
+    o: () => go(inAnswers() ? "#overview" : selection.item ? address(selection.item) : "#answers"),
+    "/": () => {
+      if (!inAnswers()) go("#answers");
+      byId("filter-text").focus();
+    },
+    "?": () => byId("help").showModal(),
+    Escape: () => selection.item && pin(null)
+  };
+  function pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+    const field = event.target.closest?.("input, textarea, select");
+    if (field) {
+      if (event.key === "Escape") field.blur();
+      return;
+    }
+    const act = KEYS[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+  function step(by) {
+    const item = neighbour(inAnswers() ? by : 0);
+    if (!item) return announce(by > 0 ? "This is the last answer" : "This is the first answer");
+    return go(address(item));
+  }
+
+  // mark_files.js
+  var MARK_COLUMNS = [
+    ["record_id", "STRING"],
+    ["source_file", "STRING"],
+    ["source_row", "INT64"],
+    ["span_index", "INT32"],
+    ["char_start", "INT32"],
+    ["char_end", "INT32"],
+    ["text", "STRING"],
+    ["support", "STRING"],
+    ["risk", "DOUBLE"],
+    ["mark", "STRING"],
+    ["note", "STRING"],
+    ["marked_at", "TIMESTAMP"],
+    ["audit", "STRING"]
+  ];
+  function markRows() {
+    const rows = [];
+    for (const item of items) {
+      for (const spanIndex of [null, ...item.spans.keys()]) {
+        const found = marks.get(markKey(item, spanIndex));
+        if (found) rows.push(markRow(item, spanIndex, found));
+      }
+    }
+    return rows;
+  }
+  function markRow(item, spanIndex, found) {
+    const span = spanIndex === null ? null : item.spans[spanIndex];
+    return {
+      record_id: item.id,
+      source_file: item.file,
+      source_row: item.row,
+      span_index: span?.index ?? null,
+      char_start: span?.at[0] ?? null,
+      char_end: span?.at[1] ?? null,
+      text: span ? spanText(item, span) : null,
+      support: span?.support ?? null,
+      risk: item.risk ?? null,
+      mark: found.mark || null,
+      note: found.note || null,
+      marked_at: found.at,
+      audit: audit.key
+    };
+  }
+  function csvText(rows) {
+    const names = MARK_COLUMNS.map(([name]) => name);
+    const lines = [names, ...rows.map((row2) => names.map((name) => csvField(row2[name])))];
+    return `${lines.map((line) => line.join(",")).join("\r\n")}\r
+`;
+  }
+  function csvField(value) {
+    if (value === null) return "";
+    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+  function jsonlText(rows) {
+    return rows.map((row2) => `${JSON.stringify(row2)}
+`).join("");
+  }
+  function parquetBytes(rows) {
+    return ParquetWriter.parquetWriteBuffer({
+      columnData: MARK_COLUMNS.map(([name, type]) => ({ name, type, nullable: true, data: rows.map((row2) => parquetValue(row2[name], type)) }))
+    });
+  }
+  function parquetValue(value, type) {
+    if (value === null) return null;
+    if (type === "INT64") return BigInt(value);
+    return type === "TIMESTAMP" ? new Date(value) : value;
+  }
+  var MARK_FILES = {
+    csv: ["text/csv", (rows) => `\uFEFF${csvText(rows)}`],
+    jsonl: ["application/x-ndjson", jsonlText],
+    parquet: ["application/vnd.apache.parquet", parquetBytes]
+  };
+  function saveMarks(format) {
+    const [type, write] = MARK_FILES[format];
+    const address2 = URL.createObjectURL(new Blob([write(markRows())], { type }));
+    el("a", { href: address2, download: `marks-${audit.key}.${format}` }).click();
+    setTimeout(() => URL.revokeObjectURL(address2), 6e4);
+  }
+
+  // theme.js
+  var THEMES = ["", "light", "dark"];
+  var THEME_NAMES = { "": "as the system", light: "light", dark: "dark" };
+  function nextTheme() {
+    setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "") + 1) % THEMES.length]);
+  }
+  function setTheme(theme) {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    byId("theme-button").setAttribute("aria-label", `Colours: ${THEME_NAMES[theme]}`);
+    byId("theme-button").textContent = { "": "◐", light: "☀", dark: "☾" }[theme];
+    try {
+      localStorage.setItem("attribeam-theme", theme);
+    } catch {
+    }
+  }
+  function storedTheme() {
+    try {
+      const theme = localStorage.getItem("attribeam-theme") ?? "";
+      return THEMES.includes(theme) ? theme : "";
+    } catch {
+      return "";
+    }
+  }
+
+  // start.js
+  setTheme(storedTheme());
+  fillFilters();
+  showFirst();
+  updateWorklist();
+  watchList();
+  watchHighlights();
+  showMarkCount();
+  byId("theme-button").addEventListener("click", nextTheme);
+  byId("help-button").addEventListener("click", () => byId("help").showModal());
+  byId("filter-reset").addEventListener("click", () => {
+    resetFilters();
+    updateWorklist();
+  });
+  byId("filter-text").addEventListener("input", updateWorklist);
+  for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", updateWorklist);
+  for (const button of document.querySelectorAll("[data-export]")) button.addEventListener("click", () => saveMarks(button.dataset.export));
+  addEventListener("keydown", pressed);
+  addEventListener("hashchange", showView);
+  requestAnimationFrame(() => setTimeout(() => {
+    showPlots(showFiltered);
+    showView();
+    document.documentElement.dataset.ready = "";
+  }));
+})();
