@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 4ddeef81994b89e86144a6c52f03dcddf8f236f7fdb0b826be8efc9b89c2734f
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 21c4d9d2e4f069ac88a727a3ec9b861c2715b704fa9e55327274b85fc4b0ab4d
 "use strict";
 (() => {
   // elements.js
@@ -88,7 +88,13 @@
   var GLYPHS = { supported: "●", weak: "◐", unsupported: "○" };
   var items = [
     ...embedded("answers").map((answer) => ({ kind: "answer", ...answer })),
-    ...embedded("dead-letters").map((deadLetter) => ({ kind: "deadLetter", id: deadLetter.record_id, file: deadLetter.source_file, row: deadLetter.source_row, ...deadLetter }))
+    ...embedded("dead-letters").map((deadLetter) => ({
+      kind: "deadLetter",
+      id: deadLetter.record_id,
+      file: deadLetter.source_file,
+      row: deadLetter.source_row,
+      ...deadLetter
+    }))
   ].map((item, index) => ({ ...item, index, ...item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item) }));
   function answerFacts(answer) {
     const counts = { supported: 0, weak: 0, unsupported: 0 };
@@ -103,19 +109,34 @@
     return { counts, reasons, unmatched };
   }
   function deadLetterFacts(deadLetter) {
-    return { counts: { supported: 0, weak: 0, unsupported: 0 }, reasons: /* @__PURE__ */ new Set([deadLetter.reason]), unmatched: [], spans: [] };
+    return {
+      counts: { supported: 0, weak: 0, unsupported: 0 },
+      reasons: /* @__PURE__ */ new Set([deadLetter.reason]),
+      unmatched: [],
+      spans: []
+    };
   }
   function spanText(item, span) {
     return span.text ?? slice(item.answer, ...span.at);
   }
   function pieces(span) {
-    span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({ passage, title: title === 1, at: [start, end], score, id, text }));
+    span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({
+      passage,
+      title: title === 1,
+      at: [start, end],
+      score,
+      id,
+      text
+    }));
     return span.pieces;
   }
   function haystack(item) {
     if (item.haystack === void 0) {
       const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);
-      const spans = item.spans.flatMap((span) => [span.text, ...item.answer === null ? pieces(span).map((piece2) => piece2.text) : []]);
+      const spans = item.spans.flatMap((span) => [
+        span.text,
+        ...item.answer === null ? pieces(span).map((piece2) => piece2.text) : []
+      ]);
       const texts = [item.id, item.question, item.answer, item.message, ...passages, ...spans];
       item.haystack = texts.filter(Boolean).join("\n").toLowerCase();
     }
@@ -174,14 +195,28 @@
     const why = distinct(answers.flatMap((item) => [...item.reasons]));
     const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
     options("reason", []);
-    byId("filter-reason").append(...[["Answers", why], ["Dead letters", deadLetters]].filter(([, names]) => names.length).map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", { value: name }, name)))));
+    byId("filter-reason").append(
+      ...[
+        ["Answers", why],
+        ["Dead letters", deadLetters]
+      ].filter(([, names]) => names.length).map(
+        ([label, names]) => el(
+          "optgroup",
+          { label },
+          names.map((name) => el("option", { value: name }, name))
+        )
+      )
+    );
     const generators = distinct(answers.map((item) => item.generator ?? NO_GENERATOR));
     options("generator", generators, (name) => name === NO_GENERATOR ? NOTHING : name);
     options("mark", ["none", ...MARKS, "noted"]);
     byId("filter-order").append(...Object.entries(ORDERS).map(([value, name]) => el("option", { value }, name)));
   }
   function options(name, values, label = (value) => value) {
-    byId(`filter-${name}`).append(el("option", { value: "" }, "all"), ...values.map((value) => el("option", { value }, label(value))));
+    byId(`filter-${name}`).append(
+      el("option", { value: "" }, "all"),
+      ...values.map((value) => el("option", { value }, label(value)))
+    );
   }
   function distinct(values) {
     return [...new Set(values)].sort();
@@ -196,13 +231,18 @@
     return found.sort(order(byId("filter-order").value));
   }
   function passes(item, { support, kind, reason, generator, mark }) {
-    if ((support || kind) && !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind))) return false;
+    if ((support || kind) && !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind)))
+      return false;
     if (reason && !item.reasons.has(reason)) return false;
     if (generator && (item.kind !== "answer" || (item.generator ?? NO_GENERATOR) !== generator)) return false;
     return !mark || (itemMark(item) || "none") === mark;
   }
   function order(name) {
-    const keys = { risk: () => 0, newest: (a, b) => compare(b.at ?? "", a.at ?? ""), id: (a, b) => compare(a.id ?? "", b.id ?? "") };
+    const keys = {
+      risk: () => 0,
+      newest: (a, b) => compare(b.at ?? "", a.at ?? ""),
+      id: (a, b) => compare(a.id ?? "", b.id ?? "")
+    };
     return (a, b) => compare(a.kind, b.kind) || keys[name](a, b) || a.index - b.index;
   }
   function compare(a, b) {
@@ -271,7 +311,9 @@
   }
   function whyTags(item) {
     const counts = ["unsupported", "weak"].filter((support) => item.counts[support]);
-    const tags = counts.map((support) => el("span", { class: `tag ${support}` }, `${GLYPHS[support]} ${item.counts[support]} ${support}`));
+    const tags = counts.map(
+      (support) => el("span", { class: `tag ${support}` }, `${GLYPHS[support]} ${item.counts[support]} ${support}`)
+    );
     if (item.unmatched.length) tags.push(el("bdi", { class: "struck-tag" }, shortened(item.unmatched[0], 24)));
     return tags.length ? tags : [el("span", { class: "tag supported" }, `${GLYPHS.supported} all supported`)];
   }
@@ -308,22 +350,63 @@
   }
   function showFirst() {
     const rows = items.filter((item) => item.kind === "answer" && item.risk > 0).slice(0, 5);
-    byId("first-answers").append(...rows.map((item) => el("li", {}, el("a", { href: address(item) }, el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk")), el("span", { class: "what", dir: "auto" }, item.question ?? spanText(item, item.spans[0])), el("span", { class: "why item-meta" }, ...whyTags(item))))));
+    byId("first-answers").append(
+      ...rows.map(
+        (item) => el(
+          "li",
+          {},
+          el(
+            "a",
+            { href: address(item) },
+            el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk")),
+            el("span", { class: "what", dir: "auto" }, item.question ?? spanText(item, item.spans[0])),
+            el("span", { class: "why item-meta" }, ...whyTags(item))
+          )
+        )
+      )
+    );
   }
 
   // mark_bar.js
   var MARK_KEYS = { right: "r", wrong: "w", unsure: "u" };
   function markBar() {
-    const buttons = MARKS.map((mark) => el("button", { type: "button", "data-mark": mark, "aria-pressed": "false", "aria-keyshortcuts": MARK_KEYS[mark], onclick: () => toggleMark(mark) }, mark[0].toUpperCase() + mark.slice(1), el("kbd", { "aria-hidden": "true" }, MARK_KEYS[mark])));
-    const note = el("input", { type: "text", id: "note", placeholder: "Note", "aria-label": "Note", "aria-keyshortcuts": "n", oninput: (event) => noted(event.target.value) });
-    return el("div", { class: "mark-bar", role: "group", "aria-label": "Mark" }, el("bdi", { class: "of", id: "mark-of" }), buttons, note);
+    const buttons = MARKS.map(
+      (mark) => el(
+        "button",
+        {
+          type: "button",
+          "data-mark": mark,
+          "aria-pressed": "false",
+          "aria-keyshortcuts": MARK_KEYS[mark],
+          onclick: () => toggleMark(mark)
+        },
+        mark[0].toUpperCase() + mark.slice(1),
+        el("kbd", { "aria-hidden": "true" }, MARK_KEYS[mark])
+      )
+    );
+    const note = el("input", {
+      type: "text",
+      id: "note",
+      placeholder: "Note",
+      "aria-label": "Note",
+      "aria-keyshortcuts": "n",
+      oninput: (event) => noted(event.target.value)
+    });
+    return el(
+      "div",
+      { class: "mark-bar", role: "group", "aria-label": "Mark" },
+      el("bdi", { class: "of", id: "mark-of" }),
+      buttons,
+      note
+    );
   }
   function showMarkBar() {
     const { mark, note } = markOf(selection.item, selection.span);
     const what = selection.item.kind === "deadLetter" ? "This row" : selection.span === null ? "This answer" : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
     byId("mark-of").textContent = what;
     byId("note").value = note;
-    for (const button of byId("detail").querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+    for (const button of byId("detail").querySelectorAll("[data-mark]"))
+      button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
   }
   function toggleMark(mark) {
     if (!selection.item) return;
@@ -352,7 +435,10 @@
     const ends = [.../* @__PURE__ */ new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
     return ends.slice(1).map((end, index) => {
       const start = ends[index];
-      return [slice(text, start, end), inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)];
+      return [
+        slice(text, start, end),
+        inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)
+      ];
     });
   }
   function answerRanges(item) {
@@ -386,8 +472,10 @@
       node.classList.toggle("lit", lit);
       if (node.scores) heat(node, lit ? node.scores.get(index) : 0, index);
     }
-    for (const node of detail.querySelectorAll("[data-facts]")) node.classList.toggle("fact", index !== null && has(node, "facts", index));
-    for (const node of detail.querySelectorAll("[data-span]")) node.classList.toggle("lit", Number(node.dataset.span) === index);
+    for (const node of detail.querySelectorAll("[data-facts]"))
+      node.classList.toggle("fact", index !== null && has(node, "facts", index));
+    for (const node of detail.querySelectorAll("[data-span]"))
+      node.classList.toggle("lit", Number(node.dataset.span) === index);
     for (const node of detail.querySelectorAll(".span-row.touched")) node.classList.remove("touched");
     showScores(index);
   }
@@ -413,20 +501,27 @@
     const spans = node.dataset.spans.split(" ");
     const detail = byId("detail");
     detail.classList.add("lighting");
-    for (const other of detail.querySelectorAll(".part")) other.classList.toggle("lit", other.dataset.spans.split(" ").some((index) => index && spans.includes(index)));
-    for (const other of detail.querySelectorAll("[data-span]")) other.classList.toggle("touched", spans.includes(other.dataset.span));
+    for (const other of detail.querySelectorAll(".part"))
+      other.classList.toggle(
+        "lit",
+        other.dataset.spans.split(" ").some((index) => index && spans.includes(index))
+      );
+    for (const other of detail.querySelectorAll("[data-span]"))
+      other.classList.toggle("touched", spans.includes(other.dataset.span));
     for (const other of detail.querySelectorAll(".piece")) other.classList.toggle("lit", other === node);
   }
   function pin(index) {
     selection.span = index;
-    for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
+    for (const node of byId("detail").querySelectorAll("[data-span]"))
+      node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
     lightSpan(index);
     showMarkBar();
   }
   function showBest() {
     const box = byId("detail").querySelector(".passages");
     const best = box?.querySelector(".passage.best");
-    if (best && box.scrollHeight > box.clientHeight) box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
+    if (best && box.scrollHeight > box.clientHeight)
+      box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
   }
   function pinNeighbour(step2) {
     if (selection.item?.kind !== "answer") return;
@@ -480,13 +575,18 @@
     return Plot.plot({ className: "drawing", width, marginTop: 12, marginRight: 12, ...options2 });
   }
   function bySupport(groups, keys) {
-    return groups.flatMap((group, index) => SUPPORTS.map((support) => ({ ...keys(group, index), support, spans: group[support] })));
+    return groups.flatMap(
+      (group, index) => SUPPORTS.map((support) => ({ ...keys(group, index), support, spans: group[support] }))
+    );
   }
   function spansOf(counts) {
     return counts.supported + counts.weak + counts.unsupported;
   }
   function drawTimeline(width, { unit, bins }) {
-    const rows = bySupport(bins.map((bin) => bin.counts), (_, index) => ({ start: new Date(bins[index].start), spans: 0 }));
+    const rows = bySupport(
+      bins.map((bin) => bin.counts),
+      (_, index) => ({ start: new Date(bins[index].start), spans: 0 })
+    );
     const titles = (row2) => `${timeLabel(row2.start, unit)}
 ${number.format(row2.spans)} ${row2.support}`;
     return draw(width, {
@@ -496,7 +596,16 @@ ${number.format(row2.spans)} ${row2.support}`;
       x: { type: "utc", label: null },
       y: { label: null, grid: true, ticks: 4 },
       marks: [
-        Plot.rectY(rows, { x: "start", y: "spans", fill: "support", interval: interval(unit), order: [...SUPPORTS].reverse(), inset: 0.5, channels: { title: titles }, tip: { format: { x: false, y: false, fill: false } } }),
+        Plot.rectY(rows, {
+          x: "start",
+          y: "spans",
+          fill: "support",
+          interval: interval(unit),
+          order: [...SUPPORTS].reverse(),
+          inset: 0.5,
+          channels: { title: titles },
+          tip: { format: { x: false, y: false, fill: false } }
+        }),
         Plot.ruleY([0], { stroke: "var(--line)" })
       ]
     });
@@ -523,14 +632,32 @@ ${number.format(row2.spans)} ${row2.support}`;
       x: { domain: [0, 1], label: null },
       y: { label: null, grid: true, ticks: 4 },
       marks: [
-        Plot.rectY(rows, Plot.stackY({ x1: "from", x2: "to", y: "spans", fill: "support", order: [...SUPPORTS].reverse(), insetLeft: 0.5, insetRight: 0.5, title, tip: { format: { x: false, y: false, fill: false } } })),
+        Plot.rectY(
+          rows,
+          Plot.stackY({
+            x1: "from",
+            x2: "to",
+            y: "spans",
+            fill: "support",
+            order: [...SUPPORTS].reverse(),
+            insetLeft: 0.5,
+            insetRight: 0.5,
+            title,
+            tip: { format: { x: false, y: false, fill: false } }
+          })
+        ),
         Plot.ruleX(thresholds, { stroke: "var(--ink)", strokeDasharray: "2,3" }),
         Plot.ruleY([0], { stroke: "var(--line)" })
       ]
     });
   }
   function drawShares(width, groups) {
-    const rows = groups.map(({ value, counts }) => ({ name: value ?? NOTHING, spans: spansOf(counts), unsupported: counts.unsupported / spansOf(counts), weak: counts.weak / spansOf(counts) }));
+    const rows = groups.map(({ value, counts }) => ({
+      name: value ?? NOTHING,
+      spans: spansOf(counts),
+      unsupported: counts.unsupported / spansOf(counts),
+      weak: counts.weak / spansOf(counts)
+    }));
     const title = (row2) => `${row2.name}
 ${percent.format(row2.unsupported)} unsupported, ${percent.format(row2.weak)} weak
 ${plural(row2.spans, "span")}`;
@@ -544,9 +671,33 @@ ${plural(row2.spans, "span")}`;
       x: { domain: [0, end], axis: null },
       y: { domain: rows.map((row2) => row2.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20) },
       marks: [
-        Plot.barX(rows, { y: "name", x1: "unsupported", x2: (row2) => row2.unsupported + row2.weak, fill: "url(#dots)", insetTop: 4, insetBottom: 4, className: "pick-weak" }),
-        Plot.barX(rows, { y: "name", x: "unsupported", fill: "url(#hatch)", insetTop: 4, insetBottom: 4, title, tip: { format: { x: false, y: false } }, className: "pick" }),
-        Plot.text(rows, { y: "name", x: (row2) => row2.unsupported + row2.weak, text: (row2) => percent.format(row2.unsupported), dx: 6, textAnchor: "start", fill: "var(--ink)" }),
+        Plot.barX(rows, {
+          y: "name",
+          x1: "unsupported",
+          x2: (row2) => row2.unsupported + row2.weak,
+          fill: "url(#dots)",
+          insetTop: 4,
+          insetBottom: 4,
+          className: "pick-weak"
+        }),
+        Plot.barX(rows, {
+          y: "name",
+          x: "unsupported",
+          fill: "url(#hatch)",
+          insetTop: 4,
+          insetBottom: 4,
+          title,
+          tip: { format: { x: false, y: false } },
+          className: "pick"
+        }),
+        Plot.text(rows, {
+          y: "name",
+          x: (row2) => row2.unsupported + row2.weak,
+          text: (row2) => percent.format(row2.unsupported),
+          dx: 6,
+          textAnchor: "start",
+          fill: "var(--ink)"
+        }),
         Plot.ruleX([0], { stroke: "var(--line)" })
       ]
     });
@@ -559,11 +710,26 @@ best for ${percent.format(one.best / one.offered)}, some evidence for ${percent.
       height: 220,
       marginLeft: 46,
       marginBottom: 42,
-      x: { type: "band", label: "place in the prompt", tickSize: 0, tickFormat: (rank, index) => index % each ? "" : rank, labelAnchor: "center", labelArrow: "none" },
+      x: {
+        type: "band",
+        label: "place in the prompt",
+        tickSize: 0,
+        tickFormat: (rank, index) => index % each ? "" : rank,
+        labelAnchor: "center",
+        labelArrow: "none"
+      },
       y: { label: null, percent: true, grid: true, ticks: 4, tickFormat: (value) => `${value}%` },
       marks: [
         Plot.barY(ranks, { x: "rank", y: (one) => one.used / one.offered, fill: "var(--rest)", inset: 1 }),
-        Plot.barY(ranks, { x: "rank", y: (one) => one.best / one.offered, fill: "var(--bar)", insetLeft: 4, insetRight: 4, title, tip: { format: { x: false, y: false } } }),
+        Plot.barY(ranks, {
+          x: "rank",
+          y: (one) => one.best / one.offered,
+          fill: "var(--bar)",
+          insetLeft: 4,
+          insetRight: 4,
+          title,
+          tip: { format: { x: false, y: false } }
+        }),
         Plot.ruleY([0], { stroke: "var(--line)" })
       ]
     });
@@ -582,8 +748,22 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       x: { domain: [0, Math.max(1, ...uses.map(size))], axis: null },
       y: { domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 22) },
       marks: [
-        Plot.barX(uses, { y: "passage_id", x: (use) => use.retrieved ?? 0, fill: "var(--rest)", insetTop: 4, insetBottom: 4 }),
-        Plot.barX(uses, { y: "passage_id", x: "answers", fill: "var(--bar)", insetTop: 7, insetBottom: 7, title, tip: { format: { x: false, y: false } } }),
+        Plot.barX(uses, {
+          y: "passage_id",
+          x: (use) => use.retrieved ?? 0,
+          fill: "var(--rest)",
+          insetTop: 4,
+          insetBottom: 4
+        }),
+        Plot.barX(uses, {
+          y: "passage_id",
+          x: "answers",
+          fill: "var(--bar)",
+          insetTop: 7,
+          insetBottom: 7,
+          title,
+          tip: { format: { x: false, y: false } }
+        }),
         Plot.text(uses, { y: "passage_id", x: size, text: label, dx: 6, textAnchor: "start", fill: "var(--ink)" }),
         Plot.ruleX([0], { stroke: "var(--line)" })
       ]
@@ -600,7 +780,14 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       y: { domain: reasons.map((one) => one.reason), label: null, tickSize: 0 },
       marks: [
         Plot.barX(reasons, { y: "reason", x: "rows", fill: "var(--bar)", insetTop: 4, insetBottom: 4, className: "pick" }),
-        Plot.text(reasons, { y: "reason", x: "rows", text: (one) => number.format(one.rows), dx: 6, textAnchor: "start", fill: "var(--ink)" }),
+        Plot.text(reasons, {
+          y: "reason",
+          x: "rows",
+          text: (one) => number.format(one.rows),
+          dx: 6,
+          textAnchor: "start",
+          fill: "var(--ink)"
+        }),
         Plot.ruleX([0], { stroke: "var(--line)" })
       ]
     });
@@ -612,7 +799,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const { timeline, masses, shares, ranks, passages } = plotData;
     const cards = [
       timelineCard(timeline),
-      card({ title: "Evidence mass", sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.", draw: (width) => drawMasses(width, masses), table: massTable(masses) }),
+      card({
+        title: "Evidence mass",
+        sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
+        draw: (width) => drawMasses(width, masses),
+        table: massTable(masses)
+      }),
       ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map((share) => shareCard(share, pick)),
       rankCard(ranks),
       ...passageCards(passages),
@@ -625,7 +817,14 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const canvas = el("div", { class: "canvas" });
     const head = el("h3", { dir: "auto" }, title);
     drawings.push({ canvas, draw: draw2, title, onPick, width: 0 });
-    return el("section", { class: `plot ${size}` }, head, el("p", { class: "sub", dir: "auto" }, sub), canvas, table && el("details", {}, el("summary", {}, "As a table"), table));
+    return el(
+      "section",
+      { class: `plot ${size}` },
+      head,
+      el("p", { class: "sub", dir: "auto" }, sub),
+      canvas,
+      table && el("details", {}, el("summary", {}, "As a table"), table)
+    );
   }
   function redraw() {
     for (const drawing of drawings) {
@@ -641,14 +840,33 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     }
   }
   function letPick(node, onPick) {
-    for (const [bars, support] of [["g.pick", "unsupported"], ["g.pick-weak", "weak"]]) {
-      for (const bar of node.querySelectorAll(`${bars} rect`)) bar.addEventListener("click", () => onPick(bar.__data__, support));
+    for (const [bars, support] of [
+      ["g.pick", "unsupported"],
+      ["g.pick-weak", "weak"]
+    ]) {
+      for (const bar of node.querySelectorAll(`${bars} rect`))
+        bar.addEventListener("click", () => onPick(bar.__data__, support));
     }
   }
   function figureTable(caption, heads, rows) {
-    const head = el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)));
-    const body = rows.map(([name, ...cells]) => el("tr", {}, el("th", { scope: "row", dir: "auto" }, name), cells.map((cell) => el("td", {}, cell))));
-    return el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+    const head = el(
+      "tr",
+      {},
+      heads.map((name) => el("th", { scope: "col" }, name))
+    );
+    const body = rows.map(
+      ([name, ...cells]) => el(
+        "tr",
+        {},
+        el("th", { scope: "row", dir: "auto" }, name),
+        cells.map((cell) => el("td", {}, cell))
+      )
+    );
+    return el(
+      "div",
+      { class: "table-box", tabindex: 0, role: "region", "aria-label": caption },
+      el("table", {}, el("thead", {}, head), el("tbody", {}, body))
+    );
   }
   function supportCells(counts) {
     return SUPPORTS.map((support) => number.format(counts[support]));
@@ -658,10 +876,19 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
     const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
     const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
-    return card({ title: "When answers were given", sub, size: "wide", draw: (width) => drawTimeline(width, timeline), table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows) });
+    return card({
+      title: "When answers were given",
+      sub,
+      size: "wide",
+      draw: (width) => drawTimeline(width, timeline),
+      table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows)
+    });
   }
   function massTable(masses) {
-    const rows = masses.map((counts, index) => [`${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`, ...supportCells(counts)]);
+    const rows = masses.map((counts, index) => [
+      `${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`,
+      ...supportCells(counts)
+    ]);
     return figureTable("Evidence mass", ["mass", ...SUPPORTS], rows);
   }
   var COLUMN_TITLES = { generator: "Unsupported by generator", span_kind: "Unsupported by kind of span" };
@@ -670,46 +897,117 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const worst = share.groups[0];
     const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
     const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "span")} of ${number.format(spansOf(worst.counts))}.${rest}`;
-    const rows = share.groups.map((group) => [group.value ?? NOTHING, ...supportCells(group.counts), percent.format(group.counts.unsupported / spansOf(group.counts))]);
-    if (share.other_values) rows.push([`${share.other_values} others`, ...supportCells(share.others), percent.format(share.others.unsupported / spansOf(share.others))]);
+    const rows = share.groups.map((group) => [
+      group.value ?? NOTHING,
+      ...supportCells(group.counts),
+      percent.format(group.counts.unsupported / spansOf(group.counts))
+    ]);
+    if (share.other_values)
+      rows.push([
+        `${share.other_values} others`,
+        ...supportCells(share.others),
+        percent.format(share.others.unsupported / spansOf(share.others))
+      ]);
     const filter = { generator: "generator", span_kind: "kind" }[share.column];
     const onPick = filter ? (index, support) => pick({ [filter]: share.groups[index].value ?? "", support }) : null;
-    return card({ title, sub, onPick, draw: (width) => drawShares(width, share.groups), table: figureTable(title, [share.column, ...SUPPORTS, "share"], rows) });
+    return card({
+      title,
+      sub,
+      onPick,
+      draw: (width) => drawShares(width, share.groups),
+      table: figureTable(title, [share.column, ...SUPPORTS, "share"], rows)
+    });
   }
   function rankCard(ranks) {
     if (!ranks.length) return null;
     const used = ranks.filter((one) => one.used).at(-1);
     const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
-    const rows = ranks.map((one) => [String(one.rank), number.format(one.offered), number.format(one.used), number.format(one.best)]);
-    return card({ title: "Which place in the prompt is used", sub, draw: (width) => drawRanks(width, ranks), table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows) });
+    const rows = ranks.map((one) => [
+      String(one.rank),
+      number.format(one.offered),
+      number.format(one.used),
+      number.format(one.best)
+    ]);
+    return card({
+      title: "Which place in the prompt is used",
+      sub,
+      draw: (width) => drawRanks(width, ranks),
+      table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows)
+    });
   }
   function passageCards({ most_used: most, least_used: least, passage_count: count }) {
     const heads = ["passage", "answers", "retrieved"];
-    const rows = (uses) => uses.map((use) => [use.passage_id, number.format(use.answers), use.retrieved === null ? "–" : number.format(use.retrieved)]);
+    const rows = (uses) => uses.map((use) => [
+      use.passage_id,
+      number.format(use.answers),
+      use.retrieved === null ? "–" : number.format(use.retrieved)
+    ]);
     const cards = [];
-    if (most.length) cards.push(card({ title: "Most used passages", sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`, draw: (width) => drawPassages(width, most), table: figureTable("Most used passages", heads, rows(most)) }));
-    if (least.length) cards.push(card({ title: "Least used passages", sub: "Retrieved most often among those that answers draw on least.", draw: (width) => drawPassages(width, least), table: figureTable("Least used passages", heads, rows(least)) }));
+    if (most.length)
+      cards.push(
+        card({
+          title: "Most used passages",
+          sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`,
+          draw: (width) => drawPassages(width, most),
+          table: figureTable("Most used passages", heads, rows(most))
+        })
+      );
+    if (least.length)
+      cards.push(
+        card({
+          title: "Least used passages",
+          sub: "Retrieved most often among those that answers draw on least.",
+          draw: (width) => drawPassages(width, least),
+          table: figureTable("Least used passages", heads, rows(least))
+        })
+      );
     return cards;
   }
   function reasonCard(deadLetters, pick) {
     if (!deadLetters.length) return null;
     const rows = deadLetters.map((one) => [one.reason, number.format(one.rows)]);
     const onPick = (index) => pick({ reason: deadLetters[index].reason });
-    return card({ title: "Dead letters by reason", sub: "Rows of the log that could not be audited.", onPick, draw: (width) => drawReasons(width, deadLetters), table: figureTable("Dead letters by reason", ["reason", "rows"], rows) });
+    return card({
+      title: "Dead letters by reason",
+      sub: "Rows of the log that could not be audited.",
+      onPick,
+      draw: (width) => drawReasons(width, deadLetters),
+      table: figureTable("Dead letters by reason", ["reason", "rows"], rows)
+    });
   }
 
   // record_view.js
   function answerView(item) {
     return [
-      crumbs(item, [item.generator, moment(item.at), `risk ${percentOf(item.risk)}`, ...item.extra.map(([name, value]) => `${name}: ${value}`)]),
-      item.question === null ? el("p", { class: "warning" }, "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.") : el("h2", { class: "question", dir: "auto" }, item.question),
+      crumbs(item, [
+        item.generator,
+        moment(item.at),
+        `risk ${percentOf(item.risk)}`,
+        ...item.extra.map(([name, value]) => `${name}: ${value}`)
+      ]),
+      item.question === null ? el(
+        "p",
+        { class: "warning" },
+        "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence."
+      ) : el("h2", { class: "question", dir: "auto" }, item.question),
       el("div", { class: "columns" }, el("div", {}, answerText(item), spanList(item)), passageCardsOf(item)),
       markBar(item)
     ];
   }
   function crumbs(item, facts) {
     const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, fact));
-    return el("div", {}, el("a", { class: "back", href: "#answers" }, "← Back to the list"), el("p", { class: "crumbs" }, el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)), el("bdi", {}, `${item.file}, row ${item.row}`), parts));
+    return el(
+      "div",
+      {},
+      el("a", { class: "back", href: "#answers" }, "← Back to the list"),
+      el(
+        "p",
+        { class: "crumbs" },
+        el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)),
+        el("bdi", {}, `${item.file}, row ${item.row}`),
+        parts
+      )
+    );
   }
   function answerText(item) {
     if (item.answer === null) return null;
@@ -723,11 +1021,20 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     if (!spans.length && !of("fact").length) return text;
     const inner = innermost(item, spans);
     const support = inner === null ? "" : `seg ${item.spans[inner].support}`;
-    return el("span", { class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner }, text);
+    return el(
+      "span",
+      { class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner },
+      text
+    );
   }
   function spanList(item) {
     const rows = item.spans.map((span, index) => el("li", {}, spanRow(item, span, index)));
-    return el("section", { class: "spans", "aria-label": "Spans" }, el("p", { class: "label" }, plural(item.spans.length, "span")), el("ol", {}, rows));
+    return el(
+      "section",
+      { class: "spans", "aria-label": "Spans" },
+      el("p", { class: "label" }, plural(item.spans.length, "span")),
+      el("ol", {}, rows)
+    );
   }
   function spanRow(item, span, index) {
     const mark = markOf(item, index).mark;
@@ -748,7 +1055,13 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function spanMeta(span) {
     const best = span.top === null ? "no evidence" : `best passage ${span.top + 1}, margin ${span.margin.toFixed(2)}`;
     const isolated = span.isolated ? ", isolated evidence only" : "";
-    return el("span", {}, `${span.support}, ${span.kind}, ${best}${isolated}`, span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null, " ");
+    return el(
+      "span",
+      {},
+      `${span.support}, ${span.kind}, ${best}${isolated}`,
+      span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null,
+      " "
+    );
   }
   function passageCardsOf(item) {
     const shown = item.passages.length ? item.passages.map((passage, index) => wholePassage(item, passage, index)) : fragmentPassages(item);
@@ -757,12 +1070,28 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function wholePassage(item, passage, index) {
     const head = passageHead(passage.id, index);
     const title = passage.title ? el("h3", { dir: "auto" }, markedText(item, passage.title, evidenceRanges(item, index, true))) : null;
-    const text = el("div", { class: "passage-text", dir: "auto" }, markedText(item, passage.text, evidenceRanges(item, index, false)));
+    const text = el(
+      "div",
+      { class: "passage-text", dir: "auto" },
+      markedText(item, passage.text, evidenceRanges(item, index, false))
+    );
     const used = item.spans.some((span) => span.scores[index] > 0);
-    return el("section", { class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` }, head, title, text);
+    return el(
+      "section",
+      { class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` },
+      head,
+      title,
+      text
+    );
   }
   function passageHead(id, index) {
-    return el("div", { class: "passage-head" }, el("span", { class: "rank" }, `Passage ${index + 1}`), el("bdi", { class: "id" }, id ?? ""), el("span", { class: "score" }));
+    return el(
+      "div",
+      { class: "passage-head" },
+      el("span", { class: "rank" }, `Passage ${index + 1}`),
+      el("bdi", { class: "id" }, id ?? ""),
+      el("span", { class: "score" })
+    );
   }
   function markedText(item, text, ranges) {
     return cut(text, ranges).map(([part, hits]) => hits.length ? piece(item, part, hits) : part);
@@ -770,8 +1099,20 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function piece(item, part, hits) {
     const spans = [...new Set(hits.map((hit) => hit.span))];
     const names = spans.slice(0, 3).map((index) => shortened(spanText(item, item.spans[index]), 60)).join("; ");
-    const node = el("mark", { class: "piece", tabindex: 0, role: "button", "aria-label": `${part.trim() || "white space"}: evidence for ${names}`, "data-spans": spans.join(" ") }, part);
-    node.scores = new Map(spans.map((index) => [index, Math.max(...hits.filter((hit) => hit.span === index).map((hit) => hit.score))]));
+    const node = el(
+      "mark",
+      {
+        class: "piece",
+        tabindex: 0,
+        role: "button",
+        "aria-label": `${part.trim() || "white space"}: evidence for ${names}`,
+        "data-spans": spans.join(" ")
+      },
+      part
+    );
+    node.scores = new Map(
+      spans.map((index) => [index, Math.max(...hits.filter((hit) => hit.span === index).map((hit) => hit.score))])
+    );
     return node;
   }
   function fragmentPassages(item) {
@@ -781,7 +1122,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function fragmentPassage(item, index) {
     const shown = fragments(item, index);
     const parts = shown.map((one) => el("span", { class: "fragment" }, piece(item, one.text, one.hits)));
-    return el("section", { class: `passage ${shown.length ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` }, passageHead(shown[0]?.id, index), el("div", { class: "passage-text", dir: "auto" }, parts));
+    return el(
+      "section",
+      { class: `passage ${shown.length ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` },
+      passageHead(shown[0]?.id, index),
+      el("div", { class: "passage-text", dir: "auto" }, parts)
+    );
   }
   function fragments(item, index) {
     const found = /* @__PURE__ */ new Map();
@@ -799,7 +1145,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       crumbs(item, [`stage ${item.stage}`, item.column ? `column ${item.column}` : ""]),
       el("h2", { class: "question" }, `Not audited: ${item.reason.replaceAll("_", " ")}`),
       el("p", { class: "dead-letter-message", dir: "auto" }, item.message),
-      item.answer ? el("section", { class: "dead-letter-answer", "aria-label": "Answer text" }, el("p", { class: "label" }, "Answer"), el("div", { class: "answer-text", dir: "auto" }, item.answer)) : null,
+      item.answer ? el(
+        "section",
+        { class: "dead-letter-answer", "aria-label": "Answer text" },
+        el("p", { class: "label" }, "Answer"),
+        el("div", { class: "answer-text", dir: "auto" }, item.answer)
+      ) : null,
       markBar(item)
     ];
   }
@@ -817,7 +1168,8 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const answers = view === "answers";
     byId("view-overview").hidden = answers;
     byId("view-answers").hidden = !answers;
-    for (const link of document.querySelectorAll("[data-view]")) link.toggleAttribute("aria-current", link.dataset.view === "answers" === answers);
+    for (const link of document.querySelectorAll("[data-view]"))
+      link.toggleAttribute("aria-current", link.dataset.view === "answers" === answers);
     document.querySelector("[data-view][aria-current]")?.setAttribute("aria-current", "page");
     if (answers) showAnswers(number2);
     else redraw();
@@ -835,7 +1187,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     if (selection.item !== item) {
       selection.item = item;
       selection.span = null;
-      byId("detail").replaceChildren(...(item.kind === "answer" ? answerView(item) : deadLetterView(item)).filter(Boolean));
+      byId("detail").replaceChildren(
+        ...(item.kind === "answer" ? answerView(item) : deadLetterView(item)).filter(Boolean)
+      );
       byId("detail").scrollTop = 0;
       if (item.kind === "answer") showScores(null);
       announce(`${listed.indexOf(item) + 1} of ${listed.length}: ${item.question ?? item.id ?? "row"}`);
@@ -845,7 +1199,8 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function showFiltered(filters) {
     resetFilters();
-    for (const [name, value] of Object.entries(filters)) choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
+    for (const [name, value] of Object.entries(filters))
+      choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
     updateWorklist();
     go("#answers");
   }
@@ -947,7 +1302,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function parquetBytes(rows) {
     return ParquetWriter.parquetWriteBuffer({
-      columnData: MARK_COLUMNS.map(([name, type]) => ({ name, type, nullable: true, data: rows.map((row2) => parquetValue(row2[name], type)) }))
+      columnData: MARK_COLUMNS.map(([name, type]) => ({
+        name,
+        type,
+        nullable: true,
+        data: rows.map((row2) => parquetValue(row2[name], type))
+      }))
     });
   }
   function parquetValue(value, type) {
@@ -1008,12 +1368,15 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   });
   byId("filter-text").addEventListener("input", updateWorklist);
   for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", updateWorklist);
-  for (const button of document.querySelectorAll("[data-export]")) button.addEventListener("click", () => saveMarks(button.dataset.export));
+  for (const button of document.querySelectorAll("[data-export]"))
+    button.addEventListener("click", () => saveMarks(button.dataset.export));
   addEventListener("keydown", pressed);
   addEventListener("hashchange", showView);
-  requestAnimationFrame(() => setTimeout(() => {
-    showPlots(showFiltered);
-    showView();
-    document.documentElement.dataset.ready = "";
-  }));
+  requestAnimationFrame(
+    () => setTimeout(() => {
+      showPlots(showFiltered);
+      showView();
+      document.documentElement.dataset.ready = "";
+    })
+  );
 })();

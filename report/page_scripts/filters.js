@@ -16,7 +16,20 @@ export function fillFilters() {
   const why = distinct(answers.flatMap((item) => [...item.reasons]));
   const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
   options("reason", []);
-  byId("filter-reason").append(...[["Answers", why], ["Dead letters", deadLetters]].filter(([, names]) => names.length).map(([label, names]) => el("optgroup", {label}, names.map((name) => el("option", {value: name}, name)))));
+  byId("filter-reason").append(
+    ...[
+      ["Answers", why],
+      ["Dead letters", deadLetters],
+    ]
+      .filter(([, names]) => names.length)
+      .map(([label, names]) =>
+        el(
+          "optgroup",
+          {label},
+          names.map((name) => el("option", {value: name}, name)),
+        ),
+      ),
+  );
   const generators = distinct(answers.map((item) => item.generator ?? NO_GENERATOR));
   options("generator", generators, (name) => (name === NO_GENERATOR ? NOTHING : name));
   options("mark", ["none", ...MARKS, "noted"]);
@@ -24,7 +37,10 @@ export function fillFilters() {
 }
 
 function options(name, values, label = (value) => value) {
-  byId(`filter-${name}`).append(el("option", {value: ""}, "all"), ...values.map((value) => el("option", {value}, label(value))));
+  byId(`filter-${name}`).append(
+    el("option", {value: ""}, "all"),
+    ...values.map((value) => el("option", {value}, label(value))),
+  );
 }
 
 function distinct(values) {
@@ -44,14 +60,22 @@ export function filteredItems() {
 }
 
 function passes(item, {support, kind, reason, generator, mark}) {
-  if ((support || kind) && !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind))) return false;
+  if (
+    (support || kind) &&
+    !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind))
+  )
+    return false;
   if (reason && !item.reasons.has(reason)) return false;
   if (generator && (item.kind !== "answer" || (item.generator ?? NO_GENERATOR) !== generator)) return false;
   return !mark || (itemMark(item) || "none") === mark;
 }
 
 function order(name) {
-  const keys = {risk: () => 0, newest: (a, b) => compare(b.at ?? "", a.at ?? ""), id: (a, b) => compare(a.id ?? "", b.id ?? "")};
+  const keys = {
+    risk: () => 0,
+    newest: (a, b) => compare(b.at ?? "", a.at ?? ""),
+    id: (a, b) => compare(a.id ?? "", b.id ?? ""),
+  };
   return (a, b) => compare(a.kind, b.kind) || keys[name](a, b) || a.index - b.index;
 }
 

@@ -16,8 +16,10 @@ function lightSpan(index) {
     node.classList.toggle("lit", lit);
     if (node.scores) heat(node, lit ? node.scores.get(index) : 0, index);
   }
-  for (const node of detail.querySelectorAll("[data-facts]")) node.classList.toggle("fact", index !== null && has(node, "facts", index));
-  for (const node of detail.querySelectorAll("[data-span]")) node.classList.toggle("lit", Number(node.dataset.span) === index);
+  for (const node of detail.querySelectorAll("[data-facts]"))
+    node.classList.toggle("fact", index !== null && has(node, "facts", index));
+  for (const node of detail.querySelectorAll("[data-span]"))
+    node.classList.toggle("lit", Number(node.dataset.span) === index);
   for (const node of detail.querySelectorAll(".span-row.touched")) node.classList.remove("touched");
   showScores(index);
 }
@@ -50,15 +52,21 @@ function lightPiece(node) {
   const spans = node.dataset.spans.split(" ");
   const detail = byId("detail");
   detail.classList.add("lighting");
-  for (const other of detail.querySelectorAll(".part")) other.classList.toggle("lit", other.dataset.spans.split(" ").some((index) => index && spans.includes(index)));
-  for (const other of detail.querySelectorAll("[data-span]")) other.classList.toggle("touched", spans.includes(other.dataset.span));
+  for (const other of detail.querySelectorAll(".part"))
+    other.classList.toggle(
+      "lit",
+      other.dataset.spans.split(" ").some((index) => index && spans.includes(index)),
+    );
+  for (const other of detail.querySelectorAll("[data-span]"))
+    other.classList.toggle("touched", spans.includes(other.dataset.span));
   for (const other of detail.querySelectorAll(".piece")) other.classList.toggle("lit", other === node);
 }
 
 /** Keep one span lit and make it what marks belong to; null lets go. */
 export function pin(index) {
   selection.span = index;
-  for (const node of byId("detail").querySelectorAll("[data-span]")) node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
+  for (const node of byId("detail").querySelectorAll("[data-span]"))
+    node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
   lightSpan(index);
   showMarkBar();
 }
@@ -67,7 +75,8 @@ export function pin(index) {
 function showBest() {
   const box = byId("detail").querySelector(".passages");
   const best = box?.querySelector(".passage.best");
-  if (best && box.scrollHeight > box.clientHeight) box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
+  if (best && box.scrollHeight > box.clientHeight)
+    box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
 }
 
 export function pinNeighbour(step) {

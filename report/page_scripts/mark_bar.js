@@ -10,17 +10,49 @@ import {refreshRow} from "./worklist.js";
 const MARK_KEYS = {right: "r", wrong: "w", unsure: "u"};
 
 export function markBar() {
-  const buttons = MARKS.map((mark) => el("button", {type: "button", "data-mark": mark, "aria-pressed": "false", "aria-keyshortcuts": MARK_KEYS[mark], onclick: () => toggleMark(mark)}, mark[0].toUpperCase() + mark.slice(1), el("kbd", {"aria-hidden": "true"}, MARK_KEYS[mark])));
-  const note = el("input", {type: "text", id: "note", placeholder: "Note", "aria-label": "Note", "aria-keyshortcuts": "n", oninput: (event) => noted(event.target.value)});
-  return el("div", {class: "mark-bar", role: "group", "aria-label": "Mark"}, el("bdi", {class: "of", id: "mark-of"}), buttons, note);
+  const buttons = MARKS.map((mark) =>
+    el(
+      "button",
+      {
+        type: "button",
+        "data-mark": mark,
+        "aria-pressed": "false",
+        "aria-keyshortcuts": MARK_KEYS[mark],
+        onclick: () => toggleMark(mark),
+      },
+      mark[0].toUpperCase() + mark.slice(1),
+      el("kbd", {"aria-hidden": "true"}, MARK_KEYS[mark]),
+    ),
+  );
+  const note = el("input", {
+    type: "text",
+    id: "note",
+    placeholder: "Note",
+    "aria-label": "Note",
+    "aria-keyshortcuts": "n",
+    oninput: (event) => noted(event.target.value),
+  });
+  return el(
+    "div",
+    {class: "mark-bar", role: "group", "aria-label": "Mark"},
+    el("bdi", {class: "of", id: "mark-of"}),
+    buttons,
+    note,
+  );
 }
 
 export function showMarkBar() {
   const {mark, note} = markOf(selection.item, selection.span);
-  const what = selection.item.kind === "deadLetter" ? "This row" : selection.span === null ? "This answer" : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
+  const what =
+    selection.item.kind === "deadLetter"
+      ? "This row"
+      : selection.span === null
+        ? "This answer"
+        : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
   byId("mark-of").textContent = what;
   byId("note").value = note;
-  for (const button of byId("detail").querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+  for (const button of byId("detail").querySelectorAll("[data-mark]"))
+    button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
 }
 
 export function toggleMark(mark) {

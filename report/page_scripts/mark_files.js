@@ -5,9 +5,19 @@ import {markKey, marks} from "./marks.js";
 import {audit, items, spanText} from "./page_data.js";
 
 const MARK_COLUMNS = [
-  ["record_id", "STRING"], ["source_file", "STRING"], ["source_row", "INT64"], ["span_index", "INT32"],
-  ["char_start", "INT32"], ["char_end", "INT32"], ["text", "STRING"], ["support", "STRING"], ["risk", "DOUBLE"],
-  ["mark", "STRING"], ["note", "STRING"], ["marked_at", "TIMESTAMP"], ["audit", "STRING"],
+  ["record_id", "STRING"],
+  ["source_file", "STRING"],
+  ["source_row", "INT64"],
+  ["span_index", "INT32"],
+  ["char_start", "INT32"],
+  ["char_end", "INT32"],
+  ["text", "STRING"],
+  ["support", "STRING"],
+  ["risk", "DOUBLE"],
+  ["mark", "STRING"],
+  ["note", "STRING"],
+  ["marked_at", "TIMESTAMP"],
+  ["audit", "STRING"],
 ];
 
 /** One row a mark, in the order of the worklist; a mark of a whole answer has no span columns. */
@@ -25,10 +35,19 @@ function markRows() {
 function markRow(item, spanIndex, found) {
   const span = spanIndex === null ? null : item.spans[spanIndex];
   return {
-    record_id: item.id, source_file: item.file, source_row: item.row, span_index: span?.index ?? null,
-    char_start: span?.at[0] ?? null, char_end: span?.at[1] ?? null, text: span ? spanText(item, span) : null,
-    support: span?.support ?? null, risk: item.risk ?? null,
-    mark: found.mark || null, note: found.note || null, marked_at: found.at, audit: audit.key,
+    record_id: item.id,
+    source_file: item.file,
+    source_row: item.row,
+    span_index: span?.index ?? null,
+    char_start: span?.at[0] ?? null,
+    char_end: span?.at[1] ?? null,
+    text: span ? spanText(item, span) : null,
+    support: span?.support ?? null,
+    risk: item.risk ?? null,
+    mark: found.mark || null,
+    note: found.note || null,
+    marked_at: found.at,
+    audit: audit.key,
   };
 }
 
@@ -51,7 +70,12 @@ function jsonlText(rows) {
 
 function parquetBytes(rows) {
   return ParquetWriter.parquetWriteBuffer({
-    columnData: MARK_COLUMNS.map(([name, type]) => ({name, type, nullable: true, data: rows.map((row) => parquetValue(row[name], type))})),
+    columnData: MARK_COLUMNS.map(([name, type]) => ({
+      name,
+      type,
+      nullable: true,
+      data: rows.map((row) => parquetValue(row[name], type)),
+    })),
   });
 }
 

@@ -46,7 +46,8 @@ function keepMarks() {
   try {
     localStorage.setItem(STORE, JSON.stringify(Object.fromEntries(marks)));
   } catch {
-    byId("mark-store").textContent = "This browser keeps no marks for this page: save them to a file before you close it.";
+    byId("mark-store").textContent =
+      "This browser keeps no marks for this page: save them to a file before you close it.";
   }
   showMarkCount();
 }

@@ -15,7 +15,13 @@ export const GLYPHS = {supported: "●", weak: "◐", unsupported: "○"};
 /** Answers in the order of their risk, then dead letters; ``index`` is an item's place in this list. */
 export const items = [
   ...embedded("answers").map((answer) => ({kind: "answer", ...answer})),
-  ...embedded("dead-letters").map((deadLetter) => ({kind: "deadLetter", id: deadLetter.record_id, file: deadLetter.source_file, row: deadLetter.source_row, ...deadLetter})),
+  ...embedded("dead-letters").map((deadLetter) => ({
+    kind: "deadLetter",
+    id: deadLetter.record_id,
+    file: deadLetter.source_file,
+    row: deadLetter.source_row,
+    ...deadLetter,
+  })),
 ].map((item, index) => ({...item, index, ...(item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item))}));
 
 /** What filters and the worklist ask of an answer. */
@@ -33,7 +39,12 @@ function answerFacts(answer) {
 }
 
 function deadLetterFacts(deadLetter) {
-  return {counts: {supported: 0, weak: 0, unsupported: 0}, reasons: new Set([deadLetter.reason]), unmatched: [], spans: []};
+  return {
+    counts: {supported: 0, weak: 0, unsupported: 0},
+    reasons: new Set([deadLetter.reason]),
+    unmatched: [],
+    spans: [],
+  };
 }
 
 /** The text of a span, cut out of the answer where the page has that. */
@@ -43,7 +54,14 @@ export function spanText(item, span) {
 
 /** The evidence of a span; ``text`` and ``id`` are there only where the page has no passages. */
 export function pieces(span) {
-  span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({passage, title: title === 1, at: [start, end], score, id, text}));
+  span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({
+    passage,
+    title: title === 1,
+    at: [start, end],
+    score,
+    id,
+    text,
+  }));
   return span.pieces;
 }
 
@@ -51,7 +69,10 @@ export function pieces(span) {
 export function haystack(item) {
   if (item.haystack === undefined) {
     const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);
-    const spans = item.spans.flatMap((span) => [span.text, ...(item.answer === null ? pieces(span).map((piece) => piece.text) : [])]);
+    const spans = item.spans.flatMap((span) => [
+      span.text,
+      ...(item.answer === null ? pieces(span).map((piece) => piece.text) : []),
+    ]);
     const texts = [item.id, item.question, item.answer, item.message, ...passages, ...spans];
     item.haystack = texts.filter(Boolean).join("\n").toLowerCase();
   }

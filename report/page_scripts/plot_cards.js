@@ -2,7 +2,16 @@
 
 import {byId, el} from "./elements.js";
 import {audit, plotData, SUPPORTS} from "./page_data.js";
-import {drawMasses, drawPassages, drawRanks, drawReasons, drawShares, drawTimeline, spansOf, timeLabel} from "./plots.js";
+import {
+  drawMasses,
+  drawPassages,
+  drawRanks,
+  drawReasons,
+  drawShares,
+  drawTimeline,
+  spansOf,
+  timeLabel,
+} from "./plots.js";
 import {NOTHING, number, percent, plural, shortened} from "./texts.js";
 
 const drawings = [];
@@ -12,8 +21,15 @@ export function showPlots(pick) {
   const {timeline, masses, shares, ranks, passages} = plotData;
   const cards = [
     timelineCard(timeline),
-    card({title: "Evidence mass", sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.", draw: (width) => drawMasses(width, masses), table: massTable(masses)}),
-    ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map((share) => shareCard(share, pick)),
+    card({
+      title: "Evidence mass",
+      sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
+      draw: (width) => drawMasses(width, masses),
+      table: massTable(masses),
+    }),
+    ...shares
+      .filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1))
+      .map((share) => shareCard(share, pick)),
     rankCard(ranks),
     ...passageCards(passages),
     reasonCard(audit.dead_letters, pick),
@@ -26,7 +42,14 @@ function card({title, sub, draw, table, size = "", onPick = null}) {
   const canvas = el("div", {class: "canvas"});
   const head = el("h3", {dir: "auto"}, title);
   drawings.push({canvas, draw, title, onPick, width: 0});
-  return el("section", {class: `plot ${size}`}, head, el("p", {class: "sub", dir: "auto"}, sub), canvas, table && el("details", {}, el("summary", {}, "As a table"), table));
+  return el(
+    "section",
+    {class: `plot ${size}`},
+    head,
+    el("p", {class: "sub", dir: "auto"}, sub),
+    canvas,
+    table && el("details", {}, el("summary", {}, "As a table"), table),
+  );
 }
 
 /** Draw what is visible and has another width than before. */
@@ -46,15 +69,34 @@ export function redraw() {
 
 /** Let a click on the bar of a group, or on the weak part of that, filter the worklist. */
 function letPick(node, onPick) {
-  for (const [bars, support] of [["g.pick", "unsupported"], ["g.pick-weak", "weak"]]) {
-    for (const bar of node.querySelectorAll(`${bars} rect`)) bar.addEventListener("click", () => onPick(bar.__data__, support));
+  for (const [bars, support] of [
+    ["g.pick", "unsupported"],
+    ["g.pick-weak", "weak"],
+  ]) {
+    for (const bar of node.querySelectorAll(`${bars} rect`))
+      bar.addEventListener("click", () => onPick(bar.__data__, support));
   }
 }
 
 function figureTable(caption, heads, rows) {
-  const head = el("tr", {}, heads.map((name) => el("th", {scope: "col"}, name)));
-  const body = rows.map(([name, ...cells]) => el("tr", {}, el("th", {scope: "row", dir: "auto"}, name), cells.map((cell) => el("td", {}, cell))));
-  return el("div", {class: "table-box", tabindex: 0, role: "region", "aria-label": caption}, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+  const head = el(
+    "tr",
+    {},
+    heads.map((name) => el("th", {scope: "col"}, name)),
+  );
+  const body = rows.map(([name, ...cells]) =>
+    el(
+      "tr",
+      {},
+      el("th", {scope: "row", dir: "auto"}, name),
+      cells.map((cell) => el("td", {}, cell)),
+    ),
+  );
+  return el(
+    "div",
+    {class: "table-box", tabindex: 0, role: "region", "aria-label": caption},
+    el("table", {}, el("thead", {}, head), el("tbody", {}, body)),
+  );
 }
 
 function supportCells(counts) {
@@ -66,11 +108,20 @@ function timelineCard(timeline) {
   const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
   const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
   const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
-  return card({title: "When answers were given", sub, size: "wide", draw: (width) => drawTimeline(width, timeline), table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows)});
+  return card({
+    title: "When answers were given",
+    sub,
+    size: "wide",
+    draw: (width) => drawTimeline(width, timeline),
+    table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows),
+  });
 }
 
 function massTable(masses) {
-  const rows = masses.map((counts, index) => [`${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`, ...supportCells(counts)]);
+  const rows = masses.map((counts, index) => [
+    `${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`,
+    ...supportCells(counts),
+  ]);
   return figureTable("Evidence mass", ["mass", ...SUPPORTS], rows);
 }
 
@@ -81,27 +132,73 @@ function shareCard(share, pick) {
   const worst = share.groups[0];
   const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
   const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "span")} of ${number.format(spansOf(worst.counts))}.${rest}`;
-  const rows = share.groups.map((group) => [group.value ?? NOTHING, ...supportCells(group.counts), percent.format(group.counts.unsupported / spansOf(group.counts))]);
-  if (share.other_values) rows.push([`${share.other_values} others`, ...supportCells(share.others), percent.format(share.others.unsupported / spansOf(share.others))]);
+  const rows = share.groups.map((group) => [
+    group.value ?? NOTHING,
+    ...supportCells(group.counts),
+    percent.format(group.counts.unsupported / spansOf(group.counts)),
+  ]);
+  if (share.other_values)
+    rows.push([
+      `${share.other_values} others`,
+      ...supportCells(share.others),
+      percent.format(share.others.unsupported / spansOf(share.others)),
+    ]);
   const filter = {generator: "generator", span_kind: "kind"}[share.column];
   const onPick = filter ? (index, support) => pick({[filter]: share.groups[index].value ?? "", support}) : null;
-  return card({title, sub, onPick, draw: (width) => drawShares(width, share.groups), table: figureTable(title, [share.column, ...SUPPORTS, "share"], rows)});
+  return card({
+    title,
+    sub,
+    onPick,
+    draw: (width) => drawShares(width, share.groups),
+    table: figureTable(title, [share.column, ...SUPPORTS, "share"], rows),
+  });
 }
 
 function rankCard(ranks) {
   if (!ranks.length) return null;
   const used = ranks.filter((one) => one.used).at(-1);
   const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
-  const rows = ranks.map((one) => [String(one.rank), number.format(one.offered), number.format(one.used), number.format(one.best)]);
-  return card({title: "Which place in the prompt is used", sub, draw: (width) => drawRanks(width, ranks), table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows)});
+  const rows = ranks.map((one) => [
+    String(one.rank),
+    number.format(one.offered),
+    number.format(one.used),
+    number.format(one.best),
+  ]);
+  return card({
+    title: "Which place in the prompt is used",
+    sub,
+    draw: (width) => drawRanks(width, ranks),
+    table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows),
+  });
 }
 
 function passageCards({most_used: most, least_used: least, passage_count: count}) {
   const heads = ["passage", "answers", "retrieved"];
-  const rows = (uses) => uses.map((use) => [use.passage_id, number.format(use.answers), use.retrieved === null ? "–" : number.format(use.retrieved)]);
+  const rows = (uses) =>
+    uses.map((use) => [
+      use.passage_id,
+      number.format(use.answers),
+      use.retrieved === null ? "–" : number.format(use.retrieved),
+    ]);
   const cards = [];
-  if (most.length) cards.push(card({title: "Most used passages", sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`, draw: (width) => drawPassages(width, most), table: figureTable("Most used passages", heads, rows(most))}));
-  if (least.length) cards.push(card({title: "Least used passages", sub: "Retrieved most often among those that answers draw on least.", draw: (width) => drawPassages(width, least), table: figureTable("Least used passages", heads, rows(least))}));
+  if (most.length)
+    cards.push(
+      card({
+        title: "Most used passages",
+        sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`,
+        draw: (width) => drawPassages(width, most),
+        table: figureTable("Most used passages", heads, rows(most)),
+      }),
+    );
+  if (least.length)
+    cards.push(
+      card({
+        title: "Least used passages",
+        sub: "Retrieved most often among those that answers draw on least.",
+        draw: (width) => drawPassages(width, least),
+        table: figureTable("Least used passages", heads, rows(least)),
+      }),
+    );
   return cards;
 }
 
@@ -109,5 +206,11 @@ function reasonCard(deadLetters, pick) {
   if (!deadLetters.length) return null;
   const rows = deadLetters.map((one) => [one.reason, number.format(one.rows)]);
   const onPick = (index) => pick({reason: deadLetters[index].reason});
-  return card({title: "Dead letters by reason", sub: "Rows of the log that could not be audited.", onPick, draw: (width) => drawReasons(width, deadLetters), table: figureTable("Dead letters by reason", ["reason", "rows"], rows)});
+  return card({
+    title: "Dead letters by reason",
+    sub: "Rows of the log that could not be audited.",
+    onPick,
+    draw: (width) => drawReasons(width, deadLetters),
+    table: figureTable("Dead letters by reason", ["reason", "rows"], rows),
+  });
 }

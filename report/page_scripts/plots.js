@@ -12,7 +12,9 @@ function draw(width, options) {
 
 /** One row a support of each group, for stacked marks. */
 function bySupport(groups, keys) {
-  return groups.flatMap((group, index) => SUPPORTS.map((support) => ({...keys(group, index), support, spans: group[support]})));
+  return groups.flatMap((group, index) =>
+    SUPPORTS.map((support) => ({...keys(group, index), support, spans: group[support]})),
+  );
 }
 
 export function spansOf(counts) {
@@ -20,12 +22,28 @@ export function spansOf(counts) {
 }
 
 export function drawTimeline(width, {unit, bins}) {
-  const rows = bySupport(bins.map((bin) => bin.counts), (_, index) => ({start: new Date(bins[index].start), spans: 0}));
+  const rows = bySupport(
+    bins.map((bin) => bin.counts),
+    (_, index) => ({start: new Date(bins[index].start), spans: 0}),
+  );
   const titles = (row) => `${timeLabel(row.start, unit)}\n${number.format(row.spans)} ${row.support}`;
   return draw(width, {
-    height: 210, marginLeft: 46, color: supportScale, x: {type: "utc", label: null}, y: {label: null, grid: true, ticks: 4},
+    height: 210,
+    marginLeft: 46,
+    color: supportScale,
+    x: {type: "utc", label: null},
+    y: {label: null, grid: true, ticks: 4},
     marks: [
-      Plot.rectY(rows, {x: "start", y: "spans", fill: "support", interval: interval(unit), order: [...SUPPORTS].reverse(), inset: 0.5, channels: {title: titles}, tip: {format: {x: false, y: false, fill: false}}}),
+      Plot.rectY(rows, {
+        x: "start",
+        y: "spans",
+        fill: "support",
+        interval: interval(unit),
+        order: [...SUPPORTS].reverse(),
+        inset: 0.5,
+        channels: {title: titles},
+        tip: {format: {x: false, y: false, fill: false}},
+      }),
       Plot.ruleY([0], {stroke: "var(--line)"}),
     ],
   });
@@ -45,12 +63,30 @@ export function timeLabel(start, unit) {
 export function drawMasses(width, masses) {
   const step = 1 / masses.length;
   const rows = bySupport(masses, (_, index) => ({from: index * step, to: (index + 1) * step}));
-  const title = (row) => `mass ${row.from.toFixed(3)} to ${row.to.toFixed(3)}\n${number.format(row.spans)} ${row.support}`;
+  const title = (row) =>
+    `mass ${row.from.toFixed(3)} to ${row.to.toFixed(3)}\n${number.format(row.spans)} ${row.support}`;
   const thresholds = Object.values(audit.thresholds).filter(Boolean).map(Number);
   return draw(width, {
-    height: 210, marginLeft: 46, color: supportScale, x: {domain: [0, 1], label: null}, y: {label: null, grid: true, ticks: 4},
+    height: 210,
+    marginLeft: 46,
+    color: supportScale,
+    x: {domain: [0, 1], label: null},
+    y: {label: null, grid: true, ticks: 4},
     marks: [
-      Plot.rectY(rows, Plot.stackY({x1: "from", x2: "to", y: "spans", fill: "support", order: [...SUPPORTS].reverse(), insetLeft: 0.5, insetRight: 0.5, title, tip: {format: {x: false, y: false, fill: false}}})),
+      Plot.rectY(
+        rows,
+        Plot.stackY({
+          x1: "from",
+          x2: "to",
+          y: "spans",
+          fill: "support",
+          order: [...SUPPORTS].reverse(),
+          insetLeft: 0.5,
+          insetRight: 0.5,
+          title,
+          tip: {format: {x: false, y: false, fill: false}},
+        }),
+      ),
       Plot.ruleX(thresholds, {stroke: "var(--ink)", strokeDasharray: "2,3"}),
       Plot.ruleY([0], {stroke: "var(--line)"}),
     ],
@@ -59,16 +95,51 @@ export function drawMasses(width, masses) {
 
 /** Bars of the unsupported share, the weak share behind it, and the share in figures at the end. */
 export function drawShares(width, groups) {
-  const rows = groups.map(({value, counts}) => ({name: value ?? NOTHING, spans: spansOf(counts), unsupported: counts.unsupported / spansOf(counts), weak: counts.weak / spansOf(counts)}));
-  const title = (row) => `${row.name}\n${percent.format(row.unsupported)} unsupported, ${percent.format(row.weak)} weak\n${plural(row.spans, "span")}`;
+  const rows = groups.map(({value, counts}) => ({
+    name: value ?? NOTHING,
+    spans: spansOf(counts),
+    unsupported: counts.unsupported / spansOf(counts),
+    weak: counts.weak / spansOf(counts),
+  }));
+  const title = (row) =>
+    `${row.name}\n${percent.format(row.unsupported)} unsupported, ${percent.format(row.weak)} weak\n${plural(row.spans, "span")}`;
   const end = Math.max(0.02, ...rows.map((row) => row.unsupported + row.weak));
   return draw(width, {
-    height: 30 + rows.length * 25, marginLeft: Math.min(150, width * 0.36), marginRight: 44, marginTop: 4, marginBottom: 4,
-    x: {domain: [0, end], axis: null}, y: {domain: rows.map((row) => row.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20)},
+    height: 30 + rows.length * 25,
+    marginLeft: Math.min(150, width * 0.36),
+    marginRight: 44,
+    marginTop: 4,
+    marginBottom: 4,
+    x: {domain: [0, end], axis: null},
+    y: {domain: rows.map((row) => row.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20)},
     marks: [
-      Plot.barX(rows, {y: "name", x1: "unsupported", x2: (row) => row.unsupported + row.weak, fill: "url(#dots)", insetTop: 4, insetBottom: 4, className: "pick-weak"}),
-      Plot.barX(rows, {y: "name", x: "unsupported", fill: "url(#hatch)", insetTop: 4, insetBottom: 4, title, tip: {format: {x: false, y: false}}, className: "pick"}),
-      Plot.text(rows, {y: "name", x: (row) => row.unsupported + row.weak, text: (row) => percent.format(row.unsupported), dx: 6, textAnchor: "start", fill: "var(--ink)"}),
+      Plot.barX(rows, {
+        y: "name",
+        x1: "unsupported",
+        x2: (row) => row.unsupported + row.weak,
+        fill: "url(#dots)",
+        insetTop: 4,
+        insetBottom: 4,
+        className: "pick-weak",
+      }),
+      Plot.barX(rows, {
+        y: "name",
+        x: "unsupported",
+        fill: "url(#hatch)",
+        insetTop: 4,
+        insetBottom: 4,
+        title,
+        tip: {format: {x: false, y: false}},
+        className: "pick",
+      }),
+      Plot.text(rows, {
+        y: "name",
+        x: (row) => row.unsupported + row.weak,
+        text: (row) => percent.format(row.unsupported),
+        dx: 6,
+        textAnchor: "start",
+        fill: "var(--ink)",
+      }),
       Plot.ruleX([0], {stroke: "var(--line)"}),
     ],
   });
@@ -76,12 +147,32 @@ export function drawShares(width, groups) {
 
 export function drawRanks(width, ranks) {
   const each = Math.ceil((ranks.length * 22) / (width - 58));
-  const title = (one) => `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}\nbest for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
+  const title = (one) =>
+    `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}\nbest for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
   return draw(width, {
-    height: 220, marginLeft: 46, marginBottom: 42, x: {type: "band", label: "place in the prompt", tickSize: 0, tickFormat: (rank, index) => (index % each ? "" : rank), labelAnchor: "center", labelArrow: "none"}, y: {label: null, percent: true, grid: true, ticks: 4, tickFormat: (value) => `${value}%`},
+    height: 220,
+    marginLeft: 46,
+    marginBottom: 42,
+    x: {
+      type: "band",
+      label: "place in the prompt",
+      tickSize: 0,
+      tickFormat: (rank, index) => (index % each ? "" : rank),
+      labelAnchor: "center",
+      labelArrow: "none",
+    },
+    y: {label: null, percent: true, grid: true, ticks: 4, tickFormat: (value) => `${value}%`},
     marks: [
       Plot.barY(ranks, {x: "rank", y: (one) => one.used / one.offered, fill: "var(--rest)", inset: 1}),
-      Plot.barY(ranks, {x: "rank", y: (one) => one.best / one.offered, fill: "var(--bar)", insetLeft: 4, insetRight: 4, title, tip: {format: {x: false, y: false}}}),
+      Plot.barY(ranks, {
+        x: "rank",
+        y: (one) => one.best / one.offered,
+        fill: "var(--bar)",
+        insetLeft: 4,
+        insetRight: 4,
+        title,
+        tip: {format: {x: false, y: false}},
+      }),
       Plot.ruleY([0], {stroke: "var(--line)"}),
     ],
   });
@@ -89,15 +180,38 @@ export function drawRanks(width, ranks) {
 
 /** Bars of answers with evidence in a passage, and behind them of rows that retrieved it. */
 export function drawPassages(width, uses) {
-  const title = (use) => `${use.passage_id}\nevidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
+  const title = (use) =>
+    `${use.passage_id}\nevidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
   const size = (use) => Math.max(use.answers, use.retrieved ?? 0);
-  const label = (use) => (use.retrieved === null ? number.format(use.answers) : `${number.format(use.answers)} of ${number.format(use.retrieved)}`);
+  const label = (use) =>
+    use.retrieved === null
+      ? number.format(use.answers)
+      : `${number.format(use.answers)} of ${number.format(use.retrieved)}`;
   return draw(width, {
-    height: 30 + uses.length * 25, marginLeft: Math.min(170, width * 0.36), marginRight: 60, marginTop: 4, marginBottom: 4,
-    x: {domain: [0, Math.max(1, ...uses.map(size))], axis: null}, y: {domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 22)},
+    height: 30 + uses.length * 25,
+    marginLeft: Math.min(170, width * 0.36),
+    marginRight: 60,
+    marginTop: 4,
+    marginBottom: 4,
+    x: {domain: [0, Math.max(1, ...uses.map(size))], axis: null},
+    y: {domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 22)},
     marks: [
-      Plot.barX(uses, {y: "passage_id", x: (use) => use.retrieved ?? 0, fill: "var(--rest)", insetTop: 4, insetBottom: 4}),
-      Plot.barX(uses, {y: "passage_id", x: "answers", fill: "var(--bar)", insetTop: 7, insetBottom: 7, title, tip: {format: {x: false, y: false}}}),
+      Plot.barX(uses, {
+        y: "passage_id",
+        x: (use) => use.retrieved ?? 0,
+        fill: "var(--rest)",
+        insetTop: 4,
+        insetBottom: 4,
+      }),
+      Plot.barX(uses, {
+        y: "passage_id",
+        x: "answers",
+        fill: "var(--bar)",
+        insetTop: 7,
+        insetBottom: 7,
+        title,
+        tip: {format: {x: false, y: false}},
+      }),
       Plot.text(uses, {y: "passage_id", x: size, text: label, dx: 6, textAnchor: "start", fill: "var(--ink)"}),
       Plot.ruleX([0], {stroke: "var(--line)"}),
     ],
@@ -106,11 +220,23 @@ export function drawPassages(width, uses) {
 
 export function drawReasons(width, reasons) {
   return draw(width, {
-    height: 30 + reasons.length * 25, marginLeft: Math.min(170, width * 0.42), marginRight: 44, marginTop: 4, marginBottom: 4,
-    x: {axis: null}, y: {domain: reasons.map((one) => one.reason), label: null, tickSize: 0},
+    height: 30 + reasons.length * 25,
+    marginLeft: Math.min(170, width * 0.42),
+    marginRight: 44,
+    marginTop: 4,
+    marginBottom: 4,
+    x: {axis: null},
+    y: {domain: reasons.map((one) => one.reason), label: null, tickSize: 0},
     marks: [
       Plot.barX(reasons, {y: "reason", x: "rows", fill: "var(--bar)", insetTop: 4, insetBottom: 4, className: "pick"}),
-      Plot.text(reasons, {y: "reason", x: "rows", text: (one) => number.format(one.rows), dx: 6, textAnchor: "start", fill: "var(--ink)"}),
+      Plot.text(reasons, {
+        y: "reason",
+        x: "rows",
+        text: (one) => number.format(one.rows),
+        dx: 6,
+        textAnchor: "start",
+        fill: "var(--ink)",
+      }),
       Plot.ruleX([0], {stroke: "var(--line)"}),
     ],
   });

@@ -9,8 +9,19 @@ import {moment, occurrences, percentOf, plural, shortened} from "./texts.js";
 
 export function answerView(item) {
   return [
-    crumbs(item, [item.generator, moment(item.at), `risk ${percentOf(item.risk)}`, ...item.extra.map(([name, value]) => `${name}: ${value}`)]),
-    item.question === null ? el("p", {class: "warning"}, "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.") : el("h2", {class: "question", dir: "auto"}, item.question),
+    crumbs(item, [
+      item.generator,
+      moment(item.at),
+      `risk ${percentOf(item.risk)}`,
+      ...item.extra.map(([name, value]) => `${name}: ${value}`),
+    ]),
+    item.question === null
+      ? el(
+          "p",
+          {class: "warning"},
+          "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.",
+        )
+      : el("h2", {class: "question", dir: "auto"}, item.question),
     el("div", {class: "columns"}, el("div", {}, answerText(item), spanList(item)), passageCardsOf(item)),
     markBar(item),
   ];
@@ -18,7 +29,18 @@ export function answerView(item) {
 
 function crumbs(item, facts) {
   const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, fact));
-  return el("div", {}, el("a", {class: "back", href: "#answers"}, "← Back to the list"), el("p", {class: "crumbs"}, el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)), el("bdi", {}, `${item.file}, row ${item.row}`), parts));
+  return el(
+    "div",
+    {},
+    el("a", {class: "back", href: "#answers"}, "← Back to the list"),
+    el(
+      "p",
+      {class: "crumbs"},
+      el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)),
+      el("bdi", {}, `${item.file}, row ${item.row}`),
+      parts,
+    ),
+  );
 }
 
 function answerText(item) {
@@ -30,25 +52,39 @@ function answerText(item) {
 function segment(item, part, hits) {
   const of = (kind) => [...new Set(hits.filter((hit) => hit.kind === kind).map((hit) => hit.span))];
   const spans = of("span");
-  const text = of("unmatched").length ? el("s", {class: "unmatched", title: "in no passage with evidence"}, part) : part;
+  const text = of("unmatched").length
+    ? el("s", {class: "unmatched", title: "in no passage with evidence"}, part)
+    : part;
   if (!spans.length && !of("fact").length) return text;
   const inner = innermost(item, spans);
   const support = inner === null ? "" : `seg ${item.spans[inner].support}`;
-  return el("span", {class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner}, text);
+  return el(
+    "span",
+    {class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner},
+    text,
+  );
 }
 
 function spanList(item) {
   const rows = item.spans.map((span, index) => el("li", {}, spanRow(item, span, index)));
-  return el("section", {class: "spans", "aria-label": "Spans"}, el("p", {class: "label"}, plural(item.spans.length, "span")), el("ol", {}, rows));
+  return el(
+    "section",
+    {class: "spans", "aria-label": "Spans"},
+    el("p", {class: "label"}, plural(item.spans.length, "span")),
+    el("ol", {}, rows),
+  );
 }
 
 function spanRow(item, span, index) {
   const mark = markOf(item, index).mark;
-  return el("button", {type: "button", class: "span-row", "data-span": index, "aria-pressed": "false"},
+  return el(
+    "button",
+    {type: "button", class: "span-row", "data-span": index, "aria-pressed": "false"},
     el("span", {class: `glyph ${span.support}`, "aria-hidden": "true"}, GLYPHS[span.support]),
     el("span", {class: "span-text", dir: "auto"}, struckText(item, span)),
     el("span", {class: "mass"}, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2))),
-    el("span", {class: "span-meta"}, spanMeta(span), mark ? el("span", {class: "mark-badge"}, mark) : null));
+    el("span", {class: "span-meta"}, spanMeta(span), mark ? el("span", {class: "mark-badge"}, mark) : null),
+  );
 }
 
 function struckText(item, span) {
@@ -60,24 +96,50 @@ function struckText(item, span) {
 function spanMeta(span) {
   const best = span.top === null ? "no evidence" : `best passage ${span.top + 1}, margin ${span.margin.toFixed(2)}`;
   const isolated = span.isolated ? ", isolated evidence only" : "";
-  return el("span", {}, `${span.support}, ${span.kind}, ${best}${isolated}`, span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null, " ");
+  return el(
+    "span",
+    {},
+    `${span.support}, ${span.kind}, ${best}${isolated}`,
+    span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null,
+    " ",
+  );
 }
 
 function passageCardsOf(item) {
-  const shown = item.passages.length ? item.passages.map((passage, index) => wholePassage(item, passage, index)) : fragmentPassages(item);
+  const shown = item.passages.length
+    ? item.passages.map((passage, index) => wholePassage(item, passage, index))
+    : fragmentPassages(item);
   return el("section", {class: "passages", "aria-label": "Passages"}, shown);
 }
 
 function wholePassage(item, passage, index) {
   const head = passageHead(passage.id, index);
-  const title = passage.title ? el("h3", {dir: "auto"}, markedText(item, passage.title, evidenceRanges(item, index, true))) : null;
-  const text = el("div", {class: "passage-text", dir: "auto"}, markedText(item, passage.text, evidenceRanges(item, index, false)));
+  const title = passage.title
+    ? el("h3", {dir: "auto"}, markedText(item, passage.title, evidenceRanges(item, index, true)))
+    : null;
+  const text = el(
+    "div",
+    {class: "passage-text", dir: "auto"},
+    markedText(item, passage.text, evidenceRanges(item, index, false)),
+  );
   const used = item.spans.some((span) => span.scores[index] > 0);
-  return el("section", {class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}`}, head, title, text);
+  return el(
+    "section",
+    {class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}`},
+    head,
+    title,
+    text,
+  );
 }
 
 function passageHead(id, index) {
-  return el("div", {class: "passage-head"}, el("span", {class: "rank"}, `Passage ${index + 1}`), el("bdi", {class: "id"}, id ?? ""), el("span", {class: "score"}));
+  return el(
+    "div",
+    {class: "passage-head"},
+    el("span", {class: "rank"}, `Passage ${index + 1}`),
+    el("bdi", {class: "id"}, id ?? ""),
+    el("span", {class: "score"}),
+  );
 }
 
 /** The text with its evidence marked; every marked piece can be focused and knows its spans. */
@@ -87,9 +149,24 @@ function markedText(item, text, ranges) {
 
 function piece(item, part, hits) {
   const spans = [...new Set(hits.map((hit) => hit.span))];
-  const names = spans.slice(0, 3).map((index) => shortened(spanText(item, item.spans[index]), 60)).join("; ");
-  const node = el("mark", {class: "piece", tabindex: 0, role: "button", "aria-label": `${part.trim() || "white space"}: evidence for ${names}`, "data-spans": spans.join(" ")}, part);
-  node.scores = new Map(spans.map((index) => [index, Math.max(...hits.filter((hit) => hit.span === index).map((hit) => hit.score))]));
+  const names = spans
+    .slice(0, 3)
+    .map((index) => shortened(spanText(item, item.spans[index]), 60))
+    .join("; ");
+  const node = el(
+    "mark",
+    {
+      class: "piece",
+      tabindex: 0,
+      role: "button",
+      "aria-label": `${part.trim() || "white space"}: evidence for ${names}`,
+      "data-spans": spans.join(" "),
+    },
+    part,
+  );
+  node.scores = new Map(
+    spans.map((index) => [index, Math.max(...hits.filter((hit) => hit.span === index).map((hit) => hit.score))]),
+  );
   return node;
 }
 
@@ -102,7 +179,12 @@ function fragmentPassages(item) {
 function fragmentPassage(item, index) {
   const shown = fragments(item, index);
   const parts = shown.map((one) => el("span", {class: "fragment"}, piece(item, one.text, one.hits)));
-  return el("section", {class: `passage ${shown.length ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}`}, passageHead(shown[0]?.id, index), el("div", {class: "passage-text", dir: "auto"}, parts));
+  return el(
+    "section",
+    {class: `passage ${shown.length ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}`},
+    passageHead(shown[0]?.id, index),
+    el("div", {class: "passage-text", dir: "auto"}, parts),
+  );
 }
 
 /** The different pieces of evidence in one passage, each with the spans that rest on it. */
@@ -123,7 +205,14 @@ export function deadLetterView(item) {
     crumbs(item, [`stage ${item.stage}`, item.column ? `column ${item.column}` : ""]),
     el("h2", {class: "question"}, `Not audited: ${item.reason.replaceAll("_", " ")}`),
     el("p", {class: "dead-letter-message", dir: "auto"}, item.message),
-    item.answer ? el("section", {class: "dead-letter-answer", "aria-label": "Answer text"}, el("p", {class: "label"}, "Answer"), el("div", {class: "answer-text", dir: "auto"}, item.answer)) : null,
+    item.answer
+      ? el(
+          "section",
+          {class: "dead-letter-answer", "aria-label": "Answer text"},
+          el("p", {class: "label"}, "Answer"),
+          el("div", {class: "answer-text", dir: "auto"}, item.answer),
+        )
+      : null,
     markBar(item),
   ];
 }

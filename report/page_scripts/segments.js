@@ -13,7 +13,10 @@ export function cut(text, ranges) {
   const ends = [...new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
   return ends.slice(1).map((end, index) => {
     const start = ends[index];
-    return [slice(text, start, end), inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)];
+    return [
+      slice(text, start, end),
+      inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value),
+    ];
   });
 }
 
@@ -35,7 +38,9 @@ function unmatchedRanges(item, span) {
 /** Pieces of evidence in one passage's text or title, with the span that each belongs to. */
 export function evidenceRanges(item, passage, inTitle) {
   return item.spans.flatMap((span, index) =>
-    pieces(span).filter((piece) => piece.passage === passage && piece.title === inTitle).map((piece) => [...piece.at, {span: index, score: piece.score}]),
+    pieces(span)
+      .filter((piece) => piece.passage === passage && piece.title === inTitle)
+      .map((piece) => [...piece.at, {span: index, score: piece.score}]),
   );
 }
 

@@ -26,11 +26,14 @@ byId("filter-reset").addEventListener("click", () => {
 });
 byId("filter-text").addEventListener("input", updateWorklist);
 for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", updateWorklist);
-for (const button of document.querySelectorAll("[data-export]")) button.addEventListener("click", () => saveMarks(button.dataset.export));
+for (const button of document.querySelectorAll("[data-export]"))
+  button.addEventListener("click", () => saveMarks(button.dataset.export));
 addEventListener("keydown", pressed);
 addEventListener("hashchange", showView);
-requestAnimationFrame(() => setTimeout(() => {
-  showPlots(showFiltered);
-  showView();
-  document.documentElement.dataset.ready = "";
-}));
+requestAnimationFrame(() =>
+  setTimeout(() => {
+    showPlots(showFiltered);
+    showView();
+    document.documentElement.dataset.ready = "";
+  }),
+);

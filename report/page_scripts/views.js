@@ -24,14 +24,15 @@ export function showView() {
   const answers = view === "answers";
   byId("view-overview").hidden = answers;
   byId("view-answers").hidden = !answers;
-  for (const link of document.querySelectorAll("[data-view]")) link.toggleAttribute("aria-current", (link.dataset.view === "answers") === answers);
+  for (const link of document.querySelectorAll("[data-view]"))
+    link.toggleAttribute("aria-current", (link.dataset.view === "answers") === answers);
   document.querySelector("[data-view][aria-current]")?.setAttribute("aria-current", "page");
   if (answers) showAnswers(number);
   else redraw();
 }
 
 function showAnswers(place) {
-  const wanted = place ? items[Number(place) - 1] : wide() ? selection.item ?? listed[0] : null;
+  const wanted = place ? items[Number(place) - 1] : wide() ? (selection.item ?? listed[0]) : null;
   byId("view-answers").classList.toggle("open", Boolean(place));
   if (wanted) openItem(wanted);
   else if (!selection.item) byId("detail").replaceChildren(el("p", {class: "hint"}, "Choose an answer."));
@@ -46,7 +47,9 @@ function openItem(item) {
   if (selection.item !== item) {
     selection.item = item;
     selection.span = null;
-    byId("detail").replaceChildren(...(item.kind === "answer" ? answerView(item) : deadLetterView(item)).filter(Boolean));
+    byId("detail").replaceChildren(
+      ...(item.kind === "answer" ? answerView(item) : deadLetterView(item)).filter(Boolean),
+    );
     byId("detail").scrollTop = 0;
     if (item.kind === "answer") showScores(null);
     announce(`${listed.indexOf(item) + 1} of ${listed.length}: ${item.question ?? item.id ?? "row"}`);
@@ -58,7 +61,8 @@ function openItem(item) {
 /** Show the worklist with these filters only. */
 export function showFiltered(filters) {
   resetFilters();
-  for (const [name, value] of Object.entries(filters)) choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
+  for (const [name, value] of Object.entries(filters))
+    choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
   updateWorklist();
   go("#answers");
 }

@@ -62,7 +62,9 @@ function deadLetterRow(item) {
 /** What makes an answer worth a look, in a few tags. */
 function whyTags(item) {
   const counts = ["unsupported", "weak"].filter((support) => item.counts[support]);
-  const tags = counts.map((support) => el("span", {class: `tag ${support}`}, `${GLYPHS[support]} ${item.counts[support]} ${support}`));
+  const tags = counts.map((support) =>
+    el("span", {class: `tag ${support}`}, `${GLYPHS[support]} ${item.counts[support]} ${support}`),
+  );
   if (item.unmatched.length) tags.push(el("bdi", {class: "struck-tag"}, shortened(item.unmatched[0], 24)));
   return tags.length ? tags : [el("span", {class: "tag supported"}, `${GLYPHS.supported} all supported`)];
 }
@@ -97,7 +99,7 @@ export function showCurrent() {
 /** The item ``step`` places on from the open one, or null at an end. */
 export function neighbour(step) {
   const place = listed.indexOf(selection.item);
-  return place < 0 ? listed[0] ?? null : listed[place + step] ?? null;
+  return place < 0 ? (listed[0] ?? null) : (listed[place + step] ?? null);
 }
 
 export function watchList() {
@@ -108,5 +110,19 @@ export function watchList() {
 
 export function showFirst() {
   const rows = items.filter((item) => item.kind === "answer" && item.risk > 0).slice(0, 5);
-  byId("first-answers").append(...rows.map((item) => el("li", {}, el("a", {href: address(item)}, el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk")), el("span", {class: "what", dir: "auto"}, item.question ?? spanText(item, item.spans[0])), el("span", {class: "why item-meta"}, ...whyTags(item))))));
+  byId("first-answers").append(
+    ...rows.map((item) =>
+      el(
+        "li",
+        {},
+        el(
+          "a",
+          {href: address(item)},
+          el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk")),
+          el("span", {class: "what", dir: "auto"}, item.question ?? spanText(item, item.spans[0])),
+          el("span", {class: "why item-meta"}, ...whyTags(item)),
+        ),
+      ),
+    ),
+  );
 }

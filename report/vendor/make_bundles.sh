@@ -3,7 +3,7 @@
 #
 #   make_bundles.sh vendors       plot.js, parquet.js and LICENCES.txt from npm packages
 #   make_bundles.sh page [FILE]   ../assets/page.js, or FILE, from ../page_scripts
-#   make_bundles.sh lint          check ../page_scripts; writes nothing
+#   make_bundles.sh lint          check ../page_scripts: errors, import cycles, layout
 #
 # Without an argument it does all three. ATTRIBEAM_ESBUILD and ATTRIBEAM_BIOME may name programs that are installed
 # already; otherwise npx fetches the versions below. After a change here, run the browser tests.
@@ -29,7 +29,7 @@ biome() {
 
 lint() {
     cd -- "$sources"
-    biome lint --error-on-warnings .
+    biome check --error-on-warnings .
 }
 
 page() { # file
