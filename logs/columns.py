@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.schemas import evidence_schema
+from attribeam.schemas.errors import LogFormatError
 from attribeam.transforms.audit_settings import AuditSettings
 
 TypeCheck = Callable[[pa.DataType], bool]
@@ -105,10 +106,6 @@ def _has(item: pa.DataType, name: str, check: TypeCheck) -> bool:
     return kind is None or pa.types.is_null(kind) or check(kind)
 
 
-class InputFormatError(ValueError):
-    """A file does not have the columns that are needed; the message says which, what is there, and the way out."""
-
-
 @dataclass(frozen=True, slots=True)
 class InputField:
     """A field of the QA record as it may stand in a log."""
@@ -152,7 +149,7 @@ class InputFormat:
         """Find the columns that ``settings`` ask for in a file's schema.
 
         Raises:
-            InputFormatError: if a column is missing, is there twice or has another type than expected.
+            LogFormatError: if a column is missing, is there twice or has another type than expected.
         """
         mapping = dict(settings.columns)
         found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
@@ -160,7 +157,7 @@ class InputFormat:
         try:
             evidence_schema(extra_fields=extra_fields)
         except ValueError as error:
-            raise InputFormatError(str(error)) from error
+            raise LogFormatError(str(error)) from error
         return cls(tuple((name, column) for name, column in found if column is not None), extra_fields)
 
     def column_of(self, field: str) -> str:
@@ -185,17 +182,17 @@ def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
     "generator=" says that a log has no such field, whatever its columns are called.
 
     Raises:
-        InputFormatError: if the list is no such list, or names an unknown field or the same one twice.
+        LogFormatError: if the list is no such list, or names an unknown field or the same one twice.
     """
     pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in text.split(",") if item.strip()]
     names = [field.name for field in INPUT_FIELDS]
     for pair in pairs:
         if len(pair) != 2 or pair[0] not in names:
-            raise InputFormatError(
+            raise LogFormatError(
                 f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {pair[0]!r}"
             )
     if len({pair[0] for pair in pairs}) < len(pairs):
-        raise InputFormatError(f"--columns should name each field once, was: {text!r}")
+        raise LogFormatError(f"--columns should name each field once, was: {text!r}")
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
@@ -203,14 +200,14 @@ def check_same_extra_fields(formats: Mapping[str, InputFormat]) -> tuple[pa.Fiel
     """The extra fields that all files of a run share; ``formats`` has one format a file, in the run's order.
 
     Raises:
-        InputFormatError: if an extra column has different types.
+        LogFormatError: if an extra column has different types.
     """
     files = list(formats)
     shared = formats[files[0]].extra_fields if files else ()
     for file in files[1:]:
         for ours, theirs in zip(shared, formats[file].extra_fields, strict=True):
             if ours.type != theirs.type:
-                raise InputFormatError(
+                raise LogFormatError(
                     f"extra column {ours.name!r} should have one type in all files, is {ours.type} in {files[0]} and "
                     f"{theirs.type} in {file}; audit the files in separate runs, or leave it out of --extra-columns"
                 )
@@ -228,7 +225,7 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
         way_out = f"name another column with --columns {field.name}=..."
         if not field.needed:
             way_out += f", or none with --columns {field.name}="
-        raise InputFormatError(f"{file}: column {column!r} should be {field.expected}, is {kind}; {way_out}")
+        raise LogFormatError(f"{file}: column {column!r} should be {field.expected}, is {kind}; {way_out}")
     return column
 
 
@@ -242,7 +239,7 @@ def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.D
     if len(indices) == 1:
         return schema.field(indices[0]).type
     found = "more than one" if indices else "none"
-    raise InputFormatError(
+    raise LogFormatError(
         f"{file}: one column {column!r} is needed, there is {found}; the file has: {', '.join(schema.names)}; {way_out}"
     )
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from attribeam.pipeline.failures import AuditError, UsageError
+from attribeam.schemas.errors import RunError, UsageError
 
 _BLOCK = 1 << 20
 
@@ -46,14 +46,14 @@ def read_footer(path: str) -> pq.FileMetaData:
     """The footer of a Parquet file.
 
     Raises:
-        AuditError: if the file cannot be opened or is no Parquet file.
+        RunError: if the file cannot be opened or is no Parquet file.
     """
     try:
         with open_file(path) as file:
             return pq.read_metadata(file)
     except (OSError, BeamIOError, pa.ArrowException) as error:
         found = " ".join(str(error).split())
-        raise AuditError(
+        raise RunError(
             f"input file {path!r} should be readable Parquet, but its footer is not: {found}; "
             "replace the file or leave it out of --input"
         ) from error

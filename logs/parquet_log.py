@@ -33,7 +33,7 @@ class QARecordReader:
         """Exactly one outcome a row of the range, in the order of the rows.
 
         Raises:
-            InputFormatError: if the file lacks a column.
+            LogFormatError: if the file lacks a column.
             EOFError: if the file has fewer rows than the range.
             OSError, pyarrow.ArrowInvalid: if it cannot be read.
         """

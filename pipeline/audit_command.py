@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
-from attribeam.pipeline.failures import RESUME_HINT, AuditError, is_disk_full
+from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.import_server import start_import_server
 from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.schemas.errors import ExitCode, RunError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,12 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_audit_arguments(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the audit; 0 if every row was audited or dead-lettered, 3 if a quality gate failed, 130 if interrupted.
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Run the audit; ``DONE`` if every row was audited or dead-lettered and no quality gate failed.
 
     Raises:
         UsageError: if it cannot be run as asked.
-        AuditError: if it failed or does not reconcile.
+        RunError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
     exporters = choose_exporters(asked=options.otel)
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
             from attribeam.pipeline.dry_run import run_dry
 
             run_dry(settings, options)
-            return 0
+            return ExitCode.DONE
         if options.runner == LOCAL:
             start_import_server(settings.threads, verbose=options.verbose)
             from attribeam.pipeline.local_driver import run_local
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         return finished.report(exporters)
     except KeyboardInterrupt:
         print(f"attribeam audit: interrupted. {RESUME_HINT}", file=sys.stderr)
-        return 130
+        return ExitCode.INTERRUPTED
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
-        raise AuditError(f"{reason}. {RESUME_HINT}") from error
+        raise RunError(f"{reason}. {RESUME_HINT}") from error

@@ -18,10 +18,10 @@ from attribeam.attribution.models.model_arguments import (
 from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
 from attribeam.attribution.option_types import fraction, name_list, positive_integer, span_kinds
 from attribeam.attribution.settings import Method, UnionSettings
-from attribeam.logs.columns import InputFormatError, parse_column_mapping
-from attribeam.pipeline.failures import UsageError
+from attribeam.logs.columns import parse_column_mapping
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.schemas import SpanKind
+from attribeam.schemas.errors import LogFormatError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 LOCAL = "local"
@@ -81,7 +81,7 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
     """
     try:
         columns = parse_column_mapping(arguments.columns)
-    except InputFormatError as error:
+    except LogFormatError as error:
         raise UsageError(str(error)) from error
     method = _method_options(arguments)
     return AuditSettings(

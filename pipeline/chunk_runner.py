@@ -24,6 +24,7 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, dead_letter_counts
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import (
@@ -105,7 +106,7 @@ def _describe(path: Path) -> OutputFile:
 _BATCH_ROWS = 16_384
 
 
-class ReconciliationError(Exception):
+class ReconciliationError(RunError):
     """Rows are missing from the output or stand in it twice; such output is never committed."""
 
 

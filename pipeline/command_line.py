@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from attribeam import __version__
-from attribeam.pipeline.failures import AuditError, UsageError
 
 
 def set_verbosity(*, verbose: bool) -> None:
@@ -34,10 +33,11 @@ def set_verbosity(*, verbose: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its module has ``add_arguments(parser)`` and ``run(arguments) -> exit code``.
+    """One command: its module has ``add_arguments(parser)`` and ``run(arguments)``.
 
-    The module is imported only when the command is called. Where ``accepts_unknown``, arguments that the command does
-    not know are collected in ``arguments.runner_options`` for it to judge; elsewhere they are an error.
+    ``run`` returns how the command ended, None for well, or raises an ``AttribeamError``. The module is imported only
+    when the command is called. Where ``accepts_unknown``, arguments that the command does not know are collected in
+    ``arguments.runner_options`` for it to judge; elsewhere they are an error.
     """
 
     name: str
@@ -65,7 +65,7 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 failed, 2 bad usage, 3 quality gate, 130 interrupted."""
+    """Run one command; returns its exit code, one of ``attribeam.schemas.errors.ExitCode``."""
     given = list(sys.argv[1:] if argv is None else argv)
     chosen = _top_parser().parse_args(given[:1]).command
     command = next(one for one in COMMANDS if one.name == chosen)
@@ -89,23 +89,22 @@ def _top_parser() -> argparse.ArgumentParser:
 
 def _run(command: Command, argv: Sequence[str]) -> int:
     set_verbosity(verbose="--verbose" in argv)
+    from attribeam.schemas.errors import AttribeamError, ExitCode
+
     module = import_module(command.module)
     parser = argparse.ArgumentParser(prog=f"attribeam {command.name}", description=module.__doc__, allow_abbrev=False)
     add_arguments: Callable[[argparse.ArgumentParser], None] = module.add_arguments
-    run: Callable[[argparse.Namespace], int] = module.run
+    run: Callable[[argparse.Namespace], ExitCode | None] = module.run
     add_arguments(parser)
     arguments = _parse(parser, argv, command)
     try:
-        return run(arguments)
-    except UsageError as error:
+        return run(arguments) or ExitCode.DONE
+    except AttribeamError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 2
-    except AuditError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
         print(f"{parser.prog}: interrupted", file=sys.stderr)
-        return 130
+        return ExitCode.INTERRUPTED
 
 
 def _parse(parser: argparse.ArgumentParser, argv: Sequence[str], command: Command) -> argparse.Namespace:

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from attribeam import __version__
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
-from attribeam.pipeline.failures import UsageError
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
+from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", "transformers")

@@ -13,7 +13,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineState, create_run
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunk_runner import ReconciliationError, count_rows
+from attribeam.pipeline.chunk_runner import count_rows
 from attribeam.pipeline.configuration import (
     OutputSchemas,
     configuration_hash,
@@ -22,7 +22,6 @@ from attribeam.pipeline.configuration import (
     with_template_text,
 )
 from attribeam.pipeline.console import summary_text
-from attribeam.pipeline.failures import AuditError, UsageError
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.pipeline.input_plan import InputPlan, check_input, make_plan
 from attribeam.pipeline.metrics import RunMetrics
@@ -30,6 +29,7 @@ from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metric
 from attribeam.pipeline.quality_gates import judge_gates
 from attribeam.pipeline.run_record import FinishedRun, RunClock, make_run_manifest
 from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import ROWS_IN_WINDOWS, TOKENS, counter_sum
@@ -44,7 +44,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
 
     Raises:
         UsageError: if the input or the output cannot be used; nothing was written.
-        AuditError: if the run failed or its rows do not reconcile.
+        RunError: if the run failed or its rows do not reconcile.
     """
     clock = RunClock()
     check = check_input(options.input, settings)
@@ -129,9 +129,9 @@ def _submit(
         result = pipeline.run()
         state = result.wait_until_finish()
     except RuntimeError as error:
-        raise AuditError(f"{options.runner} could not run the audit: {error}") from error
+        raise RunError(f"{options.runner} could not run the audit: {error}") from error
     if state not in (PipelineState.DONE, None):
-        raise AuditError(f"{options.runner} ended the run in state {state}; its own logs say why")
+        raise RunError(f"{options.runner} ended the run in state {state}; its own logs say why")
     return result
 
 
@@ -139,14 +139,11 @@ def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult) -> 
     """Counts from the files that were written, and from the runner's counters what is not in them.
 
     Raises:
-        AuditError: if a row is missing from them, or there twice.
+        ReconciliationError: if a row is missing from them, or there twice.
     """
     evidence, dead_letters = (_files_in(options.output, folder) for folder in _FOLDERS)
     ranges = [RowRange(file.path, 0, file.row_count) for file in plan.inputs]
-    try:
-        counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=counter_sum(result, TOKENS))
-    except ReconciliationError as error:
-        raise AuditError(str(error)) from error
+    counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=counter_sum(result, TOKENS))
     return replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
 
 

@@ -13,11 +13,11 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.console import readable_duration
-from attribeam.pipeline.failures import AuditError
 from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.worker_messages import ChunkAttempt, RowsFinished, RunRows
 from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
+from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 _SAMPLE_RANGES = 4
@@ -45,7 +45,7 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
 
     Raises:
         UsageError: if the input or the output directory cannot be used.
-        AuditError: if the models cannot be loaded or the sample fails.
+        RunError: if the models cannot be loaded or the sample fails.
     """
     check = check_input(options.input, settings)
     if options.output and options.runner == LOCAL:
@@ -117,7 +117,7 @@ class _Sampler:
         """The attempt over ``rows``.
 
         Raises:
-            AuditError: if it fails.
+            RunError: if it fails.
         """
         self.runs += 1
         self.worker.send(RunRows(rows, self.schemas, str(self.folder / str(self.runs))))
@@ -126,7 +126,7 @@ class _Sampler:
                 if isinstance(message, ChunkAttempt):
                     return message
                 if not isinstance(message, RowsFinished):
-                    raise AuditError(describe_failure(message, "while the sample was audited"))
+                    raise RunError(describe_failure(message, "while the sample was audited"))
 
 
 def _run_sample(sampler: _Sampler, ranges: Sequence[RowRange]) -> _Sample:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from attribeam.logs.columns import InputFormat, InputFormatError, check_same_extra_fields
+from attribeam.logs.columns import InputFormat, check_same_extra_fields
 from attribeam.logs.files import fingerprint_file, match_files, read_footer
 from attribeam.logs.parquet_log import find_duplicate_rows
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.failures import AuditError, UsageError
+from attribeam.schemas.errors import LogFormatError, RunError, UsageError
 from attribeam.schemas.run_manifest import InputFile
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -77,7 +77,7 @@ def check_input(patterns: Sequence[str], settings: AuditSettings) -> InputCheck:
             for path, footer in footers.items()
         }
         extra_fields = check_same_extra_fields(formats)
-    except InputFormatError as error:
+    except LogFormatError as error:
         raise UsageError(str(error)) from error
     files = tuple(
         CheckedFile(path, footer.num_rows, formats[path].column_of("record_id")) for path, footer in footers.items()
@@ -89,7 +89,7 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
     """Fingerprint the checked files, find their duplicate ids, and cut them into chunks.
 
     Raises:
-        AuditError: if a file cannot be read.
+        RunError: if a file cannot be read.
     """
     inputs: list[InputFile] = []
     chunks: list[Chunk] = []
@@ -98,7 +98,7 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
             size_bytes, sha256 = fingerprint_file(file.path)
             duplicates = find_duplicate_rows(file.path, id_column=file.id_column).tolist()
         except (OSError, pa.ArrowException) as error:
-            raise AuditError(
+            raise RunError(
                 f"input file {file.path!r} cannot be read: {error}; replace the file or leave it out of --input"
             ) from error
         inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))

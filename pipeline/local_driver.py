@@ -13,12 +13,12 @@ from uuid import uuid4
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas
 from attribeam.pipeline.console import Progress, choose_progress, summary_text
-from attribeam.pipeline.failures import AuditError
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows
 from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -30,7 +30,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
 
     Raises:
         UsageError: if the input or the output directory cannot be used; nothing was written.
-        AuditError: if a worker failed or rows do not reconcile; finished chunks are kept.
+        RunError: if a worker failed or rows do not reconcile; finished chunks are kept.
     """
     clock = RunClock()
     check = check_input(options.input, settings)
@@ -129,7 +129,7 @@ class _ChunkRun:
             self._commit(worker, message)
             self._assign_chunk(worker)
         else:
-            raise AuditError(describe_failure(message, self._describe_work(worker)))
+            raise RunError(describe_failure(message, self._describe_work(worker)))
 
     def _commit(self, worker: Worker, attempt: ChunkAttempt) -> None:
         chunk = self._running.pop(worker)
@@ -144,7 +144,7 @@ class _ChunkRun:
 
     def _check_models(self, message: ModelsLoaded) -> None:
         if dict(message.models) != dict(self.models):
-            raise AuditError("the models' files changed while the audit was starting; start the same command again")
+            raise RunError("the models' files changed while the audit was starting; start the same command again")
 
     def _describe_work(self, worker: Worker) -> str:
         chunk = self._running.get(worker)
@@ -157,7 +157,7 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
     """Run the chunks; the run manifest says "running" before, and afterwards how it ended.
 
     Raises:
-        AuditError: also if rows are neither audited nor dead-lettered.
+        RunError: also if rows are neither audited nor dead-lettered.
     """
     record.write(RunStatus.RUNNING, run.finished)
     try:
@@ -166,7 +166,7 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
     except KeyboardInterrupt:
         record.write(RunStatus.INTERRUPTED, run.finished)
         raise
-    except AuditError:
+    except RunError:
         record.write(RunStatus.FAILED, run.finished)
         raise
     finally:
@@ -177,7 +177,7 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
 def _reconcile(run: _ChunkRun) -> None:
     counts = sum_counts(manifest.counts for manifest in run.finished.values())
     if not (counts.is_reconciled and counts.rows == run.plan.row_count):
-        raise AuditError(
+        raise RunError(
             f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
             f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
         )

@@ -44,7 +44,7 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
     """One pass over four columns of the evidence, in small batches.
 
     Raises:
-        ReportError: if a file cannot be read.
+        RunError: if a file cannot be read.
     """
     return _sum_batches(audit.evidence_batches(_SUMMED_COLUMNS))
 

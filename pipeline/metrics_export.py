@@ -18,11 +18,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.metrics import RunMetrics, Value
 from attribeam.pipeline.output_directory import write_atomically
 from attribeam.pipeline.quality_gates import GateVerdict
 from attribeam.schemas import Reason, SpanKind, Support
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from attribeam.attribution.models.model_arguments import (
 )
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.option_types import positive_integer
-from attribeam.pipeline.failures import AuditError
+from attribeam.schemas.errors import ModelLoadError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,21 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=positive_integer, metavar="N", help="CPU threads of torch (default: its own)")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print what the model is and does; 0 if it can serve.
+def run(arguments: argparse.Namespace) -> None:
+    """Print what the model is and does.
 
     Raises:
-        AuditError: if it cannot; the message says why, and the way out.
+        ModelLoadError: if it cannot serve; the message says why, and the way out.
     """
-    from attribeam.attribution.models.model_errors import ModelLoadError
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     options = ModelOptions(**loading_options(arguments), **reading_options(arguments))
     try:
         _check(options, threads=arguments.threads)
     except ModelLoadError as error:
-        raise AuditError(f"this model cannot serve: {error}") from error
-    return 0
+        raise ModelLoadError(f"this model cannot serve: {error}") from error
 
 
 def _check(options: ModelOptions, *, threads: int | None) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribeam.pipeline.failures import UsageError
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.metrics import METRICS, RunMetrics
 from attribeam.schemas import SpanKind
+from attribeam.schemas.errors import UsageError
 
-GATE_FAILED_EXIT_CODE = 3
 GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,

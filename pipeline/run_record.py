@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import package_versions, plain_settings
-from attribeam.pipeline.failures import AuditError
 from attribeam.pipeline.input_plan import InputPlan
 from attribeam.pipeline.metrics import RunMetrics, sum_evidence
 from attribeam.pipeline.metrics_export import metric_families, send_metrics, write_metrics
 from attribeam.pipeline.output_directory import OutputDirectory, write_atomically
-from attribeam.pipeline.quality_gates import GATE_FAILED_EXIT_CODE, GateVerdict, failed_gate_lines, judge_gates
-from attribeam.report.audit_directory import AuditDirectory, ReportError
+from attribeam.pipeline.quality_gates import GateVerdict, failed_gate_lines, judge_gates
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas.errors import ExitCode, RunError
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -147,21 +147,21 @@ class FinishedRun:
     metrics: RunMetrics
     verdicts: tuple[GateVerdict, ...]
 
-    def report(self, exporters: Sequence[MetricExporter]) -> int:
-        """Send the metrics and name the failed gates on standard error; returns the exit code, 0 or 3."""
+    def report(self, exporters: Sequence[MetricExporter]) -> ExitCode:
+        """Send the metrics and name the failed gates on standard error."""
         version = self.metrics.manifest.attribeam_version
         if not send_metrics(metric_families(self.metrics, self.verdicts), exporters, version=version):
             print("attribeam audit: the audit is done, but its metrics could not be sent, see OTEL_*", file=sys.stderr)
         for line in failed_gate_lines(self.verdicts):
             print(f"attribeam audit: {line}", file=sys.stderr)
-        return GATE_FAILED_EXIT_CODE if any(verdict.failed for verdict in self.verdicts) else 0
+        return ExitCode.GATE_FAILED if any(verdict.failed for verdict in self.verdicts) else ExitCode.DONE
 
 
 def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> FinishedRun:
     """Sum the evidence up, judge the gates, write both metrics files and the page; also if an earlier run did all rows.
 
     Raises:
-        AuditError: if the evidence cannot be read, or the page not be written.
+        RunError: if the evidence cannot be read, or the page not be written.
         OSError: if the metrics cannot be written.
     """
     try:
@@ -170,8 +170,8 @@ def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> 
         write_metrics(root, metrics, finished.verdicts)
         if options.report:
             _write_report_page(root)
-    except ReportError as error:
-        raise AuditError(f"the audit is done, but what it found cannot be summed up: {error}") from error
+    except RunError as error:
+        raise RunError(f"the audit is done, but what it found cannot be summed up: {error}") from error
     return finished
 
 

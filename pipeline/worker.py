@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from attribeam.attribution.attention.attention_model import load_attention_model
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerFailed
+from attribeam.schemas.errors import ModelLoadError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.prepare_rows import return_parser, take_parser
 

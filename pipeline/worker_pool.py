@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
-from attribeam.pipeline.failures import RESUME_HINT, AuditError
+from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.import_server import (
     end_with_driver,
     silence_libraries,
@@ -21,6 +21,7 @@ from attribeam.pipeline.import_server import (
     worker_environment,
 )
 from attribeam.pipeline.worker_messages import FromWorker, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
+from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class WorkerPool:
         """Start one more process; it says ``ModelsLoaded`` or ``WorkerFailed`` first.
 
         Raises:
-            AuditError: if the process that it should be forked from has ended.
+            RunError: if the process that it should be forked from has ended.
         """
         start_import_server(self._settings.threads, verbose=self._verbose)
         ours, theirs = self._context.Pipe()
@@ -81,7 +82,7 @@ class WorkerPool:
             with worker_environment(self._settings.threads):
                 process.start()
         except (EOFError, ConnectionError) as error:
-            raise AuditError(
+            raise RunError(
                 "the process that workers are forked from ended before it had imported what they need; with --verbose "
                 f"workers start without it and say why. {RESUME_HINT}"
             ) from error
@@ -141,14 +142,14 @@ def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
     """Start one worker and wait until its models are loaded; returns it and the models' provenance.
 
     Raises:
-        AuditError: if they cannot be loaded.
+        RunError: if they cannot be loaded.
     """
     worker = pool.start()
     while True:
         for _, message in pool.messages(timeout=_TICK_SECONDS):
             if isinstance(message, ModelsLoaded):
                 return worker, message.models
-            raise AuditError(describe_failure(message, "while the models were loaded"))
+            raise RunError(describe_failure(message, "while the models were loaded"))
 
 
 def describe_failure(message: object, when: str) -> str:

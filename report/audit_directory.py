@@ -1,7 +1,7 @@
 """The output directory of an audit, opened for reading: manifest, evidence and dead letters in small batches.
 
 Rows come in small batches with all their fields, or in large batches of chosen columns; what is not chosen is never
-decoded. ``ReportUsageError`` and ``ReportError`` are the two ways in which a command of this room ends early.
+decoded. ``UsageError`` and ``RunError`` are the two ways in which a command of this room ends early.
 """
 
 from __future__ import annotations
@@ -19,16 +19,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from attribeam.schemas import Support, dead_letter_schema, evidence_schema
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
-
-
-class ReportUsageError(Exception):
-    """What was asked for is not there or cannot be done as asked: exit code 2."""
-
-
-class ReportError(Exception):
-    """Something that should be readable or writable is not: exit code 1."""
-
 
 BATCH_ROWS = 4096
 _LOCAL = "local"
@@ -54,8 +46,8 @@ class AuditDirectory:
         """Read the manifest and list the files.
 
         Raises:
-            ReportUsageError: if there is no audit.
-            ReportError: if its manifest cannot be read.
+            UsageError: if there is no audit.
+            RunError: if its manifest cannot be read.
         """
         manifest = _read_manifest(root)
         finished = _finished_chunks(root) if manifest.runner == _LOCAL else None
@@ -79,13 +71,13 @@ class AuditDirectory:
         """The manifests of the finished chunks in the order of the input; none for a distributed run.
 
         Raises:
-            ReportError: if one cannot be read.
+            RunError: if one cannot be read.
         """
         for path in sorted((self.root / "_chunks").glob("*.json")):
             try:
                 yield ChunkManifest.from_json(path.read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                raise ReportError(f"{path}: {error}") from error
+                raise RunError(f"{path}: {error}") from error
 
     @cached_property
     def evidence_schema(self) -> pa.Schema:
@@ -109,7 +101,7 @@ class AuditDirectory:
         """Evidence rows in the order of the files, ``BATCH_ROWS`` at most a batch; memory does not grow with the audit.
 
         Raises:
-            ReportError: if a file cannot be read.
+            RunError: if a file cannot be read.
         """
         return _batches(self.evidence_files, self.evidence_schema, columns, where)
 
@@ -119,7 +111,7 @@ class AuditDirectory:
         """Dead letters in the order of the files, ``BATCH_ROWS`` at most a batch.
 
         Raises:
-            ReportError: if a file cannot be read.
+            RunError: if a file cannot be read.
         """
         return _batches(self.dead_letter_files, self.dead_letter_schema, columns, where)
 
@@ -140,11 +132,11 @@ def _read_manifest(root: Path) -> RunManifest:
     path = root / "run_manifest.json"
     if not path.is_file():
         found = "there is no such directory" if not root.is_dir() else "it has no run_manifest.json"
-        raise ReportUsageError(f"an audit's output directory was expected, {str(root)!r} is none: {found}")
+        raise UsageError(f"an audit's output directory was expected, {str(root)!r} is none: {found}")
     try:
         return RunManifest.from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReportError(f"{path} cannot be read: {error}; was it written by another version of attribeam?") from error
+        raise RunError(f"{path} cannot be read: {error}; was it written by another version of attribeam?") from error
 
 
 def _finished_chunks(root: Path) -> frozenset[str]:
@@ -179,7 +171,7 @@ def _batches(
             fragment_scan_options=options,
         )
     except (OSError, pa.ArrowException) as error:
-        raise ReportError(f"{files[0].parent} cannot be read: {error}") from error
+        raise RunError(f"{files[0].parent} cannot be read: {error}") from error
 
 
 _COLUMN_BATCH_ROWS = 65_536
@@ -192,7 +184,7 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
     A column is the name of a field, or ``field.member`` for one member of a list of structs.
 
     Raises:
-        ReportError: if a file cannot be read.
+        RunError: if a file cannot be read.
     """
     for path in audit.evidence_files:
         try:
@@ -200,7 +192,7 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
                 leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
                 yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
         except (OSError, pa.ArrowException) as error:
-            raise ReportError(f"{Path(path)} cannot be read: {error}") from error
+            raise RunError(f"{Path(path)} cannot be read: {error}") from error
 
 
 def support_codes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

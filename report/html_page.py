@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from attribeam.report import page_assets
-from attribeam.report.audit_directory import AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_facts, audit_key, audit_title, model_line, top_figures
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.page_data import (
@@ -26,6 +26,7 @@ from attribeam.report.page_data import (
 )
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import Support
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
 DEFAULT_ANSWERS = 1000
@@ -44,7 +45,7 @@ def html_page(request: PageRequest) -> str:
     """The whole page; it needs nothing beside itself.
 
     Raises:
-        ReportError: if a file of the audit cannot be read.
+        RunError: if a file of the audit cannot be read.
     """
     audit = request.audit
     logs = AuditedLogs.of(audit)
@@ -151,11 +152,11 @@ def write_html_report(
     ``previous`` is the directory of an audit to compare with, ``answers`` the most answers in the worklist.
 
     Raises:
-        ReportUsageError: if there is no such audit, or no directory for the output.
-        ReportError: if the audit cannot be read or the page not written.
+        UsageError: if there is no such audit, or no directory for the output.
+        RunError: if the audit cannot be read or the page not written.
     """
     if output.is_dir() or not output.parent.is_dir():
-        raise ReportUsageError(f"--output should be a file in an existing directory, was: {str(output)!r}")
+        raise UsageError(f"--output should be a file in an existing directory, was: {str(output)!r}")
     earlier = None if previous is None else AuditDirectory.open(previous)
     page = html_page(PageRequest(AuditDirectory.open(audit), earlier, answers))
     partial = output.with_name(f".{output.name}.partial")
@@ -163,6 +164,6 @@ def write_html_report(
         partial.write_text(page, encoding="utf-8", newline="")
         partial.replace(output)
     except OSError as error:
-        raise ReportError(f"{str(output)!r} cannot be written: {error}") from error
+        raise RunError(f"{str(output)!r} cannot be written: {error}") from error
     finally:
         partial.unlink(missing_ok=True)

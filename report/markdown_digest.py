@@ -26,7 +26,7 @@ def digest_lines(audit: AuditDirectory, *, answers: int) -> Iterator[str]:
     """The whole text, line by line; ``answers`` is the most answers that it tells of, riskiest first.
 
     Raises:
-        ReportError: if a file of the audit cannot be read.
+        RunError: if a file of the audit cannot be read.
     """
     tally = RiskTally()
     for batch in audit.evidence_batches(tally.columns):

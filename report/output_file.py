@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from attribeam.report.audit_directory import ReportError, ReportUsageError
+from attribeam.schemas.errors import RunError, UsageError
 
 STANDARD_OUTPUT = "-"
 
@@ -16,18 +16,18 @@ def check_output(output: str) -> None:
     """Refuse before any work what would fail after it.
 
     Raises:
-        ReportUsageError: if the output is no file in an existing directory.
+        UsageError: if the output is no file in an existing directory.
     """
     path = Path(output)
     if output != STANDARD_OUTPUT and (path.is_dir() or not path.parent.is_dir()):
-        raise ReportUsageError(f"--output should be a file in an existing directory, was: {output!r}")
+        raise UsageError(f"--output should be a file in an existing directory, was: {output!r}")
 
 
 def write_lines(output: str, parts: Iterable[str]) -> None:
     """Write the parts one after the other as UTF-8; line ends are written as they come.
 
     Raises:
-        ReportError: if the file cannot be written; an earlier one is still there then.
+        RunError: if the file cannot be written; an earlier one is still there then.
     """
     if output == STANDARD_OUTPUT:
         _print(parts)
@@ -39,7 +39,7 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
             file.writelines(parts)
         partial.replace(path)
     except OSError as error:
-        raise ReportError(f"{output!r} cannot be written: {error}") from error
+        raise RunError(f"{output!r} cannot be written: {error}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -55,7 +55,7 @@ def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> 
     """Aggregate an audit, with the ranking of its ``answers`` riskiest answers.
 
     Raises:
-        ReportError: if a file of the audit cannot be read.
+        RunError: if a file of the audit cannot be read.
     """
     timeline, masses, ranks, passages, risks = TimelineTally(), MassTally(), RankTally(), PassageTally(), RiskTally()
     grouped = [field.name for field in audit.extra_fields if can_be_grouped(field)]

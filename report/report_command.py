@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from attribeam.report.audit_directory import AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
 from attribeam.report.row_export import csv_lines, jsonl_lines
+from attribeam.schemas.errors import UsageError
 
 HTML, MARKDOWN, CSV, JSONL = "html", "md", "csv", "jsonl"
 EVIDENCE, DEAD_LETTERS = "evidence", "dead_letters"
@@ -36,41 +37,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Write the report; 0 if it was written, 1 if something cannot be read or written, 2 for bad usage."""
-    try:
-        _check_usage(arguments)
-        if arguments.format == HTML:
-            _write_page(arguments)
-        else:
-            audit = AuditDirectory.open(arguments.audit)
-            write_lines(arguments.output, _output_parts(arguments, audit))
-            if audit.incomplete:
-                print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
-    except ReportUsageError as error:
-        print(f"attribeam report: {error}", file=sys.stderr)
-        return 2
-    except ReportError as error:
-        print(f"attribeam report: {error}", file=sys.stderr)
-        return 1
-    return 0
+def run(arguments: argparse.Namespace) -> None:
+    """Write the report.
+
+    Raises:
+        UsageError: if the options do not go together, or there is no such audit.
+        RunError: if something cannot be read or written.
+    """
+    _check_usage(arguments)
+    if arguments.format == HTML:
+        _write_page(arguments)
+        return
+    audit = AuditDirectory.open(arguments.audit)
+    write_lines(arguments.output, _output_parts(arguments, audit))
+    if audit.incomplete:
+        print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
 
 
 def _check_usage(arguments: argparse.Namespace) -> None:
     """Refuse options that the format does not know.
 
     Raises:
-        ReportUsageError: if there is one, or the output cannot be a file.
+        UsageError: if there is one, or the output cannot be a file.
     """
     wanted = arguments.format
     if wanted != HTML and arguments.previous is not None:
-        raise ReportUsageError(f"--previous goes with --format {HTML} only, was given with {wanted}")
+        raise UsageError(f"--previous goes with --format {HTML} only, was given with {wanted}")
     if wanted in (CSV, JSONL) and arguments.answers is not None:
-        raise ReportUsageError(f"--answers goes with --format {HTML} or {MARKDOWN}; {wanted} has all rows")
+        raise UsageError(f"--answers goes with --format {HTML} or {MARKDOWN}; {wanted} has all rows")
     if wanted in (HTML, MARKDOWN) and arguments.rows != EVIDENCE:
-        raise ReportUsageError(f"--rows goes with --format {CSV} or {JSONL}, was given with {wanted}")
+        raise UsageError(f"--rows goes with --format {CSV} or {JSONL}, was given with {wanted}")
     if wanted == HTML and arguments.output == STANDARD_OUTPUT:
-        raise ReportUsageError("--output - goes with the other formats; name a file for the page")
+        raise UsageError("--output - goes with the other formats; name a file for the page")
     check_output(arguments.output)
 
 

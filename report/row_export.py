@@ -17,7 +17,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.report.audit_directory import ReportError
+from attribeam.schemas.errors import RunError
 
 PlainValue = str | int | float | bool | None | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
 """Text, numbers, truth, nothing, and lists and objects of these."""
@@ -30,7 +30,7 @@ def plain_rows(batch: pa.RecordBatch) -> Iterator[list[PlainValue]]:
     numbers beyond JSON (NaN, infinity) are None.
 
     Raises:
-        ReportError: if a column holds a value that Python has no type for.
+        RunError: if a column holds a value that Python has no type for.
     """
     columns = [_values(name, batch.column(name)) for name in batch.schema.names]
     yield from (list(row) for row in zip(*columns, strict=True))
@@ -43,7 +43,7 @@ def _values(name: str, column: pa.Array) -> list[PlainValue]:
         values: list[PlainValue] = column.to_pylist()
         return values if _is_plain(column) else [_plain(value) for value in values]
     except (ValueError, OverflowError) as error:
-        raise ReportError(f"column {name!r} of type {column.type} cannot be written as text: {error}") from error
+        raise RunError(f"column {name!r} of type {column.type} cannot be written as text: {error}") from error
 
 
 def _is_plain(column: pa.Array) -> bool:

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
 
-from attribeam.report.audit_directory import AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.show_record import AnswerView, dead_letter_lines
 from attribeam.report.terminal_text import one_line
+from attribeam.schemas.errors import RunError, UsageError
 
 _DEFAULT_PIECES = 3
 
@@ -33,8 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print every answer and dead letter of the id; 0 if there is one, 2 if there is none, 1 if it cannot be read."""
+def run(arguments: argparse.Namespace) -> None:
+    """Print every answer and dead letter of the id.
+
+    Raises:
+        UsageError: if there is none.
+        RunError: if a file cannot be read.
+    """
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     console = Console(highlight=False, markup=False, emoji=False)
     try:
@@ -43,26 +49,21 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(line, soft_wrap=True)
         if audit.incomplete:
             print(f"attribeam show: {audit.incomplete}", file=sys.stderr)
-    except ReportUsageError as error:
-        print(f"attribeam show: {error}", file=sys.stderr)
-        return 2
-    except (ReportError, OSError, pa.ArrowException) as error:
-        print(f"attribeam show: {error}", file=sys.stderr)
-        return 1
-    return 0
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(str(error)) from error
 
 
 def record_lines(audit: AuditDirectory, record_id: str, view: AnswerView) -> Iterator[Text]:
     """All lines about one id, which several files may hold.
 
     Raises:
-        ReportUsageError: if the audit has no such id.
-        ReportError, OSError, pyarrow.ArrowException: if a file cannot be read.
+        UsageError: if the audit has no such id.
+        RunError, OSError, pyarrow.ArrowException: if a file cannot be read.
     """
     answers = list(audited_answers(audit.evidence_of(record_id)))
     letters = audit.dead_letters_of(record_id)
     if not answers and not letters.num_rows:
-        raise ReportUsageError(_unknown_id_message(audit, record_id))
+        raise UsageError(_unknown_id_message(audit, record_id))
     yield from _answer_lines(AuditedLogs.of(audit), answers, view)
     for number, letter in enumerate(letters.to_pylist()):
         if answers or number:

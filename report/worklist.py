@@ -134,7 +134,7 @@ def embedded_answers(
     Texts of more than 400,000 characters in one row are left out.
 
     Raises:
-        ReportError: if a file of the audit cannot be read.
+        RunError: if a file of the audit cannot be read.
     """
     sources = frozenset(one.source for one in riskiest)
     spans = _spans_by_answer(audit, sources)
@@ -191,7 +191,7 @@ def embedded_dead_letters(audit: AuditDirectory) -> tuple[EmbeddedDeadLetter, ..
     """The first ``DEAD_LETTERS_PER_REASON`` dead letters of each reason, in the order of the input.
 
     Raises:
-        ReportError: if a file of the audit cannot be read.
+        RunError: if a file of the audit cannot be read.
     """
     taken: Counter[str] = Counter()
     letters = []

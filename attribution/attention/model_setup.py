@@ -20,7 +20,6 @@ from attribeam.attribution.attention.layer_choice import LayerChoice, choose_lay
 from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
 from attribeam.attribution.models.weight_files import revision_of
@@ -28,6 +27,7 @@ from attribeam.attribution.models.weight_loading import choose_device, choose_dt
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.settings import QueryPosition, SoftmaxOver
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 
 @dataclass(frozen=True, slots=True)

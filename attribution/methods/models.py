@@ -54,7 +54,7 @@ def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
 
 def _load_parser(name: str) -> AnswerParser:
     from attribeam.attribution.answers.answer_parser import AnswerParser
-    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.schemas.errors import ModelLoadError
 
     try:
         return AnswerParser.from_pretrained(name)
@@ -66,7 +66,7 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionMod
     """The model up to the captured layer, and up to that of the hidden states where these are needed."""
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.attention.hidden_states import layer_modules
-    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.schemas.errors import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
     try:
@@ -82,7 +82,7 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionMod
 def _load_language(choice: ModelChoice) -> LanguageModel:
     """The whole model with its language-model head; weights are not shared with the attention model."""
     from attribeam.attribution.models.language_model import LanguageModel, NotCausalError
-    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.schemas.errors import ModelLoadError
 
     options = choice.language or replace(choice.model, layer=None, head_weights=None, loaded_layers=None)
     try:
@@ -94,7 +94,7 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
     from attribeam.attribution.attention.layer_choice import layer_types
     from attribeam.attribution.models.model_directory import read_model_directory
-    from attribeam.attribution.models.model_errors import ModelLoadError
+    from attribeam.schemas.errors import ModelLoadError
 
     layer_count = len(layer_types(read_model_directory(choice.model).config))
     layer = layer_count // 2 if choice.hidden_layer is None else choice.hidden_layer

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError
 
 _REPACKS = "support_avx512bf16_for_cpu"
 """Of a layer: whether its first forward pass on the CPU turns the weights into what a bfloat16 kernel wants."""

@@ -16,7 +16,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
-from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError
 
 _SMALL_FILES = ("*.json", "*.jinja", "*.py", "*.model", "*.tiktoken", "*.txt")
 _HUB_ERRORS = (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError)

@@ -21,7 +21,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
-from attribeam.attribution.models.model_errors import ModelLoadError, as_load_errors, quiet_transformers
+from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.quantization import (
     loading_arguments,
@@ -33,6 +33,7 @@ from attribeam.attribution.models.weight_loading import choose_device, choose_dt
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))

@@ -13,10 +13,7 @@ from transformers.utils import logging
 
 from attribeam.attribution.attention.batching import is_out_of_memory
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-
-
-class ModelLoadError(RuntimeError):
-    """The model cannot be loaded or used; the message says which, why, and the way out."""
+from attribeam.schemas.errors import ModelLoadError
 
 
 @contextmanager

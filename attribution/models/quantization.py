@@ -11,8 +11,8 @@ from typing import TypedDict
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig
 
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import Quantization
+from attribeam.schemas.errors import ModelLoadError
 
 _BITSANDBYTES = "bitsandbytes"
 _PACKAGES = (_BITSANDBYTES, "accelerate")

@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.hub_files import fetch_weights
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
-from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need, PassageScore
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.lab.evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
-from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
 from attribeam.lab.evaluation.lab_methods import chosen_methods, lab_methods, needs_of
 from attribeam.lab.evaluation.measures.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
 from attribeam.lab.evaluation.measures.citations import MOST_CITATIONS
@@ -45,6 +42,7 @@ from attribeam.lab.evaluation.report import (
 )
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
 from attribeam.lab.evaluation.support.support_label_command import evaluate_support
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
 
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
@@ -71,26 +69,26 @@ def check_options(args: argparse.Namespace, measure: Measure) -> None:
     """Refuse options of other measures, and of the suite.
 
     Raises:
-        OptionError: if there is one; the message says for which measures it is.
+        UsageError: if there is one; the message says for which measures it is.
     """
     for name, measures in _MEASURES.items():
         if measure not in measures and getattr(args, name) != _DEFAULTS.get(name):
             option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
-            raise OptionError(f"{option} is for --measure {owners}, what is measured is: {measure}; leave it out")
+            raise UsageError(f"{option} is for --measure {owners}, what is measured is: {measure}; leave it out")
     if args.chinese_parser is not None:
-        raise OptionError("--chinese-parser is for --suite; name the parser of a single run with --parser")
+        raise UsageError("--chinese-parser is for --suite; name the parser of a single run with --parser")
 
 
 def check_needed(args: argparse.Namespace, needs: frozenset[Need]) -> None:
     """Refuse options of models that none of the chosen methods needs.
 
     Raises:
-        OptionError: if there is one; the message says which methods it is for.
+        UsageError: if there is one; the message says which methods it is for.
     """
     for name, need, methods in _OF_NEEDS:
         if getattr(args, name) is not None and need not in needs:
             option = "--" + name.replace("_", "-")
-            raise OptionError(f"{option} is for {methods}, none of which was named with --method; leave it out")
+            raise UsageError(f"{option} is for {methods}, none of which was named with --method; leave it out")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,24 +131,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the evaluation; 0 where it went through, with one line on stderr 1 where it did not, 2 for bad options."""
-    try:
-        _evaluate(args)
-    except (DatasetError, EvaluationError) as error:
-        print(f"attribeam evaluate: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, OptionError) else 1
-    return 0
+def run(args: argparse.Namespace) -> None:
+    """Run the evaluation.
 
-
-def _evaluate(args: argparse.Namespace) -> None:
+    Raises:
+        UsageError: if the options do not go together.
+        DataError, ModelLoadError, RunError: if it cannot be run as asked; the message says why and the way out.
+    """
     if args.suite is not None:
         from attribeam.lab.evaluation.suite.command import evaluate_suite
 
         evaluate_suite(args)
         return
     if args.dataset is None:
-        raise OptionError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
+        raise UsageError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
     _check_output(args.output)
     measure = _measure(args)
     check_options(args, measure)
@@ -208,13 +202,13 @@ def _measure(args: argparse.Namespace) -> Measure:
     try:
         return measure_of(args.dataset, args.measure)
     except ValueError as error:
-        raise OptionError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def _check_output(output: Path | None) -> None:
     """Refuse before hours of work what would fail after them."""
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
+        raise UsageError(f"--output should be a file in an existing directory, was: {output}")
 
 
 def _load_dataset(
@@ -224,7 +218,7 @@ def _load_dataset(
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         hint = "; if its labels are of another kind, name it with --measure" if args.dataset == "log" else ""
-        raise EvaluationError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
+        raise RunError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
@@ -255,5 +249,5 @@ def _write(output: Path, scores: Sequence[MethodScore], description: RunDescript
     try:
         write_comparison(output, scores, description)
     except OSError as error:
-        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+        raise RunError(f"--output {output} could not be written: {error}") from error
     print(f"written to {output}")

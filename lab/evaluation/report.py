@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from attribeam.lab.evaluation.comparison import FailedRow, MethodScore
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.measures.accuracy import HighlightScore
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.labelled_answer import SkippedRow
 
 
@@ -60,14 +60,14 @@ def write_figures(path: Path | None, report: Any) -> None:
     """A dataclass as one JSON object; nothing where no path is given.
 
     Raises:
-        EvaluationError: if it cannot be written.
+        RunError: if it cannot be written.
     """
     if path is None:
         return
     try:
         write_json(path, asdict(report))
     except OSError as error:
-        raise EvaluationError(f"--output {path} could not be written: {error}") from error
+        raise RunError(f"--output {path} could not be written: {error}") from error
     print(f"written to {path}")
 
 

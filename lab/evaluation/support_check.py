@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.attribution.settings import Method
 from attribeam.lab.evaluation.comparison import FailedRow
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.report import file_digest
 from attribeam.lab.evaluation.support.support_figures import (
@@ -31,13 +30,10 @@ from attribeam.lab.evaluation.support.support_figures import (
 from attribeam.lab.evaluation.support.support_labels import audited_records
 from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
 from attribeam.schemas import RowFault, SpanEvidence, Support
+from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
-
-
-class SupportCheckError(RuntimeError):
-    """The check cannot be run as asked; the message says why and the way out."""
 
 
 def flagged_spans(
@@ -63,12 +59,12 @@ def check_support(
     """The figures of ``answers``, which were loaded from ``data``.
 
     Raises:
-        SupportCheckError: if no answer could be audited.
+        RunError: if no answer could be audited.
     """
     spans, failed = flagged_spans(answers, attributor)
     if not spans:
         reasons = sorted({one.reason for one in failed})
-        raise SupportCheckError(f"data file {data} should have answers that can be audited, has none: {reasons}")
+        raise RunError(f"data file {data} should have answers that can be audited, has none: {reasons}")
     settings = attributor.model.settings
     return SupportReport(
         method=str(settings.method),
@@ -90,13 +86,13 @@ def check_support(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 where it went through, 1 with one line on stderr where it did not."""
+    """Run the command; returns its exit code."""
     try:
         _run(_parse_arguments(arguments))
-    except (DatasetError, SupportCheckError) as error:
-        print(f"evaluation.support_check: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    except AttribeamError as error:
+        print(f"attribeam.lab.evaluation.support_check: {error}", file=sys.stderr)
+        return error.exit_code
+    return ExitCode.DONE
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -115,7 +111,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _run(args: argparse.Namespace) -> None:
     if args.output is not None and (args.output.is_dir() or not args.output.parent.is_dir()):
-        raise SupportCheckError(f"--output should be a file in an existing directory, was: {args.output}")
+        raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
     answers = load_support_rows(args.rows)
     report = check_support(answers, _attributor(args), data=args.rows, draws=args.bootstrap_draws, seed=args.seed)
     print(support_table(report))
@@ -125,7 +121,6 @@ def _run(args: argparse.Namespace) -> None:
 
 def _attributor(args: argparse.Namespace) -> Attributor:
     from attribeam.attribution.attributor import Attributor
-    from attribeam.attribution.models.model_errors import ModelLoadError
 
     try:
         return Attributor.from_pretrained(
@@ -136,15 +131,15 @@ def _attributor(args: argparse.Namespace) -> Attributor:
             method=args.method,
             device=args.device,
         )
-    except (ModelLoadError, OSError, ValueError) as error:
-        raise SupportCheckError(f"model or parser could not be loaded: {error}") from error
+    except (OSError, ValueError) as error:
+        raise RunError(f"model or parser could not be loaded: {error}") from error
 
 
 def _write(output: Path, report: SupportReport) -> None:
     try:
         write_support_report(output, report)
     except OSError as error:
-        raise SupportCheckError(f"--output {output} could not be written: {error}") from error
+        raise RunError(f"--output {output} could not be written: {error}") from error
     print(f"written to {output}")
 
 

@@ -1,7 +1,22 @@
 """The picture every training recipe leaves behind: its curves over the steps."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+
+from attribeam.schemas.errors import UsageError
+
+EXTRA_MODULE = "matplotlib"
+
+
+def check_drawing_is_installed() -> None:
+    """Refuse to begin a training whose curves could not be drawn at its end.
+
+    Raises:
+        UsageError: if matplotlib is missing.
+    """
+    if find_spec(EXTRA_MODULE) is None:
+        raise UsageError(f"training needs {EXTRA_MODULE}, which is not installed: pip install 'attribeam[training]'")
 
 
 def draw_loss_curve(steps: Sequence[int], series: dict[str, list[float]], path: Path | str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import DataError
 
 _NEEDED = ("record_id", "question", "passages", "answer")
 _BATCH_ROWS = 256
@@ -19,7 +20,7 @@ def read_qa_log(path: Path) -> Iterator[QARecord]:
     """The rows of a Parquet file that have an answer and passages, in their order.
 
     Raises:
-        ValueError: if it is not there or no Parquet file, a needed column is missing, or a row does not have the types
+        DataError: if it is not there or no Parquet file, a needed column is missing, or a row does not have the types
             of docs/schema.md; the message names file and row.
         OSError: if it cannot be read.
     """
@@ -28,7 +29,7 @@ def read_qa_log(path: Path) -> Iterator[QARecord]:
             names = parquet.schema_arrow.names
             missing = [name for name in _NEEDED if name not in names]
             if missing:
-                raise ValueError(f"QA log {path} should have the columns {missing}, has: {names}")
+                raise DataError(f"QA log {path} should have the columns {missing}, has: {names}")
             columns = [name for name in (*_NEEDED, "target_spans") if name in names]
             row = 0
             for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
@@ -37,9 +38,9 @@ def read_qa_log(path: Path) -> Iterator[QARecord]:
                         yield _record(fields, RowSource(path.name, row), where=f"QA log {path}, row {row}")
                     row += 1
     except FileNotFoundError as error:
-        raise ValueError(f"QA log {path} does not exist; --data should name a Parquet file") from error
+        raise DataError(f"QA log {path} does not exist; --data should name a Parquet file") from error
     except pa.ArrowException as error:
-        raise ValueError(f"QA log {path} should be a Parquet file: {error}") from error
+        raise DataError(f"QA log {path} should be a Parquet file: {error}") from error
 
 
 def _is_usable(fields: Mapping[str, Any]) -> bool:
@@ -58,7 +59,7 @@ def _record(fields: Mapping[str, Any], source: RowSource, *, where: str) -> QARe
             target_spans=tuple(CharRange(one["char_start"], one["char_end"]) for one in spans) if spans else None,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{where} should be as docs/schema.md says: {error!r}") from error
+        raise DataError(f"{where} should be as docs/schema.md says: {error!r}") from error
 
 
 def _passage(one: str | Mapping[str, Any]) -> Passage:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
-    from attribeam.attribution.models.model_errors import ModelLoadError
     from attribeam.schemas import (
         CharRange,
         DeadLetter,
@@ -25,32 +24,45 @@ if TYPE_CHECKING:
         Support,
         TargetSpan,
     )
+    from attribeam.schemas.errors import (
+        AttribeamError,
+        DataError,
+        ExitCode,
+        LogFormatError,
+        ModelLoadError,
+        RunError,
+        UsageError,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttribeamError",
     "Attributor",
     "CharRange",
+    "DataError",
     "DeadLetter",
     "EvidencePiece",
+    "ExitCode",
+    "LogFormatError",
     "ModelLoadError",
     "Passage",
     "QARecord",
     "Reason",
     "RowFault",
     "RowSource",
+    "RunError",
     "SpanEvidence",
     "SpanKind",
     "Support",
     "TargetSpan",
+    "UsageError",
     "__version__",
 ]
 
-_MODULES = {
-    "Attributor": "attribeam.attribution.attributor",
-    "ModelLoadError": "attribeam.attribution.models.model_errors",
-}
-"""Where a name stands; all others stand in ``attribeam.schemas``."""
+_ERRORS = ("AttribeamError", "DataError", "ExitCode", "LogFormatError", "ModelLoadError", "RunError", "UsageError")
+_MODULES = {"Attributor": "attribeam.attribution.attributor"} | dict.fromkeys(_ERRORS, "attribeam.schemas.errors")
+"""Where a name is defined; all others are in ``attribeam.schemas``."""
 
 
 def __getattr__(name: str) -> object:

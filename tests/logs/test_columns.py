@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.logs.log_files import LOG_SCHEMA
 
-from attribeam.logs.columns import InputFormat, InputFormatError, check_same_extra_fields, parse_column_mapping
+from attribeam.logs.columns import InputFormat, check_same_extra_fields, parse_column_mapping
+from attribeam.schemas.errors import LogFormatError
 from attribeam.transforms.audit_settings import AuditSettings
 
 
@@ -26,7 +27,7 @@ def retyped(name: str, kind: pa.DataType) -> pa.Schema:
 
 @pytest.mark.parametrize("name", ["record_id", "question", "passages", "answer"])
 def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name: str) -> None:
-    with pytest.raises(InputFormatError) as caught:
+    with pytest.raises(LogFormatError) as caught:
         format_of(renamed(name, "other"))
     for part in ("log.parquet", f"'{name}'", "the file has: ", "other", f"--columns {name}=..."):
         assert part in str(caught.value)
@@ -50,7 +51,7 @@ def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name:
     ],
 )
 def test_mistyped_column_is_an_error_that_names_both_types(name: str, kind: pa.DataType, found: str) -> None:
-    with pytest.raises(InputFormatError) as caught:
+    with pytest.raises(LogFormatError) as caught:
         format_of(retyped(name, kind))
     for part in ("log.parquet", f"'{name}' should be", found, f"--columns {name}="):
         assert part in str(caught.value)
@@ -70,7 +71,7 @@ def test_mapped_columns_are_found() -> None:
 
 
 def test_optional_column_that_was_asked_for_must_be_there() -> None:
-    with pytest.raises(InputFormatError, match="'writer' is needed, there is none"):
+    with pytest.raises(LogFormatError, match="'writer' is needed, there is none"):
         format_of(LOG_SCHEMA, columns=(("generator", "writer"),))
 
 
@@ -80,23 +81,23 @@ def test_optional_column_can_be_left_out() -> None:
 
 
 def test_column_that_is_there_twice_is_an_error() -> None:
-    with pytest.raises(InputFormatError, match="there is more than one"):
+    with pytest.raises(LogFormatError, match="there is more than one"):
         format_of(LOG_SCHEMA.append(pa.field("answer", pa.string())))
 
 
 @pytest.mark.parametrize("text", ["answer", "reply=response", "answer=a,answer=b", "=a"])
 def test_mapping_that_is_none_is_an_error(text: str) -> None:
-    with pytest.raises(InputFormatError, match="--columns should"):
+    with pytest.raises(LogFormatError, match="--columns should"):
         parse_column_mapping(text)
 
 
 def test_extra_column_must_be_there() -> None:
-    with pytest.raises(InputFormatError, match="'region' is needed, there is none"):
+    with pytest.raises(LogFormatError, match="'region' is needed, there is none"):
         format_of(LOG_SCHEMA, extra_columns=("region",))
 
 
 def test_extra_column_with_a_name_of_the_evidence_record_is_an_error() -> None:
-    with pytest.raises(InputFormatError, match="'generator' has the name of a field"):
+    with pytest.raises(LogFormatError, match="'generator' has the name of a field"):
         format_of(LOG_SCHEMA, extra_columns=("generator",))
 
 
@@ -107,7 +108,7 @@ def test_extra_columns_must_have_one_type_in_all_files() -> None:
         for file, kind in kinds.items()
     }
     assert [field.name for field in check_same_extra_fields({"a.parquet": formats["a.parquet"]})] == ["region"]
-    with pytest.raises(InputFormatError, match=r"is string in a\.parquet and int32 in b\.parquet"):
+    with pytest.raises(LogFormatError, match=r"is string in a\.parquet and int32 in b\.parquet"):
         check_same_extra_fields(formats)
 
 

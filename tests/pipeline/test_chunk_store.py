@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.input_plan import Chunk
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile
 
 CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile("log.parquet", 10, 3, "aa"))

@@ -13,8 +13,8 @@ from attribeam import __version__
 from attribeam.attribution.settings import Method
 from attribeam.pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import COMMANDS, main
-from attribeam.pipeline.failures import UsageError
 from attribeam.schemas import SpanKind
+from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 

@@ -12,7 +12,7 @@ import pytest
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.pipeline.configuration import with_template_text
-from attribeam.pipeline.failures import UsageError
+from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 TEXTS = {

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from attribeam.pipeline import import_server
-from attribeam.pipeline.failures import AuditError
 from attribeam.pipeline.worker_pool import WorkerPool
+from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker starts on its own")
@@ -82,7 +82,7 @@ def test_process_that_imports_is_never_interrupted(other_imports: Path) -> None:
 def test_imports_that_fail_are_a_failed_audit(other_imports: Path) -> None:
     other_imports.write_text("raise OSError('a library is missing')")
     pool = WorkerPool(AuditSettings(), verbose=False)
-    with pytest.raises(AuditError, match="ended before it had imported"):
+    with pytest.raises(RunError, match="ended before it had imported"):
         pool.start()
     pool.kill()
 

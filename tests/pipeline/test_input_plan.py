@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.pipeline.small_log import log_rows, write_log
 
 from attribeam.logs.parquet_log import find_duplicate_rows
-from attribeam.pipeline.failures import AuditError, UsageError
 from attribeam.pipeline.input_plan import check_input, chunk_name, make_plan
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 SETTINGS = AuditSettings()
@@ -98,7 +98,7 @@ def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_parquet_fails_by_name(tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_text("not columns")
-    with pytest.raises(AuditError, match=r"log\.parquet.*footer"):
+    with pytest.raises(RunError, match=r"log\.parquet.*footer"):
         check_input([f"{tmp_path}/log.parquet"], SETTINGS)
 
 

@@ -22,10 +22,10 @@ from opentelemetry.sdk.metrics.export import (
 from tests.pipeline.made_metrics import made_metrics
 
 from attribeam.pipeline import metrics_export
-from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.metrics_export import choose_exporters, metric_families, record_gauges, send_metrics
 from attribeam.pipeline.quality_gates import judge_gates, quality_gate
 from attribeam.pipeline.run_record import FinishedRun
+from attribeam.schemas.errors import UsageError
 
 Points = dict[tuple[str, tuple[tuple[str, object], ...]], float]
 

@@ -29,10 +29,10 @@ from transformers import (
 
 from attribeam.attribution.models import hub_files, model_check, model_directory, weight_loading
 from attribeam.attribution.models.model_check import EXAMPLE_RECORD
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.models_report import example_lines
 from attribeam.schemas import Reason, RowFault
+from attribeam.schemas.errors import ModelLoadError
 
 ROOT = Path(__file__).parents[2]
 HUB = "https://hub.invalid/brigg/lighthouse"

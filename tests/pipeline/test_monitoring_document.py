@@ -9,8 +9,9 @@ from tests.pipeline.made_metrics import made_metrics
 
 from attribeam.pipeline.metrics import METRICS
 from attribeam.pipeline.metrics_export import metric_families
-from attribeam.pipeline.quality_gates import GATE_FAILED_EXIT_CODE, judge_gates, quality_gate
+from attribeam.pipeline.quality_gates import judge_gates, quality_gate
 from attribeam.schemas import Reason, SpanKind
+from attribeam.schemas.errors import ExitCode
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
 
@@ -51,5 +52,5 @@ def test_the_document_has_exactly_the_families_of_prometheus_with_their_labels()
 
 def test_the_document_has_the_exit_code_of_a_failed_gate() -> None:
     codes = {row[0]: row[1] for row in _rows("Exit codes of `attribeam audit`")}
-    assert "quality gate failed" in codes[str(GATE_FAILED_EXIT_CODE)]
+    assert "quality gate failed" in codes[str(int(ExitCode.GATE_FAILED))]
     assert set(codes) == {"0", "1", "2", "3", "130"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.pipeline.failures import UsageError
 from attribeam.pipeline.output_directory import OutputDirectory, write_atomically
+from attribeam.schemas.errors import UsageError
 
 HOLD = """
 import sys

@@ -9,7 +9,8 @@ import pyarrow.dataset as ds
 import pytest
 from tests.report.made_audit import made_audit, supported_span
 
-from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, ReportError, ReportUsageError
+from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
 
@@ -77,14 +78,14 @@ def test_what_is_no_audit_is_refused_by_name(tmp_path: Path, there: bool) -> Non
     place = tmp_path / "elsewhere"
     if there:
         place.mkdir()
-    with pytest.raises(ReportUsageError, match="elsewhere"):
+    with pytest.raises(UsageError, match="elsewhere"):
         AuditDirectory.open(place)
 
 
 def test_a_manifest_of_another_version_is_an_error(tmp_path: Path) -> None:
     root = made_audit(tmp_path).root
     (root / "run_manifest.json").write_text('{"status": "done"}')
-    with pytest.raises(ReportError, match=r"run_manifest\.json"):
+    with pytest.raises(RunError, match=r"run_manifest\.json"):
         AuditDirectory.open(root)
 
 
@@ -92,5 +93,5 @@ def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None
     root = made_audit(tmp_path).root
     damaged = sorted((root / "evidence").iterdir())[1]
     damaged.write_bytes(damaged.read_bytes()[:-20])
-    with pytest.raises(ReportError, match="evidence"):
+    with pytest.raises(RunError, match="evidence"):
         list(AuditDirectory.open(root).evidence_batches())

@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.made_audit import made_audit
 
-from attribeam.report.audit_directory import AuditDirectory, ReportError
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.output_file import write_lines
 from attribeam.report.row_export import BYTE_ORDER_MARK, csv_lines, jsonl_lines
+from attribeam.schemas.errors import RunError
 
 HOSTILE = '=HYPERLINK("http://x"),\n<script>\r\u2028\''
 
@@ -106,20 +107,20 @@ def test_extra_columns_of_any_type_have_a_plain_value(value: object, kind: pa.Da
 
 def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column() -> None:
     batch = _batch([[1]], pa.list_(pa.timestamp("ns")))
-    with pytest.raises(ReportError, match="'value'"):
+    with pytest.raises(RunError, match="'value'"):
         list(jsonl_lines([batch]))
 
 
 def _failing() -> Iterator[str]:
     yield "first"
-    raise ReportError("the audit is not readable")
+    raise RunError("the audit is not readable")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     output = tmp_path / "rows.csv"
     write_lines(str(output), ["a\r\n", "é\r\n"])
     assert output.read_bytes() == "a\r\né\r\n".encode()
-    with pytest.raises(ReportError):
+    with pytest.raises(RunError):
         write_lines(str(output), _failing())
     assert output.read_bytes() == "a\r\né\r\n".encode()
     assert list(tmp_path.iterdir()) == [output]

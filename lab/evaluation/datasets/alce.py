@@ -91,7 +91,7 @@ def load_alce(path: Path) -> LabelledDataset:
     (``no_passages``) are skipped. Nothing says which passage is right.
 
     Raises:
-        DatasetError: if the file cannot be read, or a row is not in ALCE's format.
+        DataError: if the file cannot be read, or a row is not in ALCE's format.
     """
     rows = read_json_rows(path, field="data")
     return LabelledDataset(*select_rows(rows, lambda row: _labelled(row, path)))

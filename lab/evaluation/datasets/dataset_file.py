@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow
 
 _Value = TypeVar("_Value")
-
-
-class DatasetError(ValueError):
-    """The data file cannot be read, or is not in its data set's format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class DataRow:
         """The field's string.
 
         Raises:
-            DatasetError: if it is missing or no string; so do the methods below for theirs.
+            DataError: if it is missing or no string; so do the methods below for theirs.
         """
         return self._typed(field, str, "a string")
 
@@ -82,9 +79,9 @@ class DataRow:
             raise self.error(field, "should be a list of [start, end] pairs of whole numbers")
         return [(start, end) for start, end in values]
 
-    def error(self, field: str, problem: str) -> DatasetError:
+    def error(self, field: str, problem: str) -> DataError:
         """The error to raise where a field is not as it should be."""
-        return DatasetError(f"{self.where}: field {field!r} {problem}")
+        return DataError(f"{self.where}: field {field!r} {problem}")
 
     def _typed(self, field: str, kind: type[_Value], expected: str) -> _Value:
         if field not in self.fields:
@@ -99,7 +96,7 @@ def read_rows(path: Path) -> Iterator[DataRow]:
     """The objects of a ``.jsonl`` or ``.jsonl.xz`` file, one a line; empty lines are passed over.
 
     Raises:
-        DatasetError: if the file cannot be read, or a line is no JSON object.
+        DataError: if the file cannot be read, or a line is no JSON object.
     """
     row = 0
     for number, line in enumerate(_lines(path), start=1):
@@ -112,18 +109,18 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
     """The objects of a ``.json`` or ``.json.xz`` file: of the list that it is, or of the list in its ``field``.
 
     Raises:
-        DatasetError: if the file cannot be read, or is not so.
+        DataError: if the file cannot be read, or is not so.
     """
     try:
         value = json.loads("".join(_lines(path)))
-    except DatasetError:
+    except DataError:
         raise
     except (ValueError, RecursionError) as error:
-        raise DatasetError(f"data file {path} should be JSON, cannot be parsed: {error}") from error
+        raise DataError(f"data file {path} should be JSON, cannot be parsed: {error}") from error
     if isinstance(value, list):
         value = {field: value}
     if not isinstance(value, dict):
-        raise DatasetError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
+        raise DataError(f"data file {path} should be a list or an object, was: {type(value).__name__}")
     rows = DataRow(value, 0, str(path)).objects(field)
     yield from (DataRow(one.fields, row, one.where) for row, one in enumerate(rows))
 
@@ -133,18 +130,18 @@ def _lines(path: Path) -> Iterator[str]:
         with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
             yield from file
     except FileNotFoundError as error:
-        raise DatasetError(f"data file {path} does not exist; --data should name the file, plain or .xz") from error
+        raise DataError(f"data file {path} does not exist; --data should name the file, plain or .xz") from error
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise DatasetError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
+        raise DataError(f"data file {path} should be readable UTF-8 text, plain or .xz: {error}") from error
 
 
 def _parse(line: str, row: int, where: str) -> DataRow:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{where}: should be one JSON object, cannot be parsed: {error}") from error
+        raise DataError(f"{where}: should be one JSON object, cannot be parsed: {error}") from error
     if not isinstance(value, dict):
-        raise DatasetError(f"{where}: should be one JSON object, was: {type(value).__name__}")
+        raise DataError(f"{where}: should be one JSON object, was: {type(value).__name__}")
     return DataRow(value, row, where)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from attribeam.attribution.option_types import positive_integer
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.lab.evaluation.datasets.log_writer import LogAnswer, write_log
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.schemas import QARecord
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledDataset, SkippedRow
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -102,16 +100,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace --output where it exists")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Import; 0 where it went through, 1 with one line on stderr where it did not."""
-    try:
-        _check_output(args.output, overwrite=args.overwrite)
-        counts = import_log(args.source, args.data, args.output, limit=args.limit)
-    except (DatasetError, EvaluationError) as error:
-        print(f"attribeam import: error: {error}", file=sys.stderr)
-        return 1
+def run(args: argparse.Namespace) -> None:
+    """Import, and print what became of the rows.
+
+    Raises:
+        UsageError: if ``--output`` cannot be written to.
+        DataError, RunError: as ``import_log``.
+    """
+    _check_output(args.output, overwrite=args.overwrite)
+    counts = import_log(args.source, args.data, args.output, limit=args.limit)
     print("\n".join(summary(counts, args.output)))
-    return 0
 
 
 def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
@@ -120,17 +118,15 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
     Rows that an audit would refuse are skipped, see ``attribeam.lab.evaluation.datasets.import_command``.
 
     Raises:
-        DatasetError: if the data cannot be read or is not in its format; nothing is written then.
-        EvaluationError: if the log cannot be written, or would have no row.
+        DataError: if the data cannot be read or is not in its format; nothing is written then.
+        RunError: if the log cannot be written, or would have no row.
     """
     dataset = _LOADERS[source](data)
     dataset = dataset if limit is None else dataset.first(limit)
     kept, refused = importable(dataset.answers)
     skipped = [*dataset.skipped, *refused]
     if not kept:
-        raise EvaluationError(
-            f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}"
-        )
+        raise RunError(f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}")
     written = _write(output, kept)
     rows = len(dataset.answers) + len(dataset.skipped)
     return ImportCounts(rows, written, tuple(sorted(skipped, key=lambda one: one.row)))
@@ -146,16 +142,16 @@ def summary(counts: ImportCounts, output: Path) -> list[str]:
 
 def _check_output(output: Path, *, overwrite: bool) -> None:
     if output.is_dir() or not output.parent.is_dir():
-        raise EvaluationError(f"--output should be a file in an existing directory, was: {output}")
+        raise UsageError(f"--output should be a file in an existing directory, was: {output}")
     if output.exists() and not overwrite:
-        raise EvaluationError(f"--output {output} exists; name another file, or replace it with --overwrite")
+        raise UsageError(f"--output {output} exists; name another file, or replace it with --overwrite")
 
 
 def _write(output: Path, answers: Iterable[LogAnswer]) -> int:
     try:
         return write_log(output, tqdm(answers, desc="import", unit="row", disable=None))
     except OSError as error:
-        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+        raise RunError(f"--output {output} could not be written: {error}") from error
 
 
 def _reasons(skipped: Iterable[SkippedRow]) -> Mapping[str, list[int]]:

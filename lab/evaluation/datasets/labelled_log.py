@@ -28,7 +28,7 @@ def load_log(path: Path) -> LabelledDataset:
     (``empty_answer``) and without passages (``no_passages``) are skipped.
 
     Raises:
-        DatasetError: if the file cannot be read, or a row is not as docs/schema.md says; so do the functions below.
+        DataError: if the file cannot be read, or a row is not as docs/schema.md says; so do the functions below.
     """
     rows = read_log(path, label_columns=(SPAN_LABELS,))
     answers, skipped = select_rows(rows, lambda row: _with_gold(row, log_record(row, path)))

@@ -17,7 +17,7 @@ def load_lfqa(path: Path) -> LabelledDataset:
     repetitions of an earlier query and response (``duplicate``) are skipped.
 
     Raises:
-        DatasetError: if the file cannot be read, or a row is not in LFQA's format.
+        DataError: if the file cannot be read, or a row is not in LFQA's format.
     """
     seen: set[tuple[str, str]] = set()
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.lab.evaluation.datasets.dataset_file import DataRow, DatasetError
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS
 
 _BATCH_ROWS = 256
@@ -21,7 +22,7 @@ def read_log(path: Path, *, label_columns: tuple[str, ...]) -> Iterator[DataRow]
     """The rows of a Parquet file, their columns under the names of docs/schema.md.
 
     Raises:
-        DatasetError: if the file cannot be read, lacks a needed column, or has none of ``label_columns``.
+        DataError: if the file cannot be read, lacks a needed column, or has none of ``label_columns``.
     """
     try:
         with pq.ParquetFile(path) as parquet:
@@ -35,16 +36,16 @@ def read_log(path: Path, *, label_columns: tuple[str, ...]) -> Iterator[DataRow]
                     yield DataRow(fields, row, f"{path}, row {row}")
                     row += 1
     except FileNotFoundError as error:
-        raise DatasetError(f"data file {path} does not exist; --data should name a Parquet file") from error
+        raise DataError(f"data file {path} does not exist; --data should name a Parquet file") from error
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DatasetError(f"data file {path} should be a readable Parquet file: {error}") from error
+        raise DataError(f"data file {path} should be a readable Parquet file: {error}") from error
 
 
 def log_record(row: DataRow, path: Path) -> QARecord | str:
     """The record of a row, or the reason why it can be none: ``empty_answer`` or ``no_passages``.
 
     Raises:
-        DatasetError: if a value is missing or of another type.
+        DataError: if a value is missing or of another type.
     """
     answer = row.optional_text("answer") or ""
     if not answer.strip():
@@ -75,9 +76,9 @@ def char_range(item: DataRow, length: int) -> CharRange:
 def _check_columns(path: Path, names: list[str], label_columns: tuple[str, ...]) -> None:
     missing = [name for name in _NEEDED if name not in names]
     if missing:
-        raise DatasetError(f"data file {path} should have the columns {missing}, has: {names}")
+        raise DataError(f"data file {path} should have the columns {missing}, has: {names}")
     if not any(name in names for name in label_columns):
-        raise DatasetError(
+        raise DataError(
             f"data file {path} should have labels in a column {' or '.join(label_columns)}, has: {names}; see "
             "'Labels' in docs/schema.md"
         )

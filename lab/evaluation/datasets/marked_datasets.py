@@ -78,7 +78,7 @@ def load_marked(
     """The answers of a ``.jsonl`` file; rows whose ``field`` has no marked span are skipped (``no_span``).
 
     Raises:
-        DatasetError: if the file cannot be read, or a row's mark-up is broken.
+        DataError: if the file cannot be read, or a row's mark-up is broken.
     """
 
     def read(row: DataRow) -> LabelledAnswer | str:
@@ -92,7 +92,7 @@ def marked_answer(row: DataRow, field: str) -> MarkedText:
     """The field's text without mark-up.
 
     Raises:
-        DatasetError: if the mark-up is broken.
+        DataError: if the mark-up is broken.
     """
     try:
         return remove_markup(row.text(field))
@@ -107,7 +107,7 @@ def load_quotesum(path: Path) -> LabelledDataset:
     """The answers of a QuoteSum ``.jsonl`` file; a passage is a source with its title.
 
     Raises:
-        DatasetError: if the file cannot be read, or a row is not in QuoteSum's format.
+        DataError: if the file cannot be read, or a row is not in QuoteSum's format.
     """
     return load_marked(path, field="summary", labelled=_quotesum_answer)
 
@@ -142,7 +142,7 @@ def load_veri_gran(path: Path) -> LabelledDataset:
     Rows without a marked span are skipped (``no_span``).
 
     Raises:
-        DatasetError: if the file cannot be read, or a row is not in VERI-GRAN's format.
+        DataError: if the file cannot be read, or a row is not in VERI-GRAN's format.
     """
     return load_marked(path, field="summary", labelled=_veri_gran_answer)
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
 
-from attribeam.lab.evaluation.datasets.dataset_file import DataRow, DatasetError, read_rows, select_rows
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows, select_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
 
 _PASSAGE = re.compile(r"^passage (\d+):", re.MULTILINE)
@@ -36,7 +37,7 @@ def read_source(row: DataRow) -> RagTruthSource:
     title, and all the rest is the first passage. Both have a line ``name: value`` for each value.
 
     Raises:
-        DatasetError: if the row is not so.
+        DataError: if the row is not so.
     """
     task, found = row.text("task_type"), row.fields.get("source_info")
     if isinstance(found, str):
@@ -98,7 +99,7 @@ def load_ragtruth(path: Path) -> JudgedDataset:
     another there (``label_text_differs``).
 
     Raises:
-        DatasetError: if a file cannot be read, or a row is not in RAGTruth's format.
+        DataError: if a file cannot be read, or a row is not in RAGTruth's format.
     """
     sources = {row.text("source_id"): read_source(row) for row in read_rows(_file(path, "source_info"))}
     responses = _file(path, "response")
@@ -109,7 +110,7 @@ def _file(directory: Path, name: str) -> Path:
     for file in (directory / f"{name}.jsonl", directory / f"{name}.jsonl.xz"):
         if file.is_file():
             return file
-    raise DatasetError(
+    raise DataError(
         f"--data {directory} should be a directory with response.jsonl and source_info.jsonl, has no {name}.jsonl"
     )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
 from attribeam.lab.evaluation.lab_methods import LabMethod
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.measures.citations import (
@@ -27,6 +26,7 @@ from attribeam.lab.evaluation.report import (
     text_table,
     write_figures,
 )
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
 CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
@@ -58,22 +58,18 @@ def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
     """The model of ``--nli-model``, on ``--device``.
 
     Raises:
-        OptionError: if none is named.
-        EvaluationError: if it cannot be used.
+        UsageError: if none is named.
+        ModelLoadError: if it cannot be used.
     """
     if args.nli_model is None:
-        raise OptionError(
+        raise UsageError(
             "citations are judged by an NLI model; name a hub id or a directory with --nli-model, such as a classifier "
             "that was trained on MNLI"
         )
-    from attribeam.attribution.models.model_errors import ModelLoadError
     from attribeam.attribution.models.weight_loading import choose_device
-    from attribeam.lab.evaluation.measures.nli_model import NliModel, NliModelError
+    from attribeam.lab.evaluation.measures.nli_model import NliModel
 
-    try:
-        return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
-    except (ModelLoadError, NliModelError) as error:
-        raise EvaluationError(str(error)) from error
+    return NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
 
 
 def evaluate_citations(

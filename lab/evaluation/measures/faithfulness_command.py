@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
 from attribeam.lab.evaluation.report import (
@@ -20,6 +19,7 @@ from attribeam.lab.evaluation.report import (
     text_table,
     write_figures,
 )
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -
     """Refuse what has no meaning; ``asked_for`` says whether faithfulness is what is measured.
 
     Raises:
-        OptionError: if generated answers should have labelled spans, or another measure spans without labels.
+        UsageError: if generated answers should have labelled spans, or another measure spans without labels.
     """
     if not asked_for and (args.spans is not SpanChoice.LABELLED or args.answers is not AnswerChoice.DATA):
-        raise OptionError("--spans cti and --answers generated have no labels; add --measure faithfulness")
+        raise UsageError("--spans cti and --answers generated have no labels; add --measure faithfulness")
     try:
         check_targets(spans=args.spans, source=args.answers)
     except ValueError as error:
-        raise OptionError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 def evaluate_faithfulness(
@@ -92,7 +92,7 @@ def evaluate_faithfulness(
     """Run, print the table, and write the JSON where ``--output`` asks for it.
 
     Raises:
-        EvaluationError: if no answer is left.
+        RunError: if no answer is left.
     """
     from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
 
@@ -102,7 +102,7 @@ def evaluate_faithfulness(
     targets = TargetAnswers(bar, models.language, spans=args.spans, source=args.answers)
     tallies, refused = run_drops(targets, methods, models)
     if not tallies[0].spans:
-        raise EvaluationError(f"{args.data} should have answers that the language model takes, has none")
+        raise RunError(f"{args.data} should have answers that the language model takes, has none")
     report = _report(args, tallies, (*dataset.skipped, *targets.skipped, *refused), provenance)
     print(faithfulness_table(report))
     write_figures(args.output, report)

@@ -9,6 +9,7 @@ import torch
 
 from attribeam.attribution.models.model_directory import model_context
 from attribeam.lab.evaluation.measures.citations import Claim
+from attribeam.schemas.errors import ModelLoadError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -18,10 +19,6 @@ _NO_LIMIT = 2**20
 """Tokenizers without a limit say a number that they cannot read themselves."""
 
 _NAMES = ("entailment", "entailed", "entails", "supported")
-
-
-class NliModelError(RuntimeError):
-    """The model cannot be loaded, or is none for this task; the message says why and the way out."""
 
 
 class NliModel:
@@ -37,7 +34,7 @@ class NliModel:
         """Wrap a loaded model; most callers want ``from_pretrained``.
 
         Raises:
-            NliModelError: if it has no label for entailment.
+            ModelLoadError: if it has no label for entailment.
         """
         self._model, self._tokenizer, self._device = model, tokenizer, device
         self._label = entailment_label(dict(model.config.id2label or {}), identity)
@@ -50,7 +47,7 @@ class NliModel:
         """Load a directory or a model of the Hugging Face hub.
 
         Raises:
-            NliModelError: if there is no such model, or it is no sequence classifier with a label for entailment.
+            ModelLoadError: if there is no such model, or it is no sequence classifier with a label for entailment.
         """
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -58,12 +55,12 @@ class NliModel:
             tokenizer = AutoTokenizer.from_pretrained(name)
             model, report = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
         except (OSError, ValueError, KeyError) as error:
-            raise NliModelError(
+            raise ModelLoadError(
                 f"--nli-model {name!r} should be a directory or hub id of a sequence classifier, could not be loaded: "
                 f"{error}"
             ) from error
         if report["missing_keys"]:
-            raise NliModelError(
+            raise ModelLoadError(
                 f"--nli-model {name!r} should have the weights of a classifier, lacks {len(report['missing_keys'])} of "
                 "them; name a model that was trained for natural language inference"
             )
@@ -98,11 +95,11 @@ def entailment_label(labels: Mapping[Any, str], name: str) -> int:
     """The index of the label that is called "entailment" or the like, whatever its case.
 
     Raises:
-        NliModelError: if there is not exactly one.
+        ModelLoadError: if there is not exactly one.
     """
     found = [index for index, label in labels.items() if label.strip().lower() in _NAMES]
     if len(found) != 1 or len(labels) < 2:
-        raise NliModelError(
+        raise ModelLoadError(
             f"--nli-model {name!r} should have two or more labels, one of them called {' or '.join(_NAMES)}, has: "
             f"{[*labels.values()]}; name another model, or correct id2label in its config.json"
         )

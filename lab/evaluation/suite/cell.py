@@ -16,13 +16,13 @@ from typing import Any
 
 from attribeam.attribution.methods.method import Need
 from attribeam.lab.evaluation.comparison import FailedRow, MethodTally
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.measures.accuracy import HighlightOverlap, HighlightTally
 from attribeam.lab.evaluation.measures.citations import CitationCounts, CitationTally
 from attribeam.lab.evaluation.measures.cost import Cost
 from attribeam.lab.evaluation.measures.faithfulness import DropTally
 from attribeam.lab.evaluation.report import write_json
 from attribeam.lab.evaluation.suite.data_files import DataFile
+from attribeam.schemas.errors import RunError
 
 CELL_FORMAT = 1
 """Counts up whenever what a cell holds, or how it is computed, changes."""
@@ -85,13 +85,13 @@ class CellStore:
         """Make the directory.
 
         Raises:
-            EvaluationError: if it cannot be made.
+            RunError: if it cannot be made.
         """
         self._directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EvaluationError(f"--output of a suite should be a directory, cannot be made: {error}") from error
+            raise RunError(f"--output of a suite should be a directory, cannot be made: {error}") from error
 
     def read(self, cell: Cell) -> Any | None:
         """The cell's result; None where it is not finished, or its file is another cell's or damaged."""
@@ -105,13 +105,13 @@ class CellStore:
         """Keep a finished cell.
 
         Raises:
-            EvaluationError: if it cannot be written.
+            RunError: if it cannot be written.
         """
         stored = {"key": cell.key, "cell": cell.title, "depends_on": cell.depends_on, "result": result}
         try:
             write_json(self._directory / cell.file_name, stored)
         except OSError as error:
-            raise EvaluationError(f"the result of a cell could not be written: {error}") from error
+            raise RunError(f"the result of a cell could not be written: {error}") from error
 
 
 Stored = Mapping[str, Any]

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
 from attribeam.lab.evaluation.measures.citations import EntailmentModel
 from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets
 from attribeam.lab.evaluation.report import file_digest, write_json
@@ -21,6 +20,7 @@ from attribeam.lab.evaluation.suite.run_suite import load_datasets, run_cells
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions, suite_options
 from attribeam.lab.evaluation.suite.suite_results import SuiteResults, gather_results
 from attribeam.lab.evaluation.suite.tables import suite_page
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
 
 
@@ -28,8 +28,8 @@ def evaluate_suite(args: argparse.Namespace) -> None:
     """Run what is not finished, and write ``tables.md``, ``results.json`` and the figures to ``--output``.
 
     Raises:
-        EvaluationError: if the suite cannot be run as asked.
-        DatasetError: if a data set is not in its format.
+        RunError: if the suite cannot be run as asked.
+        DataError: if a data set is not in its format.
     """
     options = suite_options(args)
     check_drawing()
@@ -52,7 +52,7 @@ def run_suite(
     try:
         check_targets(spans=options.spans, source=options.source)
     except ValueError as error:
-        raise OptionError(str(error)) from error
+        raise UsageError(str(error)) from error
     store = CellStore(output / "cells")
     parsers = _parsers(options)
     dependencies = Dependencies(options, parsers=parsers)
@@ -69,14 +69,14 @@ def write_suite(results: SuiteResults, output: Path) -> None:
     """Write tables, figures and JSON, each replaced as a whole.
 
     Raises:
-        EvaluationError: if one cannot be written.
+        RunError: if one cannot be written.
     """
     try:
         pictures = draw_figures(results, output)
         (output / "tables.md").write_text(suite_page(results), encoding="utf-8")
         write_json(output / "results.json", asdict(results))
     except OSError as error:
-        raise EvaluationError(f"--output {output} could not be written: {error}") from error
+        raise RunError(f"--output {output} could not be written: {error}") from error
     names = ", ".join(["tables.md", "results.json", *(path.name for path in pictures)])
     print(f"written to {output}: {names}")
 
@@ -93,7 +93,7 @@ def _parser(name: str, option: str) -> AnswerParser:
     try:
         return AnswerParser.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise EvaluationError(f"{option} {name!r} could not be loaded: {error}") from error
+        raise RunError(f"{option} {name!r} could not be loaded: {error}") from error
 
 
 def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> str | None:
@@ -117,11 +117,7 @@ def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | No
     """The model of ``--nli-model``, where there is something to judge."""
     if options.nli_model is None or not found.of(Section.CITATIONS):
         return None
-    from attribeam.attribution.models.model_errors import ModelLoadError
     from attribeam.attribution.models.weight_loading import choose_device
-    from attribeam.lab.evaluation.measures.nli_model import NliModel, NliModelError
+    from attribeam.lab.evaluation.measures.nli_model import NliModel
 
-    try:
-        return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))
-    except (ModelLoadError, NliModelError) as error:
-        raise EvaluationError(str(error)) from error
+    return NliModel.from_pretrained(options.nli_model, device=choose_device(options.choice.model.device))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
+from attribeam.schemas.errors import RunError
 
 
 class Section(StrEnum):
@@ -75,15 +75,15 @@ def find_data(root: Path) -> FoundData:
     """The data sets below ``root``; their content is not looked at.
 
     Raises:
-        EvaluationError: if it is no directory, or has none of them.
+        RunError: if it is no directory, or has none of them.
     """
     if not root.is_dir():
-        raise EvaluationError(f"--data of a suite should be a directory, was: {root}")
+        raise RunError(f"--data of a suite should be a directory, was: {root}")
     found = {place: tuple(_files(place, root)) for place in _LAYOUT}
     files = tuple(file for of_place in found.values() for file in of_place)
     missing = tuple(str(place) for place, of_place in found.items() if not of_place)
     if not files:
-        raise EvaluationError(f"--data {root} should have one of {', '.join(missing)}; has none")
+        raise RunError(f"--data {root} should have one of {', '.join(missing)}; has none")
     return FoundData(files, missing)
 
 

@@ -14,16 +14,15 @@ from attribeam.attribution.attention.layer_choice import choose_layer, layer_typ
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.models.attribution_config import merge_settings
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import choose_device
 from attribeam.attribution.settings import Method as UnionMethod
 from attribeam.attribution.settings import UnionSettings
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.report import file_digest
 from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
+from attribeam.schemas.errors import RunError
 
 Depends = Mapping[str, object]
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -43,7 +42,7 @@ class Dependencies:
             parsers: all parsers by their names, loaded.
 
         Raises:
-            EvaluationError: if there is no such model.
+            RunError: if there is no such model.
         """
         self._options = options
         self._parsers = parsers
@@ -114,24 +113,15 @@ class Dependencies:
 
 
 def _read(options: ModelOptions) -> ModelDirectory:
-    try:
-        return read_model_directory(options)
-    except ModelLoadError as error:
-        raise EvaluationError(str(error)) from error
+    return read_model_directory(options)
 
 
 def _device(options: ModelOptions) -> str:
-    try:
-        return choose_device(options.device).type
-    except ModelLoadError as error:
-        raise EvaluationError(str(error)) from error
+    return choose_device(options.device).type
 
 
 def _revision(directory: ModelDirectory) -> str:
-    try:
-        return revision_of(directory)
-    except ModelLoadError as error:
-        raise EvaluationError(str(error)) from error
+    return revision_of(directory)
 
 
 def _content(named: object, option: str) -> str:
@@ -140,7 +130,7 @@ def _content(named: object, option: str) -> str:
     try:
         return file_digest(path) if path.is_file() else str(named)
     except OSError as error:
-        raise EvaluationError(f"{option} {named} cannot be read: {error}") from error
+        raise RunError(f"{option} {named} cannot be read: {error}") from error
 
 
 def _versions() -> dict[str, str]:

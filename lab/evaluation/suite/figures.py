@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.suite.data_files import Section
 from attribeam.lab.evaluation.suite.suite_results import DatasetAccuracy, SuiteResults
+from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,10 +33,10 @@ def check_drawing() -> None:
     """Fail before hours of work where pictures cannot be drawn.
 
     Raises:
-        EvaluationError: if matplotlib is not installed.
+        RunError: if matplotlib is not installed.
     """
     if find_spec(_LIBRARY) is None:
-        raise EvaluationError(
+        raise RunError(
             "--suite draws figures with matplotlib, which is not installed: pip install 'attribeam[evaluation]'"
         )
 

@@ -14,7 +14,6 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.settings import Method as UnionMethod
 from attribeam.lab.evaluation.comparison import FailedRow, run_with_costs
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod
 from attribeam.lab.evaluation.measures.citations import SELF_CITATION, EntailmentModel, run_citations
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, machine_words
@@ -28,6 +27,7 @@ from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.lab.evaluation.support.support_label_command import SPLIT, audited_answers
 from attribeam.lab.evaluation.support.support_labels import group_figures
 from attribeam.schemas import CharRange, RowFault
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
 
 
@@ -111,7 +111,7 @@ def support_figures(directory: Path, method: str, models: LoadedModels, options:
     """The figures of ``attribeam.lab.evaluation.support.support_labels``, for all answers and for each task.
 
     Raises:
-        EvaluationError: if no answer could be audited.
+        RunError: if no answer could be audited.
     """
     if models.parser is None or models.attention is None:
         raise RuntimeError("parser and attention model should be loaded, are not")
@@ -121,7 +121,7 @@ def support_figures(directory: Path, method: str, models: LoadedModels, options:
     attributor = Attributor(parser=models.parser, model=models.attention.with_method(union), spans=DEFAULT_SPAN_KINDS)
     answers, failed = audited_answers(dataset.answers, attributor)
     if not answers:
-        raise EvaluationError(f"data {directory} should have answers that can be audited, has none")
+        raise RunError(f"data {directory} should have answers that can be audited, has none")
     groups = group_figures(answers, draws=options.draws, seed=options.seed)
     return {"groups": [asdict(group) for group in groups], "failed": [asdict(row) for row in failed]}
 

@@ -15,9 +15,7 @@ from tqdm import tqdm
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, LOADERS
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.measures.citations import EntailmentModel, RememberedEntailment
 from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.lab.evaluation.suite.cell import Cell, CellStore, Kind
@@ -25,6 +23,7 @@ from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Secti
 from attribeam.lab.evaluation.suite.measure_cell import CellInputs, measure_cell
 from attribeam.lab.evaluation.suite.plan import Plan, parser_of
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
+from attribeam.schemas.errors import DataError, RunError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
 
 
@@ -62,7 +61,7 @@ class SuiteModels:
         """The models of a cell and of those that share them with it.
 
         Raises:
-            EvaluationError: if one cannot be loaded.
+            RunError: if one cannot be loaded.
         """
         load = self._together[_group(cell, self._options)]
         if self._loaded is None or self._loaded[0] != load:
@@ -108,7 +107,7 @@ def load_datasets(found: FoundData, options: SuiteOptions) -> dict[DataFile, Lab
     """All labelled data sets, read and checked before anything runs; RAGTruth apart.
 
     Raises:
-        DatasetError: if a file is not in its format.
+        DataError: if a file is not in its format.
     """
     datasets = {}
     for data in found.files:
@@ -117,7 +116,7 @@ def load_datasets(found: FoundData, options: SuiteOptions) -> dict[DataFile, Lab
         loaders = CITED_LOADERS if data.section is Section.CITATIONS else LOADERS
         dataset = loaders[data.kind](data.path)
         if not dataset.answers:
-            raise DatasetError(f"data file {data.path} should have labelled answers, has none; take it away")
+            raise DataError(f"data file {data.path} should have labelled answers, has none; take it away")
         datasets[data] = dataset if options.limit is None else dataset.first(options.limit)
     return datasets
 
@@ -135,7 +134,7 @@ def run_cells(
     """Every cell's result: read where it is finished, else computed and kept before the next one starts.
 
     Raises:
-        EvaluationError: if a model cannot be loaded, or a result cannot be written.
+        RunError: if a model cannot be loaded, or a result cannot be written.
     """
     finished = {cell.key: result for cell in plan.cells if (result := store.read(cell)) is not None}
     outstanding = [cell for cell in plan.cells if cell.key not in finished]
@@ -187,5 +186,5 @@ class _Runner:
         cell = next(one for one in self.plan.cells if one.kind is Kind.TARGETS and one.data == data)
         stored = self.store.read(cell)
         if stored is None:
-            raise EvaluationError(f"the result of a cell has gone while the suite ran: {cell.title}; run it again")
+            raise RunError(f"the result of a cell has gone while the suite ran: {cell.title}; run it again")
         return stored

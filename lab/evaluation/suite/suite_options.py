@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.models import ModelChoice
-from attribeam.lab.evaluation.evaluation_error import OptionError
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
+from attribeam.schemas.errors import UsageError
 
 SUITES = ("paper",)
 
@@ -48,15 +48,15 @@ def suite_options(args: argparse.Namespace) -> SuiteOptions:
     """The options of the command line.
 
     Raises:
-        OptionError: if an option is missing, or has no meaning in a suite.
+        UsageError: if an option is missing, or has no meaning in a suite.
     """
     for name in ("dataset", "measure"):
         if getattr(args, name) is not None:
-            raise OptionError(f"--suite runs all data sets and measures; leave --{name} out")
+            raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
     if args.cost:
-        raise OptionError("--suite measures costs always; leave --cost out")
+        raise UsageError("--suite measures costs always; leave --cost out")
     if args.output is None:
-        raise OptionError("--suite should have a directory for its tables; name one with --output")
+        raise UsageError("--suite should have a directory for its tables; name one with --output")
     return SuiteOptions(
         choice=model_choice(args),
         settings=method_settings(args),

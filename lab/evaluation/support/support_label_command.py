@@ -13,7 +13,6 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.settings import Method
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
-from attribeam.lab.evaluation.evaluation_error import EvaluationError, OptionError
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Auroc, F1Figures
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
 from attribeam.lab.evaluation.model_loading import load_models
@@ -34,6 +33,7 @@ from attribeam.lab.evaluation.support.support_labels import (
     group_figures,
 )
 from attribeam.schemas import RowFault
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def evaluate_support(args: argparse.Namespace) -> None:
     """Audit the answers, print the tables, and write the JSON where ``--output`` asks for it.
 
     Raises:
-        OptionError: if a method makes no flags.
-        EvaluationError: if no answer could be audited, or a model cannot be loaded.
-        DatasetError: if the data is not in its format.
+        UsageError: if a method makes no flags.
+        RunError: if no answer could be audited, or a model cannot be loaded.
+        DataError: if the data is not in its format.
     """
     methods, dataset = _methods(args.method), _load(args)
     report = SupportLabelReport(
@@ -121,7 +121,7 @@ def _methods(names: Sequence[str] | None) -> list[Method]:
     others = [name for name in names or () if name not in [*_METHODS]]
     if others:
         expected = f"--method should be {' or '.join(_METHODS)}"
-        raise OptionError(f"flags are made by an audit; {expected}, was: {', '.join(others)}")
+        raise UsageError(f"flags are made by an audit; {expected}, was: {', '.join(others)}")
     return [Method(name) for name in dict.fromkeys(names or _METHODS[:1])]
 
 
@@ -129,7 +129,7 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
     dataset = JUDGED_LOADERS[args.dataset](args.data).of_split(SPLIT)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
-        raise EvaluationError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
+        raise RunError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
@@ -137,7 +137,7 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
     answers, failed = audited_answers(dataset.answers, attributor)
     if not answers:
         reasons = sorted({one.reason for one in failed})
-        raise EvaluationError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
+        raise RunError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
     settings = attributor.model.settings
     return MethodFigures(
         method=str(settings.method),

@@ -53,7 +53,7 @@ def load_support_rows(path: Path) -> tuple[SupportAnswer, ...]:
     ``text``; ``occurrence``, from 1, says which place is meant where there are several.
 
     Raises:
-        DatasetError: if the file cannot be read or a row is not so; the message names row and field, not the text.
+        DataError: if the file cannot be read or a row is not so; the message names row and field, not the text.
     """
     return tuple(_answer(row, path) for row in read_rows(path))
 

@@ -36,7 +36,7 @@ from attribeam.lab.training.attributor.vocabulary import (
     save_tokenizer,
     train_tokenizer,
 )
-from attribeam.lab.training.loss_curve import draw_loss_curve
+from attribeam.lab.training.loss_curve import check_drawing_is_installed, draw_loss_curve
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
@@ -125,6 +125,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Run the recipe that the command line asks for."""
     options = parse_arguments(arguments)
+    check_drawing_is_installed()
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     device = options.device

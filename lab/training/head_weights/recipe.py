@@ -24,6 +24,7 @@ from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.lab.training.qa_log import read_qa_log
 from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
@@ -93,7 +94,7 @@ def collect(
     """The examples of every row, from ``work`` where an earlier run left them; refused rows have none.
 
     Raises:
-        ValueError: if ``work`` is another run's.
+        UsageError: if ``work`` is another run's.
     """
     from attribeam.lab.training.head_weights.fitting import load_examples, row_examples, save_examples
 
@@ -140,10 +141,11 @@ def run(options: argparse.Namespace) -> None:
     """Collect what is missing, fit, write the file.
 
     Raises:
-        ModelLoadError, ValueError, OSError: if a model or the data cannot be used; the message says why.
+        UsageError: if ``--output`` cannot be written to, or ``--work`` is another run's.
+        DataError, ModelLoadError, OSError: if the data or a model cannot be used; the message says why.
     """
     if options.output.is_dir() or not options.output.parent.is_dir():
-        raise ValueError(f"--output should be a file in an existing directory, was: {options.output}")
+        raise UsageError(f"--output should be a file in an existing directory, was: {options.output}")
     records = list(read_qa_log(options.data))[: options.limit]
     models = load_models(options)
     work = options.work or options.output.with_name(options.output.name + ".work")
@@ -159,21 +161,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``run`` on a command line; one line on stderr and exit code 1 where a model or the data cannot be used."""
-    options = parse_arguments(arguments)
-    from attribeam.attribution.models.model_errors import ModelLoadError
-
-    try:
-        run(options)
-    except (ModelLoadError, ValueError, OSError) as error:
-        raise SystemExit(f"head-weights: error: {error}") from error
+    """``run`` on a command line."""
+    run(parse_arguments(arguments))
 
 
 def _claim_work_folder(work: Path, identity: dict[str, str]) -> None:
     """Make the folder, or check that it is this run's.
 
     Raises:
-        ValueError: if it was made with other models, data or options.
+        UsageError: if it was made with other models, data or options.
     """
     work.mkdir(parents=True, exist_ok=True)
     path = work / "run.json"
@@ -184,7 +180,7 @@ def _claim_work_folder(work: Path, identity: dict[str, str]) -> None:
     known = json.loads(path.read_text(encoding="utf-8"))
     if known != identity:
         differing = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))
-        raise ValueError(f"{work} holds the rows of another run, with another {', '.join(differing)}; choose --work")
+        raise UsageError(f"{work} holds the rows of another run, with another {', '.join(differing)}; choose --work")
 
 
 if __name__ == "__main__":

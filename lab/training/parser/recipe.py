@@ -22,6 +22,7 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Optimizer, fix_random_seed
 
+from attribeam.lab.training.loss_curve import check_drawing_is_installed
 from attribeam.lab.training.parser.training_loop import Folders, Schedule, endless_batches, epoch_batches, train
 from attribeam.lab.training.parser.treebank import (
     Sentence,
@@ -229,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train and print the figures, or only print them."""
     options = parse_arguments(arguments)
     if options.evaluate is None:
+        check_drawing_is_installed()
         schedule = Schedule(
             steps=options.steps,
             batch_words=options.batch_words,

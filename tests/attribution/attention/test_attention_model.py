@@ -12,11 +12,11 @@ import torch
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
 from attribeam.attribution.settings import Method, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 
 def record(passages: list[str], answer: str) -> QARecord:

@@ -13,9 +13,9 @@ from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.head_weights import HeadWeights
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
 from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 WEIGHTS = HeadWeights(model="m", revision="sha256:a", layer=2, weights=(0.75, 0.25, 0.0))
 

@@ -8,9 +8,9 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 EVERYTHING = frozenset({Need.PARSER, Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
@@ -100,7 +100,7 @@ def test_row_without_memory_is_a_fault_of_the_row(model, monkeypatch):
 
 def test_hidden_layer_that_the_model_does_not_have_is_refused_before_loading(directory):
     choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"), hidden_layer=5)
-    with pytest.raises(EvaluationError, match="--hidden-layer should be from 0 to the model's 4 layers, was: 5"):
+    with pytest.raises(ModelLoadError, match="--hidden-layer should be from 0 to the model's 4 layers, was: 5"):
         load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
 
@@ -108,7 +108,7 @@ def test_model_whose_layers_cannot_be_found_is_refused_where_hidden_states_are_n
     directory = save_tiny_model(tmp_path, "albert")
     choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"))
     assert load_models(choice, frozenset({Need.ATTENTION})).attention is not None
-    with pytest.raises(EvaluationError, match="layers in one list, AlbertModel does not; its hidden states"):
+    with pytest.raises(ModelLoadError, match="layers in one list, AlbertModel does not; its hidden states"):
         load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
 

@@ -16,7 +16,6 @@ from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.lab.evaluation.evaluation_error import EvaluationError
 from attribeam.lab.evaluation.lab_methods import (
     LabelledContext,
     OraclePassage,
@@ -26,6 +25,7 @@ from attribeam.lab.evaluation.lab_methods import (
 )
 from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 ANSWER = "Ada Thorne built it in 1874."
@@ -157,7 +157,7 @@ def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
 
 def test_encoder_as_language_model_says_the_way_out(tmp_path):
     choice = ModelChoice(model=ModelOptions(model=str(save_tiny_encoder(tmp_path, layer_types=["full_attention"]))))
-    with pytest.raises(EvaluationError, match=r"cci and .* need a causal .*; name one with --language-model"):
+    with pytest.raises(ModelLoadError, match=r"cci and .* need a causal .*; name one with --language-model"):
         load_models(choice, frozenset({Need.LANGUAGE_MODEL}))
 
 

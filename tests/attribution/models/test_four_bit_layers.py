@@ -8,7 +8,7 @@ from bitsandbytes.functional import dequantize_blockwise
 from bitsandbytes.nn import Linear4bit
 
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
-from attribeam.attribution.models.model_errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError
 
 ROWS = 96
 

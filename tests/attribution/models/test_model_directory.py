@@ -37,9 +37,9 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_loading import choose_device, load_weights
+from attribeam.schemas.errors import ModelLoadError
 
 CPU = torch.device("cpu")
 

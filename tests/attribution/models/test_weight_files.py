@@ -13,9 +13,9 @@ from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_files import entries_up_to_layer, revision_of
+from attribeam.schemas.errors import ModelLoadError
 
 
 def revision(directory: Path, layer: int | None = 2) -> str:

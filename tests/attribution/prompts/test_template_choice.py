@@ -14,7 +14,6 @@ from tests.attribution.tiny_models import save_tiny_model
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from attribeam.attribution.models.model_errors import ModelLoadError
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
@@ -26,6 +25,7 @@ from attribeam.attribution.prompts.template_choice import (
 )
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
 from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
@@ -20,7 +19,7 @@ from tests.lab.evaluation.dataset_rows import (
 )
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.lab.evaluation.command import add_arguments, run
+from attribeam.pipeline.command_line import main
 
 QUOTESUM = [
     quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 2 Jon Reed ] .", row_id="q_0"),
@@ -72,8 +71,18 @@ def write_all(root: Path) -> Path:
 
 def suite(data: Path, output: Path, *options: object) -> int:
     """``attribeam evaluate --suite paper`` with few resamples; the exit code."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
+    given = [
+        "evaluate",
+        "--suite",
+        "paper",
+        "--data",
+        data,
+        "--output",
+        output,
+        "--bootstrap-draws",
+        40,
+        "--device",
+        "cpu",
+    ]
     with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
-        return run(parser.parse_args([str(one) for one in [*given, *options]]))
+        return main([*map(str, (*given, *options))])

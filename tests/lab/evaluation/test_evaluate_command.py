@@ -1,4 +1,3 @@
-import argparse
 import hashlib
 import json
 import subprocess
@@ -7,7 +6,8 @@ import sys
 import pytest
 from tests.lab.evaluation.dataset_rows import lfqa_row, quotesum_row, write_rows
 
-from attribeam.lab.evaluation.command import add_arguments, run
+from attribeam.pipeline.command_line import main
+from attribeam.schemas.errors import ExitCode
 
 ROWS = [
     quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 1 Jon Reed ] .", row_id="q_0"),
@@ -17,9 +17,7 @@ ROWS = [
 
 
 def evaluate(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([str(argument) for argument in arguments]))
+    return main(["evaluate", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -97,9 +95,8 @@ def test_highlights_of_words_are_in_report_and_table(tmp_path, capsys):
 
 def test_model_free_method_loads_neither_torch_nor_spacy(data):
     code = (
-        "import sys, argparse\nfrom attribeam.lab.evaluation.command import add_arguments, run\n"
-        "parser = argparse.ArgumentParser()\nadd_arguments(parser)\n"
-        "code = run(parser.parse_args(sys.argv[1:]))\nassert not {'torch', 'spacy'} & set(sys.modules)\nsys.exit(code)"
+        "import sys\nfrom attribeam.pipeline.command_line import main\ncode = main(['evaluate', *sys.argv[1:]])\n"
+        "assert not {'torch', 'spacy'} & set(sys.modules)\nsys.exit(code)"
     )
     command = [sys.executable, "-c", code, "--dataset", "quotesum", "--data", str(data), "--method", "words"]
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
@@ -136,7 +133,8 @@ def test_parser_that_does_not_exist_is_named(tmp_path, data, capsys):
 
 def test_output_without_a_directory_is_refused_before_anything_runs(tmp_path, data, capsys):
     arguments = ("--dataset", "quotesum", "--data", data, "--method", "words", "--output", tmp_path / "a" / "b.json")
-    assert "--output should be a file in an existing directory" in error_of(capsys, *arguments)
+    assert evaluate(*arguments) == ExitCode.BAD_USAGE
+    assert "--output should be a file in an existing directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

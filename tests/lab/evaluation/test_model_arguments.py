@@ -1,11 +1,10 @@
-import argparse
 import json
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
 
-from attribeam.lab.evaluation.command import add_arguments, run
+from attribeam.pipeline.command_line import main
 
 HIDDEN = ("--method", "hss-union-dep", "--method", "hss-avg")
 
@@ -19,10 +18,8 @@ def files(tmp_path_factory):
 
 def evaluate(files, *arguments):
     model, data = files
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
     fixed = ("--dataset", "quotesum", "--data", data, "--model", model, "--device", "cpu", "--bootstrap-draws", 10)
-    return run(parser.parse_args([str(argument) for argument in (*fixed, *arguments)]))
+    return main(["evaluate", *map(str, (*fixed, *arguments))])
 
 
 def entries(files, tmp_path, *arguments):

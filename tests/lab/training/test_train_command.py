@@ -6,8 +6,10 @@ import pytest
 
 import attribeam.attribution
 import attribeam.lab.training.attributor.recipe
-from attribeam.lab.training import command
+from attribeam.lab.training import loss_curve
+from attribeam.lab.training.command import RECIPES
 from attribeam.pipeline.command_line import main
+from attribeam.schemas.errors import ExitCode
 
 BUNDLED_PARSER = Path(attribeam.attribution.__file__).parent / "bundled" / "parser"
 
@@ -21,7 +23,7 @@ def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.Cap
 
 def test_attributor_recipe_gets_the_words_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
-    monkeypatch.setattr(attribeam.lab.trainingm.lab.training.attributor.recipe, "main", given.append)
+    monkeypatch.setattr(attribeam.lab.training.attributor.recipe, "main", given.append)
     assert main(["train", "attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
     assert given == [["--pages", "p.jsonl", "--steps", "3"]]
 
@@ -50,9 +52,27 @@ def test_missing_file_is_named_without_a_traceback(tmp_path: Path, capsys: pytes
     assert str(gone) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        ("parser", ["--treebank", "no such folder", "--output", "o"]),
+        ("attributor", ["--pages", "no such file", "--output", "o"]),
+    ],
+)
 def test_missing_extra_is_named_with_the_way_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    recipe: str, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "EXTRA_MODULE", "no_such_module")
-    assert main(["train", "parser"]) == 1
+    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
+    assert main(["train", recipe, *options]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[training]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_help_of_a_recipe_needs_no_extra(
+    recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", recipe, "--help"])
+    assert ended.value.code == ExitCode.DONE
+    assert "--output" in capsys.readouterr().out

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.lab.evaluation.dataset_rows import DOCUMENTS, alce_row, write_alce
 
 from attribeam.lab.evaluation.datasets.alce import load_alce, remove_citations
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.schemas import Passage
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow
 
 
@@ -122,7 +122,7 @@ def test_rows_without_an_answer_or_documents_are_skipped_and_said(tmp_path):
 )
 def test_faulty_row_is_an_error_with_file_row_and_field(tmp_path, change, problem):
     path = write_alce(tmp_path / "a.json", [alce_row("Fine."), alce_row("Fine.") | change])
-    with pytest.raises(DatasetError, match=problem):
+    with pytest.raises(DataError, match=problem):
         load_alce(path)
 
 
@@ -138,5 +138,5 @@ def test_faulty_row_is_an_error_with_file_row_and_field(tmp_path, change, proble
 def test_file_in_another_format_is_one_clear_error(tmp_path, content, problem):
     path = tmp_path / "a.json"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(DatasetError, match=problem):
+    with pytest.raises(DataError, match=problem):
         load_alce(path)

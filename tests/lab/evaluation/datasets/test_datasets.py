@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.evaluation.dataset_rows import lfqa_row, quotesum_row, veri_gran_row, write_rows
 
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran, remove_markup
 from attribeam.schemas import CharRange, Passage
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
 
 
@@ -126,13 +126,13 @@ def test_row_without_a_marked_span_is_skipped_and_said(tmp_path):
 
 def test_quotesum_number_without_a_source_is_an_error_with_line_and_field(tmp_path):
     path = write_rows(tmp_path / "q.jsonl", [quotesum_row("[ 1 Ada ] ."), quotesum_row("[ 7 Ada ] .")])
-    with pytest.raises(DatasetError, match=r"q\.jsonl, line 2: field 'summary' marks source 7"):
+    with pytest.raises(DataError, match=r"q\.jsonl, line 2: field 'summary' marks source 7"):
         load_quotesum(path)
 
 
 def test_broken_markup_is_an_error_with_line_and_field(tmp_path):
     path = write_rows(tmp_path / "q.jsonl", [quotesum_row("[ 1 Ada")])
-    with pytest.raises(DatasetError, match="line 1: field 'summary' has broken mark-up"):
+    with pytest.raises(DataError, match="line 1: field 'summary' has broken mark-up"):
         load_quotesum(path)
 
 
@@ -147,7 +147,7 @@ def test_veri_gran_passages_are_sentences_counted_from_one(tmp_path):
 @pytest.mark.parametrize("number", [0, 3])
 def test_veri_gran_number_outside_the_passages_is_an_error(tmp_path, number):
     path = write_rows(tmp_path / "v.jsonl", [veri_gran_row(f"It is [ {number} grey ] .", ["Grey.", "Red."])])
-    with pytest.raises(DatasetError, match=f"marks sentence {number}, but the row has 2 passages"):
+    with pytest.raises(DataError, match=f"marks sentence {number}, but the row has 2 passages"):
         load_veri_gran(path)
 
 
@@ -188,12 +188,12 @@ def test_lfqa_faulty_highlight_is_an_error_with_its_place(tmp_path, field, value
     row = lfqa_row("A lamp burns.", ["The lamp burns."], [("A lamp burns.", 0, "lamp")])
     row["set_of_highlights_in_context"][0][field] = value
     where = rf"line 1, set_of_highlights_in_context\[0\]: field '{field}'.*{problem}"
-    with pytest.raises(DatasetError, match=where):
+    with pytest.raises(DataError, match=where):
         load_lfqa(write_rows(tmp_path / "l.jsonl", [row]))
 
 
 def test_missing_field_is_named_with_those_that_are_there(tmp_path):
-    with pytest.raises(DatasetError, match=r"line 1: field 'summary' should be a string, is missing; .*\['question'\]"):
+    with pytest.raises(DataError, match=r"line 1: field 'summary' should be a string, is missing; .*\['question'\]"):
         load_veri_gran(write_rows(tmp_path / "v.jsonl", [{"question": "?"}]))
 
 
@@ -208,19 +208,19 @@ def test_missing_field_is_named_with_those_that_are_there(tmp_path):
 def test_file_in_another_format_is_one_clear_error(tmp_path, content, problem):
     path = tmp_path / "q.jsonl"
     path.write_bytes(content)
-    with pytest.raises(DatasetError, match=problem):
+    with pytest.raises(DataError, match=problem):
         load_quotesum(path)
 
 
 def test_file_that_is_no_xz_is_one_clear_error(tmp_path):
     path = tmp_path / "l.jsonl.xz"
     path.write_bytes(b"plain text")
-    with pytest.raises(DatasetError, match="readable UTF-8"):
+    with pytest.raises(DataError, match="readable UTF-8"):
         load_lfqa(path)
 
 
 def test_missing_file_is_one_clear_error(tmp_path):
-    with pytest.raises(DatasetError, match=r"nowhere\.jsonl does not exist; --data should name"):
+    with pytest.raises(DataError, match=r"nowhere\.jsonl does not exist; --data should name"):
         load_quotesum(tmp_path / "nowhere.jsonl")
 
 
@@ -242,12 +242,12 @@ def test_gold_passage_outside_the_record_is_refused(tmp_path):
 def test_json_that_python_cannot_hold_is_an_error_with_its_line(tmp_path, line):
     path = tmp_path / "q.jsonl"
     path.write_text(line, encoding="utf-8")
-    with pytest.raises(DatasetError, match="line 1: should be one JSON object, cannot be parsed"):
+    with pytest.raises(DataError, match="line 1: should be one JSON object, cannot be parsed"):
         load_quotesum(path)
 
 
 def test_lfqa_documents_of_one_name_are_refused(tmp_path):
     row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp")])
     row["documents"] = [document | {"documentFile": "d0"} for document in row["documents"]]
-    with pytest.raises(DatasetError, match="2 have 1 different"):
+    with pytest.raises(DataError, match="2 have 1 different"):
         load_lfqa(write_rows(tmp_path / "l.jsonl", [row]))

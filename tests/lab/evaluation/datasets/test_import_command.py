@@ -1,4 +1,3 @@
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,20 +19,19 @@ from tests.lab.evaluation.dataset_rows import (
 from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit
 
 from attribeam.lab.evaluation.datasets.alce import load_alce
-from attribeam.lab.evaluation.datasets.import_command import ImportCounts, add_arguments, run
+from attribeam.lab.evaluation.datasets.import_command import ImportCounts
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.pipeline.command_line import main
+from attribeam.schemas.errors import ExitCode
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 from attribeam.schemas.qa_record import labelled_log_schema
 
 
 def import_into(output: Path, source: str, data: Path, *options: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([source, "--data", str(data), "--output", str(output), *options]))
+    return main(["import", source, "--data", str(data), "--output", str(output), *options])
 
 
 def quotesum(folder: Path) -> Path:
@@ -148,7 +146,7 @@ def test_row_whose_text_is_no_unicode_is_skipped(tmp_path, capsys):
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     data, log = quotesum(tmp_path), tmp_path / "log.parquet"
     log.write_text("mine")
-    assert import_into(log, "quotesum", data) == 1
+    assert import_into(log, "quotesum", data) == ExitCode.BAD_USAGE
     assert log.read_text() == "mine"
     assert "exists; name another file, or replace it with --overwrite" in capsys.readouterr().err
     assert import_into(log, "quotesum", data, "--overwrite") == 0

@@ -3,9 +3,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.lab.evaluation.dataset_rows import write_log_rows
 
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.schemas import CharRange, Passage
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import PassageRange, SkippedRow, UnsupportedRange
 
 ANSWER = "Ada lit it. A buoy lies there."
@@ -96,7 +96,7 @@ def test_spans_that_are_called_supported_or_not_judge_themselves_only(tmp_path):
 )
 def test_faulty_row_is_an_error_with_file_row_and_column(tmp_path, fields, problem):
     path = write_log_rows(tmp_path / "l.parquet", [row(), row(**fields)])
-    with pytest.raises(DatasetError, match=rf"l\.parquet, row 1.*{problem}"):
+    with pytest.raises(DataError, match=rf"l\.parquet, row 1.*{problem}"):
         load_log(path)
 
 
@@ -117,12 +117,12 @@ def test_log_of_plain_texts_and_whole_numbers_as_ids_is_read(tmp_path):
 
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):
     pq.write_table(pa.table({name: [""] for name in ("record_id", "question", "passages", "answer")}), tmp_path / "l")
-    with pytest.raises(DatasetError, match=r"labels in a column span_labels, has: .*'Labels' in docs/schema\.md"):
+    with pytest.raises(DataError, match=r"labels in a column span_labels, has: .*'Labels' in docs/schema\.md"):
         load_log(tmp_path / "l")
 
 
 @pytest.mark.parametrize(("name", "problem"), [("none.parquet", "does not exist"), ("text", "readable Parquet file")])
 def test_file_that_is_no_log_is_one_clear_error(tmp_path, name, problem):
     (tmp_path / "text").write_text("no Parquet", encoding="utf-8")
-    with pytest.raises(DatasetError, match=problem):
+    with pytest.raises(DataError, match=problem):
         load_log(tmp_path / name)

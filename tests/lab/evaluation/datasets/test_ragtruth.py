@@ -1,9 +1,9 @@
 import pytest
 from tests.lab.evaluation.dataset_rows import ragtruth_response, ragtruth_source, write_ragtruth
 
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.schemas import Passage
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow
 
 PASSAGES = "passage 1:Ada lit the lamp.\n\npassage 2:A buoy lies\nthere. See passage 3: none.\n\n"
@@ -90,7 +90,7 @@ def test_split_is_chosen_where_the_data_set_has_it(tmp_path):
 
 
 def test_file_instead_of_a_directory_is_one_clear_error(tmp_path):
-    with pytest.raises(DatasetError, match=r"should be a directory with response\.jsonl and .* has no"):
+    with pytest.raises(DataError, match=r"should be a directory with response\.jsonl and .* has no"):
         load_ragtruth(tmp_path / "response.jsonl")
 
 
@@ -102,5 +102,5 @@ def test_file_instead_of_a_directory_is_one_clear_error(tmp_path):
     ],
 )
 def test_faulty_source_is_an_error_with_file_line_and_field(tmp_path, source, problem):
-    with pytest.raises(DatasetError, match=problem):
+    with pytest.raises(DataError, match=problem):
         load(tmp_path, [source], [])

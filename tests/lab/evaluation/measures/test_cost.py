@@ -1,6 +1,5 @@
 """Costs: what is measured and where it is said; never how large it is."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.words import SpanWords
-from attribeam.lab.evaluation.command import add_arguments, run
 from attribeam.lab.evaluation.comparison import run_with_costs, score_methods
 from attribeam.lab.evaluation.measures import cost
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, resident_peak
+from attribeam.pipeline.command_line import main
 
 
 def test_time_a_span_of_a_worked_example():
@@ -79,11 +78,9 @@ def _remembering(contexts, real):
 
 def evaluated(tmp_path, *options) -> dict[str, object]:
     data = write_rows(tmp_path / "dev.jsonl", [quotesum_row("The lamp is kept by [ 1 Ada Thorne ] .")])
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
     output = tmp_path / "figures.json"
-    command = ("--dataset", "quotesum", "--data", str(data), "--method", "words", "--output", str(output), *options)
-    assert run(parser.parse_args(command)) == 0
+    command = ["evaluate", "--dataset", "quotesum", "--data", str(data), "--method", "words", "--output", str(output)]
+    assert main([*command, *options]) == 0
     (entry,) = json.loads(output.read_text())
     return entry
 

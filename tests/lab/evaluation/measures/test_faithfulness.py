@@ -1,6 +1,5 @@
 """Log-probability drops: worked by hand, against the definition, and through the command."""
 
-import argparse
 import json
 from dataclasses import dataclass, replace
 from functools import partialmethod
@@ -16,10 +15,10 @@ from attribeam.attribution.methods.language_context import LanguageContext
 from attribeam.attribution.methods.words import SpanWords
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_options import ModelOptions
-from attribeam.lab.evaluation.command import add_arguments, run
 from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
+from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -201,9 +200,7 @@ def test_answers_without_a_target_are_skipped_with_the_reason(model, monkeypatch
 
 
 def evaluate(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([str(argument) for argument in arguments]))
+    return main(["evaluate", *map(str, arguments)])
 
 
 @pytest.fixture

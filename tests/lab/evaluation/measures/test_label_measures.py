@@ -1,6 +1,5 @@
 """``attribeam evaluate`` on data sets with citations and with labels of support."""
 
-import argparse
 import json
 
 import pytest
@@ -16,14 +15,12 @@ from tests.lab.evaluation.dataset_rows import (
 from tests.lab.evaluation.tiny_nli import save_tiny_nli
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.lab.evaluation.command import add_arguments, run
 from attribeam.lab.evaluation.datasets.loaders import Measure, measure_of
+from attribeam.pipeline.command_line import main
 
 
 def evaluate(*arguments: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([str(argument) for argument in arguments]))
+    return main(["evaluate", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")

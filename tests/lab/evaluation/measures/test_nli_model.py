@@ -4,7 +4,8 @@ from tests.attribution.tiny_models import SENTENCES, save_tiny_model
 from tests.lab.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, RobertaConfig
 
-from attribeam.lab.evaluation.measures.nli_model import NliModel, NliModelError, entailment_label
+from attribeam.lab.evaluation.measures.nli_model import NliModel, entailment_label
+from attribeam.schemas.errors import ModelLoadError
 
 CLAIMS = [
     (premise, statement) for premise in SENTENCES for statement in ("Ada built it.", "The lamp", "1874 1874 1874")
@@ -58,16 +59,16 @@ def test_entailment_label_is_found_by_its_name(labels, index):
 
 @pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment",), ("entailment", "supported")])
 def test_classifier_without_one_such_label_is_refused_with_its_labels(labels):
-    with pytest.raises(NliModelError, match=rf"one of them called entailment .*has: .*{labels[0]}.*correct id2label"):
+    with pytest.raises(ModelLoadError, match=rf"one of them called entailment .*has: .*{labels[0]}.*correct id2label"):
         entailment_label(dict(enumerate(labels)), "m")
 
 
 def test_directory_without_a_model_is_refused_with_its_name(tmp_path):
-    with pytest.raises(NliModelError, match=r"--nli-model .*none' should be a directory or hub id"):
+    with pytest.raises(ModelLoadError, match=r"--nli-model .*none' should be a directory or hub id"):
         NliModel.from_pretrained(str(tmp_path / "none"))
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_language_model_without_a_classifier_is_refused(tmp_path):
-    with pytest.raises(NliModelError, match="should have the weights of a classifier, lacks 1"):
+    with pytest.raises(ModelLoadError, match="should have the weights of a classifier, lacks 1"):
         NliModel.from_pretrained(str(save_tiny_model(tmp_path)))

@@ -1,4 +1,3 @@
-import argparse
 import json
 import re
 import shutil
@@ -8,9 +7,9 @@ from tests.attribution.tiny_models import save_tiny_encoder
 from tests.lab.evaluation.dataset_rows import write_rows
 from tests.lab.evaluation.suite_rows import QUOTESUM, suite, write_english
 
-from attribeam.lab.evaluation.command import add_arguments, run
 from attribeam.lab.evaluation.suite import figures, run_suite
 from attribeam.lab.evaluation.suite.measure_cell import measure_cell
+from attribeam.pipeline.command_line import main
 
 PICTURES = {"sensitivity_layer.png", "sensitivity_top_k.png", "sensitivity_isolation_tau.png", "alternatives.png"}
 MODEL_FREE = {"words", "words-dep", "words-sent", "random", "oracle"}
@@ -165,11 +164,20 @@ def test_sensitivity_has_the_default_in_bold_with_the_accuracy_of_the_main_table
 
 
 def test_accuracy_is_that_of_a_plain_evaluation(encoder, data, finished, tmp_path):
-    parser, output = argparse.ArgumentParser(), tmp_path / "plain.json"
-    add_arguments(parser)
-    given = ["--dataset", "quotesum", "--data", data / "quotesum" / "dev.jsonl", "--model", encoder, "--output", output]
+    output = tmp_path / "plain.json"
+    given = [
+        "evaluate",
+        "--dataset",
+        "quotesum",
+        "--data",
+        data / "quotesum" / "dev.jsonl",
+        "--model",
+        encoder,
+        "--output",
+        output,
+    ]
     given += ["--bootstrap-draws", 40, "--device", "cpu"]
-    assert run(parser.parse_args([str(one) for one in given])) == 0
+    assert main([*map(str, given)]) == 0
     fields = ("method", "passage_accuracy", "interval", "difference_to_words", "difference_interval", "spans", "rows")
     plain = [tuple(one[name] for name in fields) for one in json.loads(output.read_text())]
     assert MODEL_FREE | {"attn-union-dep", "hss-avg"} <= {one[0] for one in plain}

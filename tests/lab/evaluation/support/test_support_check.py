@@ -11,8 +11,9 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.lab.evaluation.support.support_figures import support_table, write_support_report
 from attribeam.lab.evaluation.support.support_rows import load_support_rows
-from attribeam.lab.evaluation.support_check import SupportCheckError, check_support, flagged_spans, main
+from attribeam.lab.evaluation.support_check import check_support, flagged_spans, main
 from attribeam.schemas import SpanKind
+from attribeam.schemas.errors import RunError
 
 PASSAGES = [
     {"passage_id": "a", "title": "Choir", "text": "Ada sings on Sundays."},
@@ -67,7 +68,7 @@ def test_refused_rows_are_listed_and_no_part_of_the_figures(attributor, data):
 
 def test_only_refused_rows_are_an_error(attributor, tmp_path):
     data = write_rows(tmp_path / "rows.jsonl", [row("empty", [{"passage_id": "a", "title": None, "text": " "}])])
-    with pytest.raises(SupportCheckError, match="should have answers that can be audited"):
+    with pytest.raises(RunError, match="should have answers that can be audited"):
         check_support(load_support_rows(data), attributor, data=data, draws=20, seed=0)
 
 
@@ -98,7 +99,7 @@ def test_missing_file_is_one_line_and_exit_code_one(tmp_path, capsys):
 
 
 def test_output_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
-    assert main(["--output", str(tmp_path / "no" / "report.json")]) == 1
+    assert main(["--output", str(tmp_path / "no" / "report.json")]) == 2
     assert "--output should be a file in an existing directory" in capsys.readouterr().err
 
 

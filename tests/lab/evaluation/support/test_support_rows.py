@@ -4,8 +4,8 @@ from collections import Counter
 import pytest
 from tests.lab.evaluation.dataset_rows import write_rows
 
-from attribeam.lab.evaluation.datasets.dataset_file import DatasetError
 from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SpanTruth, load_support_rows
+from attribeam.schemas.errors import DataError
 
 
 def support_row(*spans: dict[str, object], answer: str = "The bell rang and the bell fell.") -> dict[str, object]:
@@ -50,24 +50,24 @@ def test_occurrence_counts_from_one(tmp_path):
     ],
 )
 def test_broken_span_is_an_error_that_names_row_and_field(tmp_path, broken, message):
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(DataError, match=message):
         load(tmp_path, broken)
 
 
 def test_error_does_not_hold_the_answer(tmp_path):
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(DataError) as error:
         load(tmp_path, span("gong"))
     assert "rang" not in str(error.value)
     assert "gong" not in str(error.value)
 
 
 def test_same_range_twice_is_refused(tmp_path):
-    with pytest.raises(DatasetError, match="field 'spans' should be 2 different ranges"):
+    with pytest.raises(DataError, match="field 'spans' should be 2 different ranges"):
         load(tmp_path, span("rang"), span("rang", kind="paraphrase"))
 
 
 def test_row_without_spans_is_refused(tmp_path):
-    with pytest.raises(DatasetError, match="field 'spans' should have at least one item"):
+    with pytest.raises(DataError, match="field 'spans' should have at least one item"):
         load(tmp_path)
 
 

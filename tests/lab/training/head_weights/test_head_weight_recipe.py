@@ -27,6 +27,7 @@ from attribeam.lab.training.head_weights.fitting import (
 from attribeam.lab.training.head_weights.recipe import main
 from attribeam.lab.training.qa_log import read_qa_log
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import UsageError
 
 BELL = "A bell buoy lies off the rock, and the keeper rows there."
 RECORD = QARecord(
@@ -237,12 +238,12 @@ def test_recipe_goes_on_from_finished_rows_and_ends_equal(log, directory, tmp_pa
 def test_recipe_refuses_the_rows_of_another_run(log, directory, tmp_path):
     recipe(log, directory, tmp_path / "one.json")
     work = ("--work", tmp_path / "one.json.work")
-    with pytest.raises(SystemExit, match="rows of another run, with another seed; choose --work"):
+    with pytest.raises(UsageError, match="rows of another run, with another seed; choose --work"):
         recipe(log, directory, tmp_path / "two.json", *work, "--seed", 1)
 
 
 def test_output_without_a_directory_is_refused_before_any_model_is_loaded(log, tmp_path):
-    with pytest.raises(SystemExit, match="--output should be a file in an existing directory"):
+    with pytest.raises(UsageError, match="--output should be a file in an existing directory"):
         recipe(log, tmp_path / "no model", tmp_path / "nowhere" / "w.json")
 
 

@@ -1,0 +1,49 @@
+"""Every way in which a command ends early, and the exit codes.
+
+The text of an ``AttribeamError`` is one paragraph for the user: what was expected, what was found, where, and the way
+out. It never holds answer text. ``attribeam.pipeline.command_line`` catches the class once, prints the text and exits
+with its code; nothing else decides an exit code. A fault of a single row is a ``RowFault``, which ends no command.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_USAGE = 2
+    GATE_FAILED = 3
+    INTERRUPTED = 130
+
+
+class AttribeamError(Exception):
+    """What this package raises for its user to read; everything else that it raises is a bug or the caller's."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+
+class UsageError(AttribeamError):
+    """What was asked for cannot be done as asked; nothing was written."""
+
+    exit_code = ExitCode.BAD_USAGE
+
+
+class DataError(AttribeamError, ValueError):
+    """A log or a data file cannot be read, or does not hold what it should."""
+
+
+class LogFormatError(DataError):
+    """A log is readable, but lacks a column that is needed, or has one of the wrong type."""
+
+
+class ModelLoadError(AttribeamError, RuntimeError):
+    """A model cannot be loaded or used; the message says which, why, and the way out."""
+
+
+class RunError(AttribeamError):
+    """A run, a report or a measurement failed; what is already written stays."""
