@@ -10,6 +10,7 @@ from tests.lab.evaluation.suite_rows import QUOTESUM, suite, write_english
 from attribeam.lab.evaluation.suite import figures, run_suite
 from attribeam.lab.evaluation.suite.measure_cell import measure_cell
 from attribeam.pipeline.command_line import main
+from attribeam.schemas.errors import ExitCode
 
 PICTURES = {"sensitivity_layer.png", "sensitivity_top_k.png", "sensitivity_isolation_tau.png", "alternatives.png"}
 MODEL_FREE = {"words", "words-dep", "words-sent", "random", "oracle"}
@@ -81,8 +82,7 @@ def test_a_stopped_suite_goes_on_after_its_last_finished_cell(encoder, data, tmp
 
     monkeypatch.setattr(run_suite, "measure_cell", stop_at_the_fourth)
     options = ("--model", encoder, "--method", "words", "--method", "words-sent", "--method", "attn-union")
-    with pytest.raises(KeyboardInterrupt):
-        suite(data, tmp_path / "output", *options)
+    assert suite(data, tmp_path / "output", *options) == ExitCode.INTERRUPTED
     assert len(list((tmp_path / "output" / "cells").iterdir())) == 3
     assert not (tmp_path / "output" / "tables.md").exists()
     assert suite(data, tmp_path / "output", *options) == 0
