@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans, parse_span_kinds
+from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.evidence.span_evidence import span_evidence
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions, Quantization
-from attribeam.attribution.settings import Method, QueryPosition
+from attribeam.attribution.option_declaration import takes_options
+from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 
@@ -30,67 +30,22 @@ class Attributor:
         self.spans = tuple(spans)
 
     @classmethod
-    def from_pretrained(
-        cls,
-        model: str = "bundled",
-        *,
-        parser: str = "bundled",
-        spans: str | Sequence[SpanKind] = DEFAULT_SPAN_KINDS,
-        threads: int | None = None,
-        method: Method | str = Method.ATTN_UNION_DEP,
-        top_k: int | None = None,
-        isolation_tau: float | None = None,
-        own_token_weight: int | None = None,
-        sentence_weight: float | None = None,
-        evidence_window: float | None = None,
-        supported_threshold: float | None = None,
-        weak_threshold: float | None = None,
-        revision: str | None = None,
-        layer: int | None = None,
-        query_position: QueryPosition | str | None = None,
-        prompt_template: str | None = None,
-        dtype: str | None = None,
-        quantization: Quantization | str = Quantization.NONE,
-        device: str = "auto",
-        token_budget: int | None = None,
-        max_tokens: int | None = None,
-        trust_remote_code: bool = False,
-    ) -> Attributor:
-        """Load model and parser; every option is explained in ``ModelOptions``, ``MethodOptions`` and ``SpanKind``.
+    @takes_options(AttributorOptions)
+    def from_pretrained(cls, options: AttributorOptions) -> Attributor:
+        """Load model and parser.
 
-        ``spans`` may be text, as in ``"given,facts,mentions"``. ``threads`` are torch's CPU threads, for the process.
+        Leaving an option out is the same as giving None: the model directory decides, then the paper's default.
 
         Raises:
             ModelLoadError: if the model cannot be loaded.
             ValueError: if an option is out of its range.
         """
-        model_options = ModelOptions(
-            model=model,
-            revision=revision,
-            layer=layer,
-            query_position=None if query_position is None else QueryPosition(query_position),
-            prompt_template=prompt_template,
-            dtype=dtype,
-            quantization=Quantization(quantization),
-            device=device,
-            token_budget=token_budget,
-            max_tokens=max_tokens,
-            trust_remote_code=trust_remote_code,
-        )
-        method_options = MethodOptions(
-            method=Method(method),
-            top_k=top_k,
-            isolation_tau=isolation_tau,
-            own_token_weight=own_token_weight,
-            sentence_weight=sentence_weight,
-            evidence_window=evidence_window,
-            supported_threshold=supported_threshold,
-            weak_threshold=weak_threshold,
-        )
         return cls(
-            parser=AnswerParser.from_pretrained(parser),
-            model=load_attention_model(model_options, method=method_options, threads=threads),
-            spans=parse_span_kinds(spans) if isinstance(spans, str) else spans,
+            parser=AnswerParser.from_pretrained(options.parser),
+            model=load_attention_model(
+                options.only(ModelOptions), method=options.only(MethodOptions), threads=options.threads
+            ),
+            spans=options.spans,
         )
 
     def attribute(

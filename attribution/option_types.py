@@ -1,70 +1,99 @@
-"""Types of command line options; what they raise, argparse shows as a usage error."""
+"""The kinds of values that options take; each says in words what it expects, for messages, help and docs."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from attribeam.attribution.answers.target_spans import parse_span_kinds
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.schemas import SpanKind
 
 
-def positive_integer(text: str) -> int:
-    """A whole number from 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"should be a whole number from 1, was: {text!r}")
+@dataclass(frozen=True, slots=True)
+class Says:
+    """What a kind of value expects, as the end of a sentence: "a whole number from 1"."""
+
+    expects: str
+
+
+def _infinity(value: object) -> object:
+    """JSON has no infinity; files say "inf"."""
+    return math.inf if value == "inf" else value
+
+
+def _whole_or_infinite(value: float) -> float:
+    if not math.isinf(value) and value % 1:
+        raise ValueError("a fraction")
     return value
 
 
-def whole_number(text: str) -> int:
-    """A whole number from 0."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"should be a whole number from 0, was: {text!r}")
-    return int(text)
+def _as_integer(value: float) -> int | float:
+    return value if math.isinf(value) else int(value)
 
 
-def isolation_tau(text: str) -> float:
-    """A whole number of tokens from 0, or "inf"."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value >= 0 and (math.isinf(value) or value % 1 == 0)):
-        raise argparse.ArgumentTypeError(f"should be a whole number of tokens from 0, or inf, was: {text!r}")
-    return value
+PositiveInteger: TypeAlias = Annotated[int, Field(strict=True, ge=1), Says("a whole number from 1")]
+WholeNumber: TypeAlias = Annotated[int, Field(strict=True, ge=0), Says("a whole number from 0")]
+NonNegative: TypeAlias = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False), Says("a number of at least 0")]
+Fraction: TypeAlias = Annotated[float, Field(strict=True, ge=0, le=1), Says("a number from 0 to 1")]
+TokenDistance: TypeAlias = Annotated[
+    float,
+    Field(strict=True, ge=0),
+    AfterValidator(_whole_or_infinite),
+    BeforeValidator(_infinity),
+    Says("a whole number of tokens from 0, or inf"),
+]
+TokenCount: TypeAlias = Annotated[
+    Annotated[int, Field(strict=True, ge=1)] | Annotated[float, Field(strict=True, ge=1)],
+    AfterValidator(_whole_or_infinite),
+    AfterValidator(_as_integer),
+    BeforeValidator(_infinity),
+    Says("a whole number of tokens from 1, or inf"),
+]
 
 
-def evidence_window(text: str) -> float:
-    """A whole number of tokens from 1, or "inf"."""
-    return math.inf if text == "inf" else positive_integer(text)
+@cache
+def _adapter(kind: Any) -> TypeAdapter[object]:
+    return TypeAdapter(kind)
 
 
-def non_negative(text: str) -> float:
-    """A number of at least 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"should be a number of at least 0, was: {text!r}")
-    return value
+def expectation(kind: object) -> str | None:
+    """What ``kind`` says that it expects; None where it says nothing."""
+    said = [one.expects for one in getattr(kind, "__metadata__", ()) if isinstance(one, Says)]
+    return said[-1] if said else None
 
 
-def fraction(text: str) -> float:
-    """A number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"should be a number from 0 to 1, was: {text!r}")
-    return value
+def number_or_text(text: str) -> object:
+    """The number that ``text`` writes, a whole one where it can be; else the text itself."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def text_reader(kind: object) -> Callable[[str], object]:
+    """A type for argparse: text in, a value of ``kind`` out, or a usage error that says what is expected."""
+
+    def read(text: str) -> object:
+        try:
+            return _adapter(kind).validate_python(number_or_text(text))
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(f"should be {expectation(kind)}, was: {text!r}") from error
+
+    return read
+
+
+positive_integer = text_reader(PositiveInteger)
+whole_number = text_reader(WholeNumber)
+fraction = text_reader(Fraction)
 
 
 def name_list(text: str) -> tuple[str, ...]:
@@ -81,7 +110,7 @@ def span_kinds(text: str) -> tuple[SpanKind, ...]:
 
 
 def prompt_template(text: str) -> str:
-    """The name of a prompt template, or the path of a file that is there."""
+    """The name of a prompt template, or the path of an existing file."""
     if text not in TEMPLATE_NAMES and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"should be {', '.join(TEMPLATE_NAMES)} or a file, there is no file {text!r}")
     return text

@@ -8,19 +8,22 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from attribeam.attribution.method_arguments import add_union_arguments
-from attribeam.attribution.models.model_arguments import (
-    add_loading_arguments,
-    add_reading_arguments,
-    loading_options,
-    reading_options,
+from attribeam.attribution.option_declaration import add_options
+from attribeam.attribution.option_types import name_list, positive_integer
+from attribeam.attribution.options import (
+    LOADING,
+    METHOD,
+    PARSER,
+    READING,
+    SPANS,
+    SUPPORT,
+    UNION,
+    AttributorOptions,
+    MethodOptions,
+    ModelOptions,
 )
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
-from attribeam.attribution.option_types import fraction, name_list, positive_integer, span_kinds
-from attribeam.attribution.settings import Method, UnionSettings
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
-from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import LogFormatError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -61,7 +64,6 @@ class RunOptions:
 
 
 _SETTINGS = AuditSettings()
-_KINDS = ", ".join(kind.value for kind in SpanKind)
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,15 +83,15 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
     """
     try:
         columns = parse_column_mapping(arguments.columns)
-    except LogFormatError as error:
+        method = MethodOptions.from_arguments(arguments, METHOD, UNION, SUPPORT)
+    except (LogFormatError, ValueError) as error:
         raise UsageError(str(error)) from error
-    method = _method_options(arguments)
     return AuditSettings(
         columns=columns,
         extra_columns=arguments.extra_columns,
         span_kinds=arguments.spans,
         parser=arguments.parser,
-        model=ModelOptions(**loading_options(arguments), **reading_options(arguments)),
+        model=ModelOptions.from_arguments(arguments, LOADING, READING),
         method=method,
         max_text_chars=arguments.max_text_chars,
         dead_letter_text=arguments.dead_letter_text,
@@ -137,24 +139,6 @@ def _check_run(arguments: argparse.Namespace) -> None:
     check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
 
 
-def _method_options(arguments: argparse.Namespace) -> MethodOptions:
-    given = {
-        "top_k": arguments.top_k,
-        "isolation_tau": arguments.isolation_tau,
-        "own_token_weight": arguments.own_token_weight,
-        "sentence_weight": arguments.sentence_weight,
-        "evidence_window": arguments.evidence_window,
-        "supported_threshold": arguments.supported_threshold,
-        "weak_threshold": arguments.weak_threshold,
-    }
-    if arguments.supported_threshold is not None and arguments.weak_threshold is not None:
-        try:
-            UnionSettings(supported_threshold=arguments.supported_threshold, weak_threshold=arguments.weak_threshold)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-    return MethodOptions(method=Method(arguments.method), **given)
-
-
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("input and output").add_argument
     add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="Parquet files, local or s3://, ...")
@@ -170,28 +154,12 @@ def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
 
 def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("target spans and method")
-    add = group.add_argument
-    add(
-        "--spans", type=span_kinds, default=_SETTINGS.span_kinds, metavar="KIND,...",
-        help=f"target spans: {_KINDS} (default: {','.join(_SETTINGS.span_kinds)})",
-    )  # fmt: skip
-    add("--parser", default=_SETTINGS.parser, help="bundled, a spaCy pipeline or a directory (default: %(default)s)")
-    add("--method", choices=[method.value for method in Method], default=_SETTINGS.method.method.value)
-    add_union_arguments(group)
-    add(
-        "--supported-threshold", type=fraction, metavar="SHARE",
-        help="evidence mass from which a span is supported (default: the model's)",
-    )  # fmt: skip
-    add(
-        "--weak-threshold", type=fraction, metavar="SHARE",
-        help="evidence mass below which a span is unsupported (default: the model's)",
-    )  # fmt: skip
+    add_options(group, AttributorOptions, SPANS, PARSER)
+    add_options(group, MethodOptions, METHOD, UNION, SUPPORT)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("model")
-    add_loading_arguments(group)
-    add_reading_arguments(group)
+    add_options(parser.add_argument_group("model"), ModelOptions, LOADING, READING)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

@@ -8,10 +8,12 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from typing import cast
 
 import pyarrow as pa
 
 from attribeam import __version__
+from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
@@ -22,8 +24,15 @@ _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
     """The settings as JSON values; infinity as the text "inf"."""
-    plain: dict[str, object] = json.loads(json.dumps(asdict(settings)), parse_constant=_json_constant)
+    text = json.dumps(asdict(settings), default=_plain_options)
+    plain: dict[str, object] = json.loads(text, parse_constant=_json_constant)
     return plain
+
+
+def _plain_options(value: object) -> object:
+    if isinstance(value, Options):
+        return value.given()
+    return asdict(cast(TemplateText, value))
 
 
 def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[str, str]:
@@ -83,7 +92,7 @@ def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> Aud
     revision = models["model_revision"]
     if revision.startswith("sha256:"):
         return settings
-    return replace(settings, model=replace(settings.model, revision=revision))
+    return replace(settings, model=settings.model.replaced(revision=revision))
 
 
 def with_template_text(settings: AuditSettings) -> AuditSettings:
@@ -99,4 +108,4 @@ def with_template_text(settings: AuditSettings) -> AuditSettings:
         text = TemplateText.from_file(option)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return replace(settings, model=replace(settings.model, prompt_template=text))
+    return replace(settings, model=settings.model.replaced(prompt_template=text))

@@ -6,22 +6,16 @@ import argparse
 import sys
 import time
 
-from attribeam.attribution.models.model_arguments import (
-    add_loading_arguments,
-    add_reading_arguments,
-    loading_options,
-    reading_options,
-)
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.option_types import positive_integer
+from attribeam.attribution.options import LOADING, READING, ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam models``."""
     parser.add_argument("action", choices=["check"], help="load the model and try it")
-    add_loading_arguments(parser)
-    add_reading_arguments(parser)
+    add_options(parser, ModelOptions, LOADING, READING)
     parser.add_argument("--threads", type=positive_integer, metavar="N", help="CPU threads of torch (default: its own)")
 
 
@@ -33,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
 
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    options = ModelOptions(**loading_options(arguments), **reading_options(arguments))
+    options = ModelOptions.from_arguments(arguments, LOADING, READING)
     try:
         _check(options, threads=arguments.threads)
     except ModelLoadError as error:

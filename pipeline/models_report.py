@@ -10,11 +10,11 @@ import torch
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_check import AttentionShares, ModelDescription, Speed
 from attribeam.attribution.models.model_directory import runs_own_code
-from attribeam.attribution.models.model_options import Quantization
 from attribeam.attribution.models.quantization import stored_quantization
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import WeightGroup, held_size, total_size
+from attribeam.attribution.options import Quantization
 from attribeam.schemas import QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import ModelLoadError
 

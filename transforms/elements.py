@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault, TargetSpan
 from attribeam.transforms.stage_metrics import stage, thread_stage
@@ -98,7 +98,7 @@ class AttributedBlock:
 
     rows: tuple[AuditRow, ...]
     outcomes: BlockOutcomes
-    settings: UnionSettings
+    settings: MethodOptions
 
 
 class PackRows(beam.DoFn):

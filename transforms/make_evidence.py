@@ -10,7 +10,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from attribeam.attribution.evidence.span_evidence import span_evidence
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
@@ -66,7 +66,7 @@ class MakeEvidence(beam.DoFn):
             yield table
 
     def _spans(
-        self, row: AuditRow, outcome: TokenAttribution | RowFault, settings: UnionSettings
+        self, row: AuditRow, outcome: TokenAttribution | RowFault, settings: MethodOptions
     ) -> tuple[SpanEvidence, ...] | beam.pvalue.TaggedOutput:
         if isinstance(outcome, RowFault):
             return self._model_faults.refuse(row.record, outcome)
@@ -84,7 +84,7 @@ def _in_window(made: pa.Table | beam.pvalue.TaggedOutput) -> WindowedValue | bea
     return GlobalWindows.windowed_value(made)
 
 
-def evidence_of(row: AuditRow, tokens: TokenAttribution, settings: UnionSettings) -> tuple[SpanEvidence, ...]:
+def evidence_of(row: AuditRow, tokens: TokenAttribution, settings: MethodOptions) -> tuple[SpanEvidence, ...]:
     """The evidence of all spans of one row."""
     return span_evidence(
         record=row.record,

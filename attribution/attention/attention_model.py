@@ -15,12 +15,11 @@ from attribeam.attribution.attention.forward_pass import LayerCapture, attribute
 from attribeam.attribution.attention.layer_choice import LayerChoice
 from attribeam.attribution.attention.model_setup import load_parts, try_model
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.attribution_config import merge_settings
 from attribeam.attribution.models.model_directory import ModelDirectory
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.option_declaration import option_texts
+from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
-from attribeam.attribution.settings import QueryPosition, SoftmaxOver, UnionSettings
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 
@@ -50,7 +49,7 @@ class AttentionModel:
         layer: LayerChoice,
         method: MethodOptions,
     ) -> None:
-        self.settings: UnionSettings = merge_settings(method, directory.defaults)
+        self.settings = method.with_model(directory.defaults.method)
         self.layer = layer.layer
         self.layer_count = len(layer.kinds)
         self.template = encoder.template
@@ -122,9 +121,9 @@ class AttentionModel:
         other.settings = self.union_settings(method)
         return other
 
-    def union_settings(self, method: MethodOptions) -> UnionSettings:
+    def union_settings(self, method: MethodOptions) -> MethodOptions:
         """The settings that ``method`` gives with this model: the user's, else the directory's, else the paper's."""
-        return merge_settings(method, self._directory.defaults)
+        return method.with_model(self._directory.defaults.method)
 
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and their characters.
@@ -168,7 +167,7 @@ class AttentionModel:
         return {
             **model_provenance.of_model(self._directory, self._layer_choice),
             **model_provenance.of_capture(self._capture),
-            **model_provenance.of_union(self.settings),
+            **option_texts(self.settings),
             **model_provenance.of_prompt(self._encoder),
             **model_provenance.of_batches(self._capture.network, layout=self.layout, token_budget=self.token_budget),
             **model_provenance.of_machine(self._capture.network, self._directory),

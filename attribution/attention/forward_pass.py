@@ -20,7 +20,7 @@ from attribeam.attribution.attention.capture import Capture, capturing, is_obser
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.reduction import PendingRows, RowRequest, to_device
 from attribeam.attribution.fast_paths.modernbert_pass import EncoderWeights, modernbert_pass
-from attribeam.attribution.settings import QueryPosition, SoftmaxOver
+from attribeam.attribution.options import QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 

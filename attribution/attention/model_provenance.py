@@ -14,7 +14,6 @@ from attribeam.attribution.models.model_directory import ModelDirectory, runs_ow
 from attribeam.attribution.models.quantization import quantization_provenance
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.prompts.row_encoder import RowEncoder
-from attribeam.attribution.settings import UnionSettings
 
 
 def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
@@ -35,20 +34,6 @@ def of_capture(capture: LayerCapture) -> dict[str, str]:
         "softmax_over": str(capture.softmax_over),
         "head_weights": _describe_head_weights(capture.head_weights),
         "forward_pass": "of the model" if capture.encoder is None else "in few steps",
-    }
-
-
-def of_union(settings: UnionSettings) -> dict[str, str]:
-    """The settings of the union in force."""
-    return {
-        "method": str(settings.method),
-        "top_k": str(settings.top_k),
-        "isolation_tau": f"{settings.isolation_tau:g}",
-        "own_token_weight": str(settings.own_token_weight),
-        "sentence_weight": f"{settings.sentence_weight:g}",
-        "evidence_window": f"{settings.evidence_window:g}",
-        "supported_threshold": f"{settings.supported_threshold:g}",
-        "weak_threshold": f"{settings.weak_threshold:g}",
     }
 
 

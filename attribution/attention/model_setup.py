@@ -20,12 +20,11 @@ from attribeam.attribution.attention.layer_choice import LayerChoice, choose_lay
 from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, load_weights
+from attribeam.attribution.options import ModelOptions, QueryPosition
 from attribeam.attribution.prompts.row_encoder import RowEncoder
-from attribeam.attribution.settings import QueryPosition, SoftmaxOver
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -67,7 +66,7 @@ def configured_layer(directory: ModelDirectory) -> LayerChoice:
     """
     requested = directory.options.layer
     try:
-        return choose_layer(directory.config, directory.defaults.layer if requested is None else requested)
+        return choose_layer(directory.config, directory.defaults.model.layer if requested is None else requested)
     except ValueError as error:
         raise ModelLoadError(f"model {directory.options.model!r}: {error}") from error
 
@@ -113,7 +112,7 @@ def try_model(
         network=model,
         layer=layer.layer,
         query_position=QueryPosition.PREDICTING,
-        softmax_over=defaults.softmax_over or SoftmaxOver.VISIBLE,
+        softmax_over=defaults.trained.softmax_over,
         head_weights=load_head_weights(directory, layer=layer.layer, device=model.device),
     )
     jobs = _probe_jobs(encoder)
@@ -121,7 +120,7 @@ def try_model(
         capture = _try_row(capture, jobs[0], model=options.model)
     layout = _try_layouts(capture, jobs, layer.kinds[: layer.layer])
     fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
-    position = options.query_position or defaults.query_position or fitting
+    position = options.query_position or defaults.model.query_position or fitting
     capture = replace(capture, query_position=position)
     return _with_fast_path(capture, jobs) if layout is RowLayout.END_TO_END else capture, layout
 

@@ -29,8 +29,8 @@ from attribeam.attribution.attention.reduction import (
     reduce_row,
     top_columns,
 )
+from attribeam.attribution.options import SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import merge_windows
-from attribeam.attribution.settings import SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 

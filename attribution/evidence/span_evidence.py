@@ -8,7 +8,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.span_result import SpanResult, decide_passage
 from attribeam.attribution.evidence.union_results import union_results
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, SpanEvidence, Support, TargetSpan
 
@@ -20,7 +20,7 @@ def span_evidence(
     spans: Sequence[TargetSpan],
     encoded: EncodedRow,
     tokens: TokenAttribution,
-    settings: UnionSettings,
+    settings: MethodOptions,
 ) -> tuple[SpanEvidence, ...]:
     """One evidence record per target span by AttnUnion or AttnUnionDep, in the order of ``spans``."""
     results = union_results(
@@ -41,7 +41,7 @@ def evidence_records(
     parsed: ParsedAnswer,
     spans: Sequence[TargetSpan],
     results: Sequence[SpanResult],
-    thresholds: UnionSettings | None,
+    thresholds: MethodOptions | None,
 ) -> tuple[SpanEvidence, ...]:
     """One evidence record per target span from its result, whatever method gave it.
 
@@ -58,7 +58,7 @@ def _evidence_record(
     span: TargetSpan,
     result: SpanResult,
     values: ValueMatcher,
-    thresholds: UnionSettings | None,
+    thresholds: MethodOptions | None,
 ) -> SpanEvidence:
     decision = result.decision or decide_passage(result.passage_scores)
     top = decision.top_index
@@ -87,13 +87,13 @@ def _value_passages(result: SpanResult) -> tuple[int, ...]:
     return tuple(index for index, score in enumerate(result.passage_scores) if score > 0)
 
 
-def _support(result: SpanResult, has_unmatched_values: bool, thresholds: UnionSettings | None) -> Support:
+def _support(result: SpanResult, has_unmatched_values: bool, thresholds: MethodOptions | None) -> Support:
     if result.mass is None or thresholds is None:
         return support_without_thresholds(any(result.passage_scores), has_unmatched_values)
     return decide_support(result.mass, has_unmatched_values, thresholds)
 
 
-def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: UnionSettings) -> Support:
+def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: MethodOptions) -> Support:
     """``supported`` from ``supported_threshold`` on, ``weak`` from ``weak_threshold`` on, else ``unsupported``.
 
     A span with a number, date or name that occurs in none of its evidence passages is ``unsupported``, however much

@@ -13,7 +13,7 @@ from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scale
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
 from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
-from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.options import Method, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage
 
@@ -29,7 +29,7 @@ def union_results(
     spans: Sequence[CharRange],
     encoded: EncodedRow,
     tokens: TokenAttribution,
-    settings: UnionSettings,
+    settings: MethodOptions,
 ) -> list[SpanResult]:
     """One result per span, in their order (Sections 3.2 and 3.3).
 
@@ -54,7 +54,7 @@ class _Response:
         parsed: ParsedAnswer,
         encoded: EncodedRow,
         tokens: TokenAttribution,
-        settings: UnionSettings,
+        settings: MethodOptions,
     ) -> None:
         self._passages, self._encoded, self._settings = passages, encoded, settings
         covering = np.flatnonzero(encoded.response_char_start < encoded.response_char_end)
@@ -63,7 +63,7 @@ class _Response:
             token_char_start=encoded.response_char_start[covering],
             token_char_end=encoded.response_char_end[covering],
         )
-        augmented = settings.method is Method.ATTN_UNION_DEP
+        augmented = settings.method == Method.ATTN_UNION_DEP
         self._weights = ResponseWeights(
             alignment=alignment,
             facts=AtomicFacts(parsed) if augmented else None,

@@ -12,8 +12,8 @@ from attribeam.attribution.evidence.union_results import union_results
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
 from attribeam.attribution.methods.method import Method, MethodSettings, Need, PassageScore
 from attribeam.attribution.methods.paper_union import paper_union_results
-from attribeam.attribution.settings import Method as UnionMethod
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import Method as UnionMethod
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import CharRange
 
@@ -55,7 +55,7 @@ class AttentionUnion:
 
 
 def results_of_union(
-    context: AnswerContext, tokens: TokenAttribution, settings: UnionSettings, *, passage_score: PassageScore
+    context: AnswerContext, tokens: TokenAttribution, settings: MethodOptions, *, passage_score: PassageScore
 ) -> list[SpanResult]:
     """One result a span by ``settings.method``, from the attributions of the answer's tokens."""
     if passage_score is not PassageScore.SUM:
@@ -98,9 +98,9 @@ class WidenedUnion:
         )
 
 
-def _union_counts(context: AnswerContext, settings: UnionSettings) -> Counts:
+def _union_counts(context: AnswerContext, settings: MethodOptions) -> Counts:
     spans = context.spans
-    if settings.method is UnionMethod.ATTN_UNION:
+    if settings.method == UnionMethod.ATTN_UNION:
         return context.answer_tokens.of_spans(spans)
     return context.answer_tokens.of_facts(spans, own_token_weight=settings.own_token_weight)
 

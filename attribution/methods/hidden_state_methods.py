@@ -12,12 +12,10 @@ from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
 from attribeam.attribution.methods.method import Method, MethodSettings, Need
 from attribeam.attribution.methods.paper_union import paper_union_results
-from attribeam.attribution.settings import UnionSettings
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 _NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
-_PAPER = UnionSettings()
 
 WINDOW = 8
 """W, the tokens of a window (Section 4.1)."""
@@ -48,15 +46,13 @@ class HiddenUnion:
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
-        top_k, tau, own = self.settings.top_k, self.settings.isolation_tau, self.settings.own_token_weight
+        settings = self.settings
         return paper_union_results(
             context,
-            context.hidden_similarity.top_columns(_PAPER.top_k if top_k is None else top_k),
-            _counts(
-                context, augmented=self.augmented, own_token_weight=_PAPER.own_token_weight if own is None else own
-            ),
-            isolation_tau=_PAPER.isolation_tau if tau is None else tau,
-            passage_score=self.settings.passage_score,
+            context.hidden_similarity.top_columns(settings.top_k),
+            _counts(context, augmented=self.augmented, own_token_weight=settings.own_token_weight),
+            isolation_tau=settings.isolation_tau,
+            passage_score=settings.passage_score,
         )
 
 

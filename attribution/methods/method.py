@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from attribeam.attribution.evidence.span_result import SpanResult
-from attribeam.attribution.models.model_options import MethodOptions
-from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.option_declaration import Value, option
+from attribeam.attribution.option_types import WholeNumber
+from attribeam.attribution.options import MethodOptions
 
 if TYPE_CHECKING:
     from attribeam.attribution.methods.answer_context import AnswerContext
@@ -63,28 +63,19 @@ class PassageScore(StrEnum):
     TOP5_MEAN = "top5-mean"
 
 
-@dataclass(frozen=True, slots=True)
-class MethodSettings:
-    """The options of all methods; None leaves a value of the union to the model, then to the paper.
+SCORE = "score"
+"""The group of ``--passage-score``, see ``add_options``."""
 
-    ``seed`` is that of the passages drawn by lot.
-    """
 
-    top_k: int | None = None
-    isolation_tau: float | None = None
-    own_token_weight: int | None = None
-    sentence_weight: float | None = None
-    passage_score: PassageScore = PassageScore.SUM
-    evidence_window: float | None = None
-    seed: int = 0
+class MethodSettings(MethodOptions):
+    """The options of all methods: those of the audit, and what only a comparison asks for."""
 
-    def union_options(self, method: UnionMethod) -> MethodOptions:
-        """The same options as the audit has them, for the union of ``method``."""
-        return MethodOptions(
-            method=method,
-            top_k=self.top_k,
-            isolation_tau=self.isolation_tau,
-            own_token_weight=self.own_token_weight,
-            sentence_weight=self.sentence_weight,
-            evidence_window=self.evidence_window,
-        )
+    passage_score: Value[PassageScore] = option(
+        default=PassageScore.SUM, group=SCORE, paper="4.1",
+        help="how the scores of a passage's tokens become its own, in the union methods",
+    )  # fmt: skip
+    seed: Value[WholeNumber] = option(default=0, help="seed of the passages that are drawn at random")
+
+    def union_options(self, method: str) -> MethodOptions:
+        """The audit's options among these, for the union of ``method``."""
+        return self.only(MethodOptions).replaced(method=method)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -84,7 +84,7 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
     from attribeam.attribution.models.language_model import LanguageModel, NotCausalError
     from attribeam.schemas.errors import ModelLoadError
 
-    options = choice.language or replace(choice.model, layer=None, head_weights=None, loaded_layers=None)
+    options = choice.language or choice.model.replaced(layer=None, head_weights=None, loaded_layers=None)
     try:
         return LanguageModel.from_pretrained(options, threads=choice.threads)
     except NotCausalError as error:
@@ -100,4 +100,4 @@ def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
     layer = layer_count // 2 if choice.hidden_layer is None else choice.hidden_layer
     if layer > layer_count:
         raise ModelLoadError(f"--hidden-layer should be from 0 to the model's {layer_count} layers, was: {layer}")
-    return replace(choice.model, loaded_layers=max(layer, choice.model.loaded_layers or 0))
+    return choice.model.replaced(loaded_layers=max(layer, choice.model.loaded_layers or 0))

@@ -22,7 +22,6 @@ from attribeam.attribution.attention.batching import pack_by_token_budget, run_h
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
 from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.quantization import (
     loading_arguments,
     quantization_config,
@@ -30,6 +29,7 @@ from attribeam.attribution.models.quantization import (
 )
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, resolve_dtype
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource

@@ -16,9 +16,9 @@ from attribeam.attribution.attention.layer_choice import LayerChoice
 from attribeam.attribution.attention.model_setup import configured_layer
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.model_errors import as_load_errors
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_loading import check_fits, choose_device, choose_dtype, resolve_dtype
 from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, weight_groups
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource

@@ -26,7 +26,7 @@ from transformers import (
 from attribeam.attribution.models.attribution_config import FILE_NAME, AttributionConfig
 from attribeam.attribution.models.hub_files import fetch_description
 from attribeam.attribution.models.model_errors import as_load_errors
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 BUNDLED = Path(__file__).parents[1] / "bundled" / "attributor"

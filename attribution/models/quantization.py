@@ -11,7 +11,7 @@ from typing import TypedDict
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig
 
-from attribeam.attribution.models.model_options import Quantization
+from attribeam.attribution.options import Quantization
 from attribeam.schemas.errors import ModelLoadError
 
 _BITSANDBYTES = "bitsandbytes"

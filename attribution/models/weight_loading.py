@@ -15,7 +15,6 @@ from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
-from attribeam.attribution.models.model_options import Quantization
 from attribeam.attribution.models.quantization import (
     LoadingArguments,
     loading_arguments,
@@ -24,6 +23,7 @@ from attribeam.attribution.models.quantization import (
 from attribeam.attribution.models.truncated_model import nested_names, text_model_config
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import free_memory, total_size, weight_groups
+from attribeam.attribution.options import Quantization
 from attribeam.schemas.errors import ModelLoadError
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -56,7 +56,7 @@ def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype
     Raises:
         ModelLoadError: if it is unknown.
     """
-    name = directory.options.dtype or directory.defaults.dtype
+    name = directory.options.dtype or directory.defaults.model.dtype
     if name is None:
         return torch.float32 if device.type == "cpu" else "auto"
     if name not in _DTYPES:

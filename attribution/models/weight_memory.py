@@ -14,8 +14,8 @@ import torch
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from attribeam.attribution.models.model_options import Quantization
 from attribeam.attribution.models.truncated_model import text_model_config
+from attribeam.attribution.options import Quantization
 
 _LAYER_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
 _MATRIX_LAYERS = (torch.nn.Linear, Conv1D)

@@ -10,7 +10,7 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
 from attribeam.attribution.prompts.template_choice import choose_template
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page

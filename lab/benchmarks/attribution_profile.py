@@ -19,7 +19,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import RowLayout, pack_by_token_budget
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
 from attribeam.lab.benchmarks.machine import machine_description

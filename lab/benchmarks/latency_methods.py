@@ -22,10 +22,8 @@ from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
 from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
 from attribeam.attribution.evidence.span_evidence import span_evidence
-from attribeam.attribution.models.attribution_config import AttributionConfig, merge_settings
 from attribeam.attribution.models.language_model import ablated_row
-from attribeam.attribution.models.model_options import MethodOptions
-from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.options import Method, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanKind, TargetSpan
@@ -166,7 +164,7 @@ class TwoStageUnion:
 
     def __init__(self, random_model: RandomModel, *, lm_head: bool) -> None:
         self._encoder = random_model.encoder()
-        self._settings = merge_settings(MethodOptions(method=Method.ATTN_UNION), AttributionConfig())
+        self._settings = MethodOptions(method=Method.ATTN_UNION)
         model = random_model.causal() if lm_head else random_model.base()
         self._two_stage = TwoStage(model, layer=random_model.layer)
 
@@ -271,7 +269,7 @@ def _unite(
     parsed: ParsedAnswer,
     row: EncodedRow,
     tokens: TokenAttribution | RowFault,
-    settings: UnionSettings,
+    settings: MethodOptions,
 ) -> None:
     if isinstance(tokens, RowFault):
         raise tokens

@@ -15,9 +15,8 @@ from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_directory import BUNDLED, ModelDirectory
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import Method, MethodOptions, ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
-from attribeam.attribution.settings import Method
 
 SHAPES = {
     "small": Qwen2Config(

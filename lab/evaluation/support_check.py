@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.option_types import positive_integer, whole_number
-from attribeam.attribution.settings import Method
+from attribeam.attribution.options import Method
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.report import file_digest

@@ -11,7 +11,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
 
 ANSWER = "Ada Thorne built it in 1874."

@@ -16,7 +16,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from tests.logs.log_files import BROKEN_TEXT, log_row
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
@@ -33,7 +33,7 @@ def save_tiny_audit(folder: Path) -> AuditSettings:
 
 def with_token_budget(settings: AuditSettings, token_budget: int) -> AuditSettings:
     """The same audit in smaller or larger batches."""
-    return replace(settings, model=replace(settings.model, token_budget=token_budget))
+    return replace(settings, model=settings.model.replaced(token_budget=token_budget))
 
 
 def mixed_rows(count: int) -> list[dict[str, object]]:

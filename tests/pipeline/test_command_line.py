@@ -10,7 +10,7 @@ import pytest
 from tests.pipeline.small_log import log_rows, write_log
 
 from attribeam import __version__
-from attribeam.attribution.settings import Method
+from attribeam.attribution.options import Method
 from attribeam.pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.schemas import SpanKind

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.pipeline.configuration import with_template_text
 from attribeam.schemas.errors import UsageError

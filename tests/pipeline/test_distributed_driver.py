@@ -90,7 +90,7 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     template = tmp_path / "mine.jinja"
     text = "{% for p in passages %}[{{ p.index }}] {{ p.text }}\n{% endfor %}Q: {{ question }}\nA: "
     template.write_text(text)
-    settings = replace(settings, model=replace(settings.model, prompt_template=str(template)))
+    settings = replace(settings, model=settings.model.replaced(prompt_template=str(template)))
     file = write_log(tmp_path / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     local, portable = tmp_path / "local", tmp_path / "portable"
     local.mkdir()

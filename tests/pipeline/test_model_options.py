@@ -10,14 +10,8 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.model_arguments import (
-    add_loading_arguments,
-    add_reading_arguments,
-    loading_options,
-    reading_options,
-)
-from attribeam.attribution.models.model_options import ModelOptions, Quantization
-from attribeam.attribution.settings import QueryPosition
+from attribeam.attribution.option_declaration import add_options
+from attribeam.attribution.options import LOADING, READING, ModelOptions, Quantization, QueryPosition
 from attribeam.lab.evaluation.command import add_arguments
 from attribeam.lab.evaluation.model_arguments import model_choice
 from attribeam.pipeline import models_command
@@ -42,8 +36,7 @@ READING = (
     *("--layer", "3", "--query-position", "self", "--prompt-template", "paper"),
     *("--token-budget", "4096", "--max-tokens", "512"),
 )
-LOADED_AND_READING = replace(
-    LOADED,
+LOADED_AND_READING = LOADED.replaced(
     layer=3,
     query_position=QueryPosition.SELF,
     prompt_template="paper",
@@ -72,12 +65,10 @@ def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: 
     assert checked == [LOADED_AND_READING]
 
 
-def test_their_defaults_are_those_of_the_dataclass() -> None:
+def test_their_defaults_are_those_of_the_declaration() -> None:
     parser = argparse.ArgumentParser()
-    add_loading_arguments(parser)
-    add_reading_arguments(parser)
-    given = parser.parse_args([])
-    assert ModelOptions(**loading_options(given), **reading_options(given)) == ModelOptions()
+    add_options(parser, ModelOptions, LOADING, READING)
+    assert ModelOptions.from_arguments(parser.parse_args([]), LOADING, READING) == ModelOptions()
 
 
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
@@ -118,7 +109,7 @@ def test_attributor_takes_a_quantization_by_name(tmp_path: Path) -> None:
 )
 def test_each_of_them_makes_another_configuration(change: dict[str, object]) -> None:
     plain = AuditSettings()
-    changed = replace(plain, model=replace(plain.model, **change))  # type: ignore[arg-type]
+    changed = replace(plain, model=plain.model.replaced(**change))
     assert configuration_hash(plain, {}, []) != configuration_hash(changed, {}, [])
 
 
@@ -131,7 +122,7 @@ def test_manifest_names_them() -> None:
 def test_workers_elsewhere_load_the_commit_that_was_loaded_here() -> None:
     settings = AuditSettings(model=LOADED)
     pinned = with_pinned_model(settings, {"model_revision": "0123abc"})
-    assert pinned == replace(settings, model=replace(LOADED, revision="0123abc"))
+    assert pinned == replace(settings, model=LOADED.replaced(revision="0123abc"))
 
 
 def test_local_model_has_no_commit_to_pin() -> None:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Reason, RowFault
 from attribeam.transforms.attribute_rows import runs_in_model_thread
@@ -75,7 +75,7 @@ def test_blocks_are_worked_on_one_after_the_other_while_the_caller_goes_on() -> 
 
 
 def test_block_goes_to_another_process_with_its_outcomes() -> None:
-    block = AttributedBlock((), start_outcomes(attributed, ahead=True), UnionSettings())
+    block = AttributedBlock((), start_outcomes(attributed, ahead=True), MethodOptions())
     found = pickle.loads(pickle.dumps(block)).outcomes
     assert not found.is_pending
     assert [isinstance(one, RowFault) for one in found.wait()] == [False, True]

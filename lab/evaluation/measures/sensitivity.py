@@ -10,8 +10,8 @@ from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import results_of_union
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.settings import Method as UnionMethod
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import Method as UnionMethod
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.lab.evaluation.measures.accuracy import span_credit
@@ -96,7 +96,7 @@ def sweep(
 
 
 def _count(
-    labelled: LabelledAnswer, models: LoadedModels, union: UnionSettings, tally: _Tally, passage_score: PassageScore
+    labelled: LabelledAnswer, models: LoadedModels, union: MethodOptions, tally: _Tally, passage_score: PassageScore
 ) -> None:
     """Add one answer at every point."""
     context = LabelledContext(labelled, models)
@@ -116,7 +116,7 @@ def _count(
         return
     for point, credits in tally.credits.items():
         tokens = _first_columns(of_layers[point.layer], point.top_k)
-        at_point = replace(union, top_k=point.top_k, isolation_tau=point.isolation_tau)
+        at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
         credits.append(_credit(context, tokens, at_point, passage_score))
 
 
@@ -125,7 +125,7 @@ def _first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
 
 
 def _credit(
-    context: LabelledContext, tokens: TokenAttribution, settings: UnionSettings, passage_score: PassageScore
+    context: LabelledContext, tokens: TokenAttribution, settings: MethodOptions, passage_score: PassageScore
 ) -> float:
     """The sum of the spans' credits."""
     found = results_of_union(context, tokens, settings, passage_score=passage_score)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,13 +11,11 @@ from transformers import PreTrainedConfig
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.layer_choice import choose_layer, layer_types
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.models.attribution_config import merge_settings
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import choose_device
-from attribeam.attribution.settings import Method as UnionMethod
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import Method as UnionMethod
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.report import file_digest
 from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
@@ -26,7 +23,7 @@ from attribeam.schemas.errors import RunError
 
 Depends = Mapping[str, object]
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
-_PAPER = UnionSettings()
+_NO_WEIGHT = frozenset({"seed", "method", "supported_threshold", "weak_threshold"})
 _SAID_OTHERWISE = frozenset({"model", "revision", "device", "head_weights", "prompt_template", "loaded_layers"})
 _WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
 
@@ -74,11 +71,10 @@ class Dependencies:
 
     def has_own_weights(self) -> bool:
         """Whether options or model directory weigh the tokens of a union otherwise than the paper does."""
-        used = merge_settings(
-            self._options.settings.union_options(UnionMethod.ATTN_UNION_DEP), self._directory.defaults
+        used = self._options.settings.union_options(UnionMethod.ATTN_UNION_DEP).with_model(
+            self._directory.defaults.method
         )
-        weights = (used.own_token_weight, used.sentence_weight, used.evidence_window)
-        return weights != (_PAPER.own_token_weight, _PAPER.sentence_weight, _PAPER.evidence_window)
+        return used != used.with_paper_weights()
 
     def layers_with_attention(self) -> tuple[int, ...]:
         """The 1-based layers of ``--model`` whose attention can be taken."""
@@ -86,11 +82,11 @@ class Dependencies:
         return tuple(layer for layer in range(1, len(layer_types(config)) + 1) if _has_attention(config, layer))
 
     def _of_model(self) -> dict[str, object]:
-        choice, settings = self._options.choice, asdict(self._options.settings)
+        choice, settings = self._options.choice, self._options.settings.given()
         return {
             "model": self._loaded(choice.model, self._directory),
             "hidden_layer": choice.hidden_layer,
-            "settings": {name: str(value) for name, value in settings.items() if name != "seed"},
+            "settings": {name: str(value) for name, value in settings.items() if name not in _NO_WEIGHT},
             "versions": _versions(),
         }
 
@@ -101,7 +97,7 @@ class Dependencies:
     def _loaded(self, options: ModelOptions, directory: ModelDirectory) -> dict[str, str]:
         """The weights, and the options that decide what is computed with them."""
         if options not in self._loading:
-            plain = {name: value for name, value in asdict(options).items() if name not in _SAID_OTHERWISE}
+            plain = {name: value for name, value in options.given().items() if name not in _SAID_OTHERWISE}
             self._loading[options] = {
                 **{name: str(value) for name, value in plain.items()},
                 "revision": _revision(directory),

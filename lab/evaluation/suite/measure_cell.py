@@ -11,7 +11,7 @@ from typing import Any
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.options import Method as UnionMethod
 from attribeam.lab.evaluation.comparison import FailedRow, run_with_costs
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod

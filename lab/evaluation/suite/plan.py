@@ -5,9 +5,8 @@ What is left out has a reason and the way to fill it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from attribeam.attribution.methods.method import MethodSettings, Need, PassageScore
 from attribeam.lab.evaluation.lab_methods import LabMethod, lab_methods
@@ -42,10 +41,8 @@ def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
     """
     plain = lab_methods(settings)
     variants = {
-        _PAPER_WEIGHTS: lab_methods(
-            replace(settings, own_token_weight=1, sentence_weight=0.0, evidence_window=math.inf)
-        ),
-        _BEST_TOKENS: lab_methods(replace(settings, passage_score=PassageScore.TOP5_MEAN)),
+        _PAPER_WEIGHTS: lab_methods(settings.with_paper_weights()),
+        _BEST_TOKENS: lab_methods(settings.replaced(passage_score=PassageScore.TOP5_MEAN)),
     }
     varied = {f"{name}, {words}": methods[name] for words, methods in variants.items() for name in _VARIED}
     first = {name: plain[name] for name in _VARIED}

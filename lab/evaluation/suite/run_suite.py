@@ -72,7 +72,7 @@ class SuiteModels:
     def _load(self, load: _Load) -> LoadedModels:
         choice = self._options.choice
         if load.all_layers:
-            choice = replace(choice, model=replace(choice.model, loaded_layers=self._layer_count))
+            choice = replace(choice, model=choice.model.replaced(loaded_layers=self._layer_count))
         models = load_models(choice, load.needs - {Need.PARSER})
         return replace(models, parser=self._parsers[load.parser]) if Need.PARSER in load.needs else models
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.settings import Method
+from attribeam.attribution.options import Method
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Auroc, F1Figures

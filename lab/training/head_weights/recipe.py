@@ -12,16 +12,16 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from attribeam.attribution.attention.head_weights import HeadWeights
-from attribeam.attribution.models.model_arguments import add_loading_arguments, loading_options
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.attribution.options import LOADING, ModelOptions
 from attribeam.lab.training.qa_log import read_qa_log
 from attribeam.schemas import QARecord, RowFault
 from attribeam.schemas.errors import UsageError
@@ -59,7 +59,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", required=True, type=Path, metavar="LOG", help="a QA log, Parquet as in docs/schema.md"
     )
-    add_loading_arguments(parser)
+    add_options(parser, ModelOptions, LOADING)
     parser.add_argument("--language-model", help="a causal language model (default: --model)")
     parser.add_argument("--layer", type=positive_integer, help="1-based layer (default: the model's)")
     parser.add_argument("--ablations", type=positive_integer, default=32, help="a row (default: 32)")
@@ -80,11 +80,11 @@ def load_models(options: argparse.Namespace) -> Models:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.language_model import LanguageModel
 
-    own = ModelOptions(**loading_options(options))
+    own = ModelOptions.from_arguments(options, LOADING)
     named = options.language_model
-    language = own if named is None else replace(own, model=named, revision=None)
+    language = own if named is None else own.replaced(model=named, revision=None)
     return Models(
-        AttentionModel.from_pretrained(replace(own, layer=options.layer)), LanguageModel.from_pretrained(language)
+        AttentionModel.from_pretrained(own.replaced(layer=options.layer)), LanguageModel.from_pretrained(language)
     )
 
 

@@ -27,8 +27,7 @@ from attribeam.attribution.attention.capture import Capture, capture_attention, 
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.layer_choice import choose_layer, layer_types
 from attribeam.attribution.attention.reduction import RowRequest
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
-from attribeam.attribution.settings import QueryPosition
+from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
 from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Reason, RowFault
 

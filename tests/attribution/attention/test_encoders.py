@@ -15,10 +15,9 @@ from transformers import BertModel, RobertaModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_row
-from attribeam.attribution.settings import QueryPosition
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 

@@ -16,7 +16,7 @@ from transformers.models.granite_swa import modeling_granite_swa
 from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 
 SHAPE = {

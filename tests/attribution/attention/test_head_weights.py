@@ -13,7 +13,7 @@ from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.head_weights import HeadWeights
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -20,7 +20,7 @@ from attribeam.attribution.attention.hidden_states import (
     keeping_hidden_states,
     layer_modules,
 )
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 

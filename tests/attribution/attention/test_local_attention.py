@@ -16,8 +16,7 @@ from transformers import AutoModel
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.end_to_end_attention import local_attention
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, current_rows, rows_end_to_end
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
-from attribeam.attribution.settings import SoftmaxOver
+from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 

@@ -17,7 +17,7 @@ from attribeam.attribution.attention.observed_attention import (
     head_masses,
     response_similarity,
 )
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
 PASSAGES = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))

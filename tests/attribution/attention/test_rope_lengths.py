@@ -15,7 +15,7 @@ from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config, P
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import groups_by_border, rope_border
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 

@@ -15,7 +15,7 @@ from tests.attribution.tiny_models import CONFIGS, save_tiny_model
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, choose_layout
 from attribeam.attribution.attention.capture import Capture
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 

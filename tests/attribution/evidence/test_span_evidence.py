@@ -13,13 +13,13 @@ from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 from attribeam.attribution.answers.atomic_facts import atomic_fact_words
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.evidence.span_evidence import decide_support, span_evidence
-from attribeam.attribution.settings import Method, UnionSettings
+from attribeam.attribution.options import Method, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
 
 Attention = dict[str, list[tuple[int, float]]]
-UNION = UnionSettings(method=Method.ATTN_UNION)
-DEP = UnionSettings(method=Method.ATTN_UNION_DEP)
+UNION = MethodOptions(method=Method.ATTN_UNION)
+DEP = MethodOptions(method=Method.ATTN_UNION_DEP)
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Row:
                 self.columns += [(index, in_title, start, end) for start, end in _token_ranges(text)]
 
     def evidence(
-        self, attention: list[list[tuple[int, float]]], *spans: CharRange, settings: UnionSettings = UNION
+        self, attention: list[list[tuple[int, float]]], *spans: CharRange, settings: MethodOptions = UNION
     ) -> tuple[SpanEvidence, ...]:
         """Evidence of the spans where response token i attends to these (column, similarity) pairs."""
         tokens = _token_ranges(self.answer)
@@ -113,9 +113,9 @@ def test_augmentation_adds_the_atomic_fact_of_each_token() -> None:
 
 
 def test_own_tokens_count_as_often_as_asked_beside_their_fact() -> None:
-    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(DEP, own_token_weight=4))
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP.replaced(own_token_weight=4))
     assert span.passage_scores == pytest.approx(((2 + 3) * 1.1, 2 * 0.9))  # three times more for each own token
-    (alone,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=replace(UNION, own_token_weight=4))
+    (alone,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=UNION.replaced(own_token_weight=4))
     assert alone.passage_scores == pytest.approx((1.1, 0.0))
 
 
@@ -127,7 +127,7 @@ def test_sentence_counts_in_the_passage_decision_and_nowhere_else() -> None:
     row = Row(PASSAGES, answer, replace(parsed, dependency_heads=tuple(range(len(parsed.words)))))  # no atomic facts
     attention = [[(3, 0.2), (4, 0.1)], [(4, 0.2), (3, 0.1)], [(5, 0.9), (6, 0.3)], [(7, 0.9), (6, 0.3)]]
     (alone,) = row.evidence(attention, CharRange(0, 9), settings=DEP)
-    (span,) = row.evidence(attention, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    (span,) = row.evidence(attention, CharRange(0, 9), settings=DEP.replaced(sentence_weight=0.2))
     tokens = 2  # of the span; each brings a fifth of the sentence's scores
     assert alone.passage_scores == pytest.approx((0.6, 0.0))
     assert span.passage_scores == pytest.approx((0.6 + tokens * 0.2 * 0.6, tokens * 0.2 * 2.4))
@@ -139,14 +139,14 @@ def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
     attention = [[(0, 0.9)], [(0, 0.9)], [(5, 0.9)]]
     answer, parsed = tree(RAIN)
     row = Row(PASSAGES, answer, replace(parsed, dependency_heads=(0, 1, 2)))
-    (span,) = row.evidence(attention, CharRange(0, 9), settings=replace(DEP, sentence_weight=0.2))
+    (span,) = row.evidence(attention, CharRange(0, 9), settings=DEP.replaced(sentence_weight=0.2))
     assert (span.top_passage_index, span.margin, span.passage_scores) == (None, None, (0.0, 0.0))
 
 
 def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
     attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
     row = rain()
-    (span,) = row.evidence(attention, CharRange(0, 14), settings=replace(UNION, isolation_tau=9, evidence_window=2))
+    (span,) = row.evidence(attention, CharRange(0, 14), settings=UNION.replaced(isolation_tau=9, evidence_window=2))
     assert [(piece.text, piece.passage_id) for piece in span.evidence] == [
         ("rain fell", "a"), ("here", "b"), ("Weather", "a")
     ]  # fmt: skip
@@ -269,7 +269,7 @@ def test_augmented_scores_are_the_naive_sums(
     row = Row(PASSAGES, answer, parsed)
     first, end = words[0], words[0] + words[1]
     chars = CharRange(parsed.words[first].char_start, parsed.words[end - 1].char_end)
-    settings = UnionSettings(isolation_tau=float("inf"), own_token_weight=own_token_weight)
+    settings = MethodOptions(isolation_tau=float("inf"), own_token_weight=own_token_weight)
     (span,) = row.evidence(attention, chars, settings=settings)
     expected = [0.0, 0.0]
     for word in range(first, end):
@@ -285,7 +285,7 @@ def test_augmented_scores_are_the_naive_sums(
     assert 0 <= span.evidence_mass <= 1
 
 
-SETTINGS = UnionSettings(supported_threshold=0.5, weak_threshold=0.25)
+SETTINGS = MethodOptions(supported_threshold=0.5, weak_threshold=0.25)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What a span's sentence adds to the choice of its passage."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
 from attribeam.attribution.evidence.span_weights import SentenceContext
 from attribeam.attribution.evidence.union import PassageScores
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
 
@@ -70,4 +68,4 @@ def test_answer_without_words_has_no_sentence() -> None:
 @pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
 def test_weight_below_zero_or_without_end_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="sentence_weight"):
-        replace(UnionSettings(), sentence_weight=weight)
+        MethodOptions(sentence_weight=weight)

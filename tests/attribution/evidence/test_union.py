@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.attribution.evidence.union import PassageScores, UnionScores, keep_best_windows, keep_neighboured
-from attribeam.attribution.settings import UnionSettings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 
 
@@ -256,4 +255,4 @@ def test_of_equal_windows_the_first_counts() -> None:
 @pytest.mark.parametrize("window", [0, -1, 2.5, float("nan")])
 def test_window_that_is_no_number_of_tokens_is_refused(window: float) -> None:
     with pytest.raises(ValueError, match="evidence_window"):
-        replace(UnionSettings(), evidence_window=window)
+        MethodOptions(evidence_window=window)

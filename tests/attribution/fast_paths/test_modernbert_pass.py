@@ -19,8 +19,7 @@ from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION, Capture, observing
 from attribeam.attribution.attention.forward_pass import LayerCapture
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
-from attribeam.attribution.models.model_options import ModelOptions, Quantization
-from attribeam.attribution.settings import QueryPosition, SoftmaxOver
+from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 
 LOCAL, FULL = "sliding_attention", "full_attention"

@@ -15,7 +15,7 @@ from attribeam.attribution.methods.language_context import (
     sensitive_tokens,
 )
 from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import CharRange
 
 

@@ -14,7 +14,7 @@ from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.lab.evaluation.lab_methods import (
     LabelledContext,

@@ -10,8 +10,8 @@ from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.methods.words import FactWords, SentenceWords, SpanWords
-from attribeam.attribution.models.model_options import ModelOptions
-from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.options import Method as UnionMethod
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.comparison import highlighted_pieces, run_methods, score_methods
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource

@@ -24,8 +24,8 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import all_methods
-from attribeam.attribution.models.model_options import ModelOptions
-from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.options import Method as UnionMethod
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource

@@ -15,7 +15,7 @@ from attribeam.attribution.attention.hidden_states import HiddenSimilarity
 from attribeam.attribution.methods.answer_context import LoadedModels, ModelInternals
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import all_methods
-from attribeam.attribution.models.attribution_config import AttributionConfig, merge_settings
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -42,7 +42,7 @@ class ModelOfNoDefaults:
     """Stands for a model; all that is asked of it is the settings."""
 
     def union_settings(self, options):
-        return merge_settings(options, AttributionConfig())
+        return options.with_model(MethodOptions())
 
 
 def worked_context() -> LabelledContext:

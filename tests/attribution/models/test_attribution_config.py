@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from attribeam.attribution.models.attribution_config import AttributionConfig, merge_settings
-from attribeam.attribution.models.model_options import MethodOptions
+from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
-from attribeam.attribution.settings import Method, QueryPosition, SoftmaxOver, UnionSettings
 
 
 def written(tmp_path: Path, values: object) -> Path:
@@ -34,16 +33,12 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
         "dtype": "float32",
     }
     assert AttributionConfig.from_file(written(tmp_path, values)) == AttributionConfig(
-        layer=3,
-        query_position=QueryPosition.SELF,
-        softmax_over=SoftmaxOver.PROMPT,
-        own_token_weight=3,
-        top_k=4,
-        isolation_tau=math.inf,
+        model=ModelOptions(layer=3, query_position=QueryPosition.SELF, dtype="float32"),
+        method=MethodOptions(
+            own_token_weight=3, top_k=4, isolation_tau=math.inf, supported_threshold=0.6, weak_threshold=0.1
+        ),
+        trained=TrainedOptions(softmax_over=SoftmaxOver.PROMPT),
         prompt_template=PromptTemplate(preamble="Read. "),
-        supported_threshold=0.6,
-        weak_threshold=0.1,
-        dtype="float32",
     )
 
 
@@ -52,14 +47,16 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
     [
         ([], "list"),
         ({"layers": 3}, "layers"),
-        ({"layer": "3"}, "'layer' should be a whole number, was: '3'"),
-        ({"top_k": True}, "'top_k' should be a whole number"),
-        ({"isolation_tau": "two"}, "'isolation_tau' should be a number"),
+        ({"layer": "3"}, "layer should be a whole number from 1, was: '3'"),
+        ({"top_k": True}, "top_k should be a whole number from 1, was: True"),
+        ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
+        ({"supported_threshold": 0.2, "weak_threshold": 0.3}, "weak_threshold <= supported_threshold"),
+        ({"isolation_tau": "two"}, "isolation_tau should be a whole number of tokens from 0, or inf"),
         ({"query_position": "next"}, "'predicting', 'self'"),
         ({"softmax_over": "all"}, "'visible', 'prompt'"),
-        ({"prompt_template": "plain"}, "'prompt_template' should be an object"),
+        ({"prompt_template": "plain"}, "prompt_template should be an object"),
         ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
-        ({"dtype": 32}, "'dtype' should be a string"),
+        ({"dtype": 32}, "dtype should be one of 'float32', 'bfloat16', 'float16', was: 32"),
     ],
 )
 def test_bad_file_is_an_error_with_its_name_and_key(tmp_path: Path, values: object, complaint: str) -> None:
@@ -69,13 +66,17 @@ def test_bad_file_is_an_error_with_its_name_and_key(tmp_path: Path, values: obje
 
 
 def test_user_overrides_the_directory_and_the_directory_the_paper() -> None:
-    defaults = AttributionConfig(top_k=5, isolation_tau=3)
-    settings = merge_settings(MethodOptions(method=Method.ATTN_UNION, top_k=1), defaults)
-    assert settings == UnionSettings(method=Method.ATTN_UNION, top_k=1, isolation_tau=3)
+    settings = MethodOptions(method="attn-union", top_k=1).with_model(MethodOptions(top_k=5, isolation_tau=3))
+    assert (settings.method, settings.top_k, settings.isolation_tau) == ("attn-union", 1, 3)
+    assert (settings.own_token_weight, settings.evidence_window) == (1, math.inf)
+
+
+def test_nothing_is_left_open_with_a_model() -> None:
+    assert None not in MethodOptions().with_model(MethodOptions()).given().values()
 
 
 def test_zero_is_a_choice_and_not_an_absence() -> None:
-    settings = merge_settings(MethodOptions(isolation_tau=0, weak_threshold=0.0), AttributionConfig(isolation_tau=3))
+    settings = MethodOptions(isolation_tau=0, weak_threshold=0.0).with_model(MethodOptions(isolation_tau=3))
     assert (settings.isolation_tau, settings.weak_threshold) == (0, 0)
 
 
@@ -90,5 +91,5 @@ def test_zero_is_a_choice_and_not_an_absence() -> None:
 def test_threshold_given_alone_moves_the_one_it_would_cross(
     given: MethodOptions, expected: tuple[float, float]
 ) -> None:
-    settings = merge_settings(given, AttributionConfig(supported_threshold=0.3, weak_threshold=0.2))
+    settings = given.with_model(MethodOptions(supported_threshold=0.3, weak_threshold=0.2))
     assert (settings.supported_threshold, settings.weak_threshold) == expected

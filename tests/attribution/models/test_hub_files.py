@@ -25,8 +25,8 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models import hub_files
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_loading import load_weights
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 NAME = "brigg/lighthouse"

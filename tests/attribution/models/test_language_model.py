@@ -10,7 +10,7 @@ from tests.attribution.tiny_models import SENTENCES, VOCABULARY_SIZE, save_tiny_
 from transformers import AutoModel, AutoModelForCausalLM, BertConfig, BertForMaskedLM
 
 from attribeam.attribution.models.language_model import LanguageModel, NotCausalError, ablated_row
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

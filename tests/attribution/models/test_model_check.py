@@ -12,7 +12,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import observing
 from attribeam.attribution.models.model_check import attention_shares
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

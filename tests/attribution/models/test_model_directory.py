@@ -37,8 +37,8 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_loading import choose_device, load_weights
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 CPU = torch.device("cpu")
@@ -72,9 +72,9 @@ def test_loading_says_nothing_and_leaves_verbosity_as_it_was(
 
 def test_attribution_config_beside_the_model_is_read(tmp_path: Path) -> None:
     directory = save_tiny_model(tmp_path)
-    assert read_model_directory(options(directory)).defaults.layer is None
+    assert read_model_directory(options(directory)).defaults.model.layer is None
     (directory / "attribution_config.json").write_text('{"layer": 2}', encoding="utf-8")
-    assert read_model_directory(options(directory)).defaults.layer == 2
+    assert read_model_directory(options(directory)).defaults.model.layer == 2
 
 
 def test_bad_attribution_config_is_a_load_error(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from transformers import dynamic_module_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError

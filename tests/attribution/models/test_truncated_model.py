@@ -13,8 +13,8 @@ from tests.attribution.tiny_models import CONFIGS, save_tiny_model, save_tiny_to
 from transformers import AutoConfig, EsmcConfig, Gemma3nTextConfig, GPTNeoXJapaneseConfig, PreTrainedConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
 from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 
 TOLERANCE = 1e-5

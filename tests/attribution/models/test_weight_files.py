@@ -13,8 +13,8 @@ from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_files import entries_up_to_layer, revision_of
+from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 

@@ -18,9 +18,9 @@ from transformers import AutoModelForCausalLM, modeling_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_options import ModelOptions
 from attribeam.attribution.models.weight_files import entries_up_to_layer
 from attribeam.attribution.models.weight_loading import load_weights
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
 

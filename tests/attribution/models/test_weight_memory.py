@@ -12,9 +12,9 @@ from transformers import Gemma3Config, GPT2Config, PreTrainedConfig, Qwen2Config
 from attribeam.attribution.models import weight_loading
 from attribeam.attribution.models import weight_memory as free_memory
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.model_options import ModelOptions, Quantization
 from attribeam.attribution.models.weight_loading import check_fits, load_weights
 from attribeam.attribution.models.weight_memory import WeightGroup, total_size, weight_groups
+from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError
 
 QWEN2_7B = Qwen2Config(

@@ -11,7 +11,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 
@@ -40,7 +40,7 @@ def test_row_is_encoded_as_the_model_encodes_it(directory: Path, tmp_path: Path,
     options = ModelOptions(model=str(directory), device="cpu")
     if TEMPLATES[name] is not None:
         (tmp_path / "template.json").write_text(json.dumps(TEMPLATES[name]))
-        options = replace(options, prompt_template=str(tmp_path / "template.json"))
+        options = options.replaced(prompt_template=str(tmp_path / "template.json"))
     ours = load_row_encoder(options).encode(RECORD)
     theirs = AttentionModel.from_pretrained(options).encode(RECORD)
     assert ours.prompt_length == theirs.prompt_length

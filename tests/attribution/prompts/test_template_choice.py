@@ -14,7 +14,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.prompts.template_choice import (

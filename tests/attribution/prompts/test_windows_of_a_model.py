@@ -12,7 +12,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource, SpanKind
 

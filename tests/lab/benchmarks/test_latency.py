@@ -17,7 +17,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.model_options import MethodOptions, ModelOptions
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks import latency_measurement as latency_run
 from attribeam.lab.benchmarks import random_model

@@ -14,7 +14,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.language_context import LanguageContext
 from attribeam.attribution.methods.words import SpanWords
 from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice

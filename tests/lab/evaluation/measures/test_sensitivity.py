@@ -8,8 +8,8 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.models.model_options import ModelOptions
-from attribeam.attribution.settings import Method as UnionMethod
+from attribeam.attribution.options import Method as UnionMethod
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.comparison import run_methods, score_methods
 from attribeam.lab.evaluation.measures.sensitivity import SensitivityPoint, default_point, one_at_a_time, sweep
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource

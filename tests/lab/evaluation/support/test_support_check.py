@@ -8,7 +8,7 @@ from tests.lab.evaluation.dataset_rows import write_rows
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.support.support_figures import support_table, write_support_report
 from attribeam.lab.evaluation.support.support_rows import load_support_rows
 from attribeam.lab.evaluation.support_check import check_support, flagged_spans, main

@@ -14,7 +14,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.head_weights import HeadWeights
 from attribeam.attribution.attention.observed_attention import head_masses
 from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_options import ModelOptions
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.training.head_weights.fitting import (
     FitPlan,
     HeadExample,

@@ -1,0 +1,222 @@
+"""Every option of model and method, declared once, with the paper's defaults.
+
+A declaration yields the option of the command line, the keyword of ``Attributor.from_pretrained``, the key of
+``attribution_config.json``, the entry in manifests and file metadata, and the row in docs/options.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, parse_span_kinds
+from attribeam.attribution.option_declaration import Options, Parsed, Value, declared, option
+from attribeam.attribution.option_types import (
+    Fraction,
+    NonNegative,
+    PositiveInteger,
+    TokenCount,
+    TokenDistance,
+    WholeNumber,
+    prompt_template,
+    span_kinds,
+)
+from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
+from attribeam.schemas import SpanKind
+
+LOADING, READING, HEADS = "loading", "reading", "heads"
+METHOD, UNION, SUPPORT = "method", "union", "support"
+SPANS, PARSER = "spans", "parser"
+"""Groups of options; each command adds those that mean something to it."""
+
+
+class Method(StrEnum):
+    """How the attributions of a span's tokens are aggregated."""
+
+    ATTN_UNION = "attn-union"
+    ATTN_UNION_DEP = "attn-union-dep"
+
+
+class QueryPosition(StrEnum):
+    """Whose attention is row i of S: the position that predicts r_i (decoders), or r_i's own (encoders)."""
+
+    PREDICTING = "predicting"
+    SELF = "self"
+
+
+class SoftmaxOver(StrEnum):
+    """Which columns a row of the attention is normalised over: all that its token sees, or the prompt's alone.
+
+    ``PROMPT`` is for encoders that were trained so: a response token never attends to the response itself.
+    """
+
+    VISIBLE = "visible"
+    PROMPT = "prompt"
+
+
+class Quantization(StrEnum):
+    """How the weights of the layers' matrices are kept; all others stay in the model's dtype."""
+
+    NONE = "none"
+    NF4 = "nf4"
+    INT8 = "int8"
+
+
+class ModelOptions(Options):
+    """Which model is loaded, how, and how it reads."""
+
+    model: Value[str] = option(
+        default="bundled", group=LOADING, help="bundled, a Hugging Face hub id, or a directory", kw_only=False
+    )
+    revision: str | None = option(
+        default=None, group=LOADING, metavar="REV", default_words="its main branch",
+        help="commit, tag or branch of a hub model; outputs record the commit",
+    )  # fmt: skip
+    layer: PositiveInteger | None = option(
+        default=None, group=READING, metavar="L", default_words="the model's, else floor(L/2) + 1", in_directory=True,
+        help="layer L* whose attention is taken, counted from 1", paper="4.1",
+    )  # fmt: skip
+    query_position: QueryPosition | None = option(
+        default=None, group=READING, in_directory=True,
+        default_words="the model's, else predicting for decoders and self for encoders",
+        help="whose attention a response token has: that of the position that predicts it, or its own",
+    )  # fmt: skip
+    prompt_template: str | TemplateText | None = option(
+        default=None, group=READING, metavar="NAME|FILE", reads=prompt_template,
+        default_words="the model's, else chat where its tokenizer has a chat template, else plain",
+        help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/prompts.md",
+    )  # fmt: skip
+    dtype: str | None = option(
+        default=None, group=LOADING, choices=("float32", "bfloat16", "float16"), in_directory=True,
+        default_words="the model's, else float32 on a CPU and that of the weights on a GPU",
+        help="precision of weights and activations",
+    )  # fmt: skip
+    quantization: Value[Quantization] = option(
+        default=Quantization.NONE, group=LOADING,
+        help="keep the layers' weights in 4 (nf4) or 8 (int8) bits; needs the extra attribeam[quantization]",
+    )  # fmt: skip
+    device: Value[str] = option(default="auto", group=LOADING, help="auto, cpu, cuda, cuda:1")
+    token_budget: PositiveInteger | None = option(
+        default=None, group=READING, metavar="N", default_words="2048 on a CPU, 16384 on a GPU",
+        help="tokens per batch, padding included",
+    )  # fmt: skip
+    max_tokens: PositiveInteger | None = option(
+        default=None, group=READING, metavar="N", default_words="the model's context",
+        help="tokens that the model reads at once; longer rows are read in windows",
+    )  # fmt: skip
+    trust_remote_code: Value[bool] = option(default=False, group=LOADING, help="run code from the model's repository")
+    head_weights: str | None = option(
+        default=None, group=HEADS, metavar="FILE.json", default_words="all equal",
+        help="learned weights of the attention heads, fitted for this model and layer", paper="3.4",
+    )  # fmt: skip
+    loaded_layers: WholeNumber | None = option(
+        default=None, default_words="those up to L*", help="load at least so many layers, for what lies above L*"
+    )
+
+
+class TrainedOptions(Options):
+    """How a model was trained; only its directory says so."""
+
+    softmax_over: Value[SoftmaxOver] = option(
+        default=SoftmaxOver.VISIBLE, in_directory=True, default_words="visible",
+        help="columns that a row of the attention is normalised over: all that its token sees, or the prompt's",
+    )  # fmt: skip
+
+
+def _known_method(name: str) -> str:
+    return str(Method(name))
+
+
+class MethodOptions(Options):
+    """How evidence is found and judged: union, augmentation, passage decision and support.
+
+    A span is supported from ``supported_threshold`` on, unsupported below ``weak_threshold``, and weak in between.
+    """
+
+    method: Value[Annotated[str, AfterValidator(_known_method)]] = option(
+        default="attn-union-dep", group=METHOD, choices=tuple(map(str, Method)), paper="3.2, 3.3",
+        help="how the attributions of a span's tokens become its evidence",
+    )  # fmt: skip
+    top_k: Value[PositiveInteger] = option(
+        default=2, group=UNION, metavar="K", in_directory=True, paper="3.2",
+        help="prompt tokens kept per answer token",
+    )  # fmt: skip
+    isolation_tau: Value[TokenDistance] = option(
+        default=2.0, group=UNION, metavar="TAU", in_directory=True, paper="3.2",
+        help="evidence tokens with no other evidence within TAU tokens are dropped; inf keeps all of them",
+    )  # fmt: skip
+    own_token_weight: Value[PositiveInteger] = option(
+        default=1, group=UNION, metavar="N", in_directory=True, extends_paper=True,
+        help="how often a span's own tokens count beside the other tokens of its atomic fact",
+    )  # fmt: skip
+    sentence_weight: Value[NonNegative] = option(
+        default=0.0, group=UNION, metavar="W", in_directory=True, extends_paper=True,
+        help="how much the rest of a span's sentence counts in the choice of its passage",
+    )  # fmt: skip
+    evidence_window: Value[TokenCount] = option(
+        default=math.inf, group=UNION, metavar="N", in_directory=True, extends_paper=True,
+        help="successive tokens of each passage that count beside its title, the best ones; inf counts all",
+    )  # fmt: skip
+    supported_threshold: Value[Fraction] = option(
+        default=0.5, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
+        help="evidence mass from which a span is supported",
+    )  # fmt: skip
+    weak_threshold: Value[Fraction] = option(
+        default=0.25, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
+        help="evidence mass below which a span is unsupported",
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _check_thresholds(self) -> Self:
+        both_given = {"supported_threshold", "weak_threshold"} <= self.model_fields_set
+        if both_given and self.weak_threshold > self.supported_threshold:
+            raise ValueError(
+                "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "
+                f"{self.weak_threshold} and {self.supported_threshold}"
+            )
+        return self
+
+    def with_model(self, defaults: MethodOptions) -> MethodOptions:
+        """The options in force with a model of these defaults: the user's, else the model's, else the paper's.
+
+        Nothing is left open. A threshold that the user gives alone moves the other one with it where it would cross it.
+        """
+        supported = self._given_or(defaults, "supported_threshold")
+        weak = self._given_or(defaults, "weak_threshold")
+        if "supported_threshold" not in self.model_fields_set:
+            supported = max(supported, weak)
+        elif "weak_threshold" not in self.model_fields_set:
+            weak = min(supported, weak)
+        in_force = self.replaced(supported_threshold=supported, weak_threshold=weak).over(defaults)
+        return MethodOptions(**{name: getattr(in_force, name) for name in MethodOptions.model_fields})
+
+    def with_paper_weights(self) -> Self:
+        """The same options, but the union as the paper has it: what extends it is switched off."""
+        extensions = [one for one in declared(type(self)).values() if one.group == UNION and one.extends_paper]
+        return self.replaced(**{one.name: one.default for one in extensions})
+
+    def _given_or(self, defaults: MethodOptions, name: str) -> float:
+        value: float = getattr(self if name in self.model_fields_set else defaults, name)
+        return value
+
+
+def _kinds(value: object) -> object:
+    return parse_span_kinds(value) if isinstance(value, str) else value
+
+
+class AttributorOptions(MethodOptions, ModelOptions):
+    """All that ``Attributor.from_pretrained`` takes."""
+
+    spans: Parsed[Annotated[tuple[SpanKind, ...], BeforeValidator(_kinds)], Sequence[SpanKind] | str | None] = option(
+        default=DEFAULT_SPAN_KINDS, group=SPANS, metavar="KIND,...", reads=span_kinds,
+        default_words=",".join(DEFAULT_SPAN_KINDS),
+        help=f"kinds of target spans, of: {', '.join(SpanKind)}",
+    )  # fmt: skip
+    parser: Value[str] = option(default="bundled", group=PARSER, help="bundled, a spaCy pipeline or a directory")
+    threads: PositiveInteger | None = option(
+        default=None, default_words="torch's own", help="CPU threads of torch, for the whole process"
+    )
