@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
+from attribeam.attribution import options
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.options import LOADING, READING, ModelOptions, Quantization, QueryPosition
+from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition
 from attribeam.lab.evaluation.command import add_arguments
 from attribeam.lab.evaluation.model_arguments import model_choice
 from attribeam.pipeline import models_command
@@ -67,8 +68,8 @@ def test_check_of_a_model_takes_the_options_of_loading_and_reading(monkeypatch: 
 
 def test_their_defaults_are_those_of_the_declaration() -> None:
     parser = argparse.ArgumentParser()
-    add_options(parser, ModelOptions, LOADING, READING)
-    assert ModelOptions.from_arguments(parser.parse_args([]), LOADING, READING) == ModelOptions()
+    add_options(parser, ModelOptions, options.LOADING, options.READING)
+    assert ModelOptions.from_arguments(parser.parse_args([]), options.LOADING, options.READING) == ModelOptions()
 
 
 @pytest.mark.parametrize("command", [["audit", "--input", "x"], ["models", "check"], ["evaluate", "--data", "x"]])
