@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, wraps
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -21,9 +22,11 @@ from typing import (
     ParamSpec,
     Self,
     TypeVar,
+    Union,
     cast,
     dataclass_transform,
     get_args,
+    get_origin,
     overload,
 )
 
@@ -212,7 +215,8 @@ def _declared(name: str, field: FieldInfo) -> Option:
 
 def _enumerated(field: FieldInfo) -> tuple[str, ...]:
     """The texts of an enumeration, or of one that may be None."""
-    kinds = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+    alternatives = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else ()
+    kinds = [kind for kind in (field.annotation, *alternatives) if isinstance(kind, type)]
     return tuple(str(one) for kind in kinds if issubclass(kind, StrEnum) for one in kind)
 
 

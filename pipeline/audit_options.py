@@ -24,7 +24,7 @@ from attribeam.attribution.options import (
 )
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
-from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 LOCAL = "local"
@@ -84,7 +84,7 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
     try:
         columns = parse_column_mapping(arguments.columns)
         method = MethodOptions.from_arguments(arguments, METHOD, UNION, SUPPORT)
-    except (LogFormatError, ValueError) as error:
+    except ValueError as error:
         raise UsageError(str(error)) from error
     return AuditSettings(
         columns=columns,
