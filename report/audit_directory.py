@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from attribeam.schemas import Support, dead_letter_schema, evidence_schema
+from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
 
 BATCH_ROWS = 4096
+_COLUMN_BATCH_ROWS = 65_536
 _LOCAL = "local"
 
 
@@ -174,10 +172,6 @@ def _batches(
         raise RunError(f"{files[0].parent} cannot be read: {error}") from error
 
 
-_COLUMN_BATCH_ROWS = 65_536
-SUPPORTS = tuple(support.value for support in Support)
-
-
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Batches of up to 65,536 spans in the order of the files; memory does not grow with the audit.
 
@@ -193,13 +187,6 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
                 yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{Path(path)} cannot be read: {error}") from error
-
-
-def support_codes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Each span's support as its place in ``SUPPORTS``, shape (spans,)."""
-    codes = pc.index_in(batch.column("support"), value_set=pa.array(SUPPORTS))
-    found: npt.NDArray[np.int64] = codes.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
 
 
 def _leaf_columns(schema: pq.ParquetSchema, name: str) -> Iterator[str]:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from attribeam.schemas import CharRange, EvidencePiece, RowSource, SpanEvidence, SpanKind, Support, evidence_schema
 
 _OWN = frozenset(evidence_schema().names)
-_Row = Mapping[str, Any]  # one evidence row as Arrow gives it; it is turned into typed records here
+EvidenceRow = Mapping[str, Any]
+"""One evidence row as ``pyarrow`` gives it: the fields of ``attribeam.schemas.evidence_schema``, then extra columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
         yield answer_of_rows(RowSource(file, row), list(rows))
 
 
-def answer_of_rows(source: RowSource, rows: Sequence[_Row]) -> AuditedAnswer:
+def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAnswer:
     """The answer that these evidence rows, at least one, are about; they ascend by span."""
     first = rows[0]
     return AuditedAnswer(
@@ -47,7 +48,7 @@ def answer_of_rows(source: RowSource, rows: Sequence[_Row]) -> AuditedAnswer:
     )
 
 
-def _span(row: _Row) -> SpanEvidence:
+def _span(row: EvidenceRow) -> SpanEvidence:
     return SpanEvidence(
         span_index=row["span_index"],
         span_kind=SpanKind(row["span_kind"]),
@@ -66,7 +67,7 @@ def _span(row: _Row) -> SpanEvidence:
     )
 
 
-def _piece(row: _Row) -> EvidencePiece:
+def _piece(row: EvidenceRow) -> EvidencePiece:
     return EvidencePiece(
         passage_index=row["passage_index"],
         passage_id=row["passage_id"],
@@ -77,5 +78,5 @@ def _piece(row: _Row) -> EvidencePiece:
     )
 
 
-def _range(row: _Row) -> CharRange:
+def _range(row: EvidenceRow) -> CharRange:
     return CharRange(row["char_start"], row["char_end"])

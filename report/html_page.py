@@ -15,6 +15,7 @@ from attribeam.report import page_assets
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_facts, audit_key, audit_title, model_line, top_figures
 from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.output_file import check_output, write_lines
 from attribeam.report.page_data import (
     AnswersJson,
     Overview,
@@ -26,10 +27,9 @@ from attribeam.report.page_data import (
 )
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import Support
-from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
-DEFAULT_ANSWERS = 1000
+DEFAULT_PAGE_ANSWERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class PageRequest:
 
     audit: AuditDirectory
     previous: AuditDirectory | None = None
-    answers: int = DEFAULT_ANSWERS
+    answers: int = DEFAULT_PAGE_ANSWERS
 
 
 def html_page(request: PageRequest) -> str:
@@ -119,16 +119,16 @@ def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, prob
     manifest = request.audit.manifest
     if manifest.status is not RunStatus.DONE:
         yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
-    if embedded.answers < overview.ranking.answers:
+    if embedded.answer_count < overview.ranking.answer_count:
         yield (
-            f"The worklist holds the {embedded.answers:,} riskiest of {overview.ranking.answers:,} answers. "
+            f"The worklist holds the {embedded.answer_count:,} riskiest of {overview.ranking.answer_count:,} answers. "
             "The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
             "and “attribeam show RECORD_ID” prints any."
         )
     if problems:
         yield f"Only spans and evidence can be shown for some answers, not their whole texts: {'; '.join(problems)}."
-    elif embedded.with_texts < embedded.answers:
-        missing = embedded.answers - embedded.with_texts
+    elif embedded.with_text_count < embedded.answer_count:
+        missing = embedded.answer_count - embedded.with_text_count
         yield f"{missing:,} answers are shown without their whole texts, which are too long for this page."
     if any(letter.rows > DEAD_LETTERS_PER_REASON for letter in request.audit.counts.dead_letters):
         yield (
@@ -145,7 +145,7 @@ def _readable_moment(moment: str) -> str:
 
 
 def write_html_report(
-    audit: Path, output: Path, *, previous: Path | None = None, answers: int = DEFAULT_ANSWERS
+    audit: Path, output: Path, *, previous: Path | None = None, answers: int = DEFAULT_PAGE_ANSWERS
 ) -> None:
     """Write the page of the audit in directory ``audit``; an earlier file is replaced only when the new one is whole.
 
@@ -155,15 +155,7 @@ def write_html_report(
         UsageError: if there is no such audit, or no directory for the output.
         RunError: if the audit cannot be read or the page not written.
     """
-    if output.is_dir() or not output.parent.is_dir():
-        raise UsageError(f"--output should be a file in an existing directory, was: {str(output)!r}")
+    check_output(str(output))
     earlier = None if previous is None else AuditDirectory.open(previous)
     page = html_page(PageRequest(AuditDirectory.open(audit), earlier, answers))
-    partial = output.with_name(f".{output.name}.partial")
-    try:
-        partial.write_text(page, encoding="utf-8", newline="")
-        partial.replace(output)
-    except OSError as error:
-        raise RunError(f"{str(output)!r} cannot be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    write_lines(str(output), [page])

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer, answer_of_rows
+from attribeam.report.audited_answer import AuditedAnswer
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.terminal_text import harmless, one_line
 from attribeam.report.worklist import EmbeddedAnswer, RiskTally, embedded_answers
 from attribeam.schemas import SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts
 
-DEFAULT_ANSWERS = 50
+DEFAULT_DIGEST_ANSWERS = 50
 _LONGEST_SPAN = 200
 _SPAN_TABLE = (
     "| support | kind | on evidence | span | not in the passages | best evidence |\n|---|---|---:|---|---|---|"
@@ -33,7 +33,7 @@ def digest_lines(audit: AuditDirectory, *, answers: int) -> Iterator[str]:
         tally.add(batch)
     ranking = tally.ranking(answers)
     yield from _figures(audit)
-    yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answers:,} audited answers\n"
+    yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
     for place, one in enumerate(embedded_answers(audit, AuditedLogs.of(audit), ranking.riskiest), start=1):
         yield from _answer(place, one)
 
@@ -63,9 +63,9 @@ def _figure(name: str, count: int, whole: int | None) -> str:
 
 
 def _answer(place: int, one: EmbeddedAnswer) -> Iterator[str]:
-    answer = answer_of_rows(one.source, one.spans)
+    answer = one.answer
     yield f"### {place}. {escape_markdown(answer.record_id)} (risk {one.risk:.2f})\n"
-    yield f"{escape_markdown(one.source.source_file)}, row {one.source.source_row}{_facts(answer)}\n"
+    yield f"{escape_markdown(answer.source.source_file)}, row {answer.source.source_row}{_facts(answer)}\n"
     if one.texts is not None:
         yield from _quoted("Question", one.texts.question)
         yield from _quoted("Answer", one.texts.answer)

@@ -7,9 +7,8 @@ can cut out of the answer or a passage is not written a second time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Protocol
 
 import pyarrow as pa
@@ -24,9 +23,9 @@ from attribeam.report.support_distribution import (
     ShareTally,
     Timeline,
     TimelineTally,
-    can_be_grouped,
 )
-from attribeam.report.worklist import AnswerRanking, EmbeddedAnswer, EmbeddedDeadLetter, EvidenceRow, RiskTally
+from attribeam.report.worklist import AnswerRanking, EmbeddedAnswer, EmbeddedDeadLetter, RiskTally
+from attribeam.schemas import CharRange, EvidencePiece, SpanEvidence
 
 
 class _Tally(Protocol):
@@ -58,7 +57,7 @@ def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> 
         RunError: if a file of the audit cannot be read.
     """
     timeline, masses, ranks, passages, risks = TimelineTally(), MassTally(), RankTally(), PassageTally(), RiskTally()
-    grouped = [field.name for field in audit.extra_fields if can_be_grouped(field)]
+    grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
     tallies: Sequence[_Tally] = (timeline, masses, ranks, passages, risks, *shares)
     columns = sorted({column for tally in tallies for column in tally.columns})
@@ -83,22 +82,22 @@ class AnswersJson:
     """The answers' JSON array, how many answers are in it, and how many of these have their texts."""
 
     text: str
-    answers: int
-    with_texts: int
+    answer_count: int
+    with_text_count: int
 
 
 def answers_json(answers: Iterable[EmbeddedAnswer], *, max_bytes: int = MAX_ANSWER_BYTES) -> AnswersJson:
     """As many answers, from the first on, as fit into ``max_bytes`` of UTF-8."""
     items: list[str] = []
-    size = with_texts = 0
+    size = with_text_count = 0
     for answer in answers:
         item = compact_json(_answer_json(answer))
         size += len(item.encode()) + 1
         if size > max_bytes:
             break
         items.append(item)
-        with_texts += answer.texts is not None
-    return AnswersJson(f"[{','.join(items)}]", len(items), with_texts)
+        with_text_count += answer.texts is not None
+    return AnswersJson(f"[{','.join(items)}]", len(items), with_text_count)
 
 
 def dead_letters_json(letters: Iterable[EmbeddedDeadLetter]) -> str:
@@ -125,63 +124,54 @@ def compact_json(value: object) -> str:
     return text.translate(_ESCAPES)
 
 
-def _answer_json(answer: EmbeddedAnswer) -> dict[str, object]:
-    first = answer.spans[0]
-    texts = answer.texts
+def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
+    answer, texts = embedded.answer, embedded.texts
     passages = () if texts is None else texts.passages
     return {
-        "id": first["record_id"],
+        "id": answer.record_id,
         "file": answer.source.source_file,
         "row": answer.source.source_row,
-        "at": _moment(first["answered_at"]),
-        "generator": first["generator"],
-        "risk": _rounded(answer.risk),
-        "extra": answer.extra,
+        "at": None if answer.answered_at is None else answer.answered_at.isoformat(),
+        "generator": answer.generator,
+        "risk": _rounded(embedded.risk),
+        "extra": embedded.extra_columns,
         "question": None if texts is None else texts.question,
         "answer": None if texts is None else texts.answer,
         "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
-        "spans": [_span_json(row, with_texts=texts is not None) for row in answer.spans],
+        "spans": [_span_json(span, with_texts=texts is not None) for span in answer.spans],
     }
 
 
-def _span_json(row: EvidenceRow, *, with_texts: bool) -> dict[str, object]:
+def _span_json(span: SpanEvidence, *, with_texts: bool) -> dict[str, object]:
     return {
-        "index": row["span_index"],
-        "kind": row["span_kind"],
-        "at": [row["char_start"], row["char_end"]],
-        "text": None if with_texts else row["text"],
-        "fact": [[one["char_start"], one["char_end"]] for one in _structs(row["atomic_fact"])],
-        "evidence": [_piece_json(one, with_texts=with_texts) for one in _structs(row["evidence"])],
-        "scores": [_rounded(score) for score in _floats(row["passage_scores"])],
-        "top": row["top_passage_index"],
-        "margin": _rounded(row["margin"]),
-        "mass": _rounded(row["evidence_mass"]),
-        "isolated": row["evidence_isolated"],
-        "support": row["support"],
-        "unmatched": row["unmatched_values"],
+        "index": span.span_index,
+        "kind": span.span_kind,
+        "at": _range_json(span.chars),
+        "text": None if with_texts else span.text,
+        "fact": [_range_json(one) for one in span.atomic_fact],
+        "evidence": [_piece_json(one, with_texts=with_texts) for one in span.evidence],
+        "scores": [_rounded(score) for score in span.passage_scores],
+        "top": span.top_passage_index,
+        "margin": _rounded(span.margin),
+        "mass": _rounded(span.evidence_mass),
+        "isolated": span.evidence_isolated,
+        "support": span.support,
+        "unmatched": span.unmatched_values,
     }
 
 
-def _piece_json(piece: Mapping[str, object], *, with_texts: bool) -> list[object]:
+def _piece_json(piece: EvidencePiece, *, with_texts: bool) -> list[object]:
     """Passage, 1 for its title or 0 for its text, range, score; then id and text where the page has no passages."""
-    place = [piece["passage_index"], int(bool(piece["in_title"])), piece["char_start"], piece["char_end"]]
-    return [*place, _rounded(piece["score"]), *(() if with_texts else (piece["passage_id"], piece["text"]))]
+    place = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
+    return [*place, _rounded(piece.score), *(() if with_texts else (piece.passage_id, piece.text))]
 
 
-def _structs(value: object) -> Sequence[Mapping[str, object]]:
-    return value if isinstance(value, list) else []
+def _range_json(chars: CharRange) -> list[int]:
+    return [chars.char_start, chars.char_end]
 
 
-def _floats(value: object) -> Sequence[float]:
-    return value if isinstance(value, list) else []
-
-
-def _rounded(value: object) -> float | None:
-    return float(f"{value:.3g}") if isinstance(value, float) else None
-
-
-def _moment(value: object) -> str | None:
-    return value.isoformat() if isinstance(value, datetime) else None
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.3g}")
 
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}

@@ -110,7 +110,7 @@ class PassageTally:
         self._answers.update(pair[2] for pair in pairs)
         self._answers.subtract(pair[2] for pair in repeated)
         if pairs:
-            self._last = {pair for pair in pairs if pair[:2] == pairs[-1][:2]}
+            self._last = {pair for pair in self._last.union(pairs) if pair[:2] == pairs[-1][:2]}
 
     def result(self, retrieved: Mapping[str, int] | None) -> PassageRanking:
         """The rankings; ``retrieved`` has rows by id, None where the logs cannot be read."""

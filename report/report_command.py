@@ -73,17 +73,17 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 
 
 def _write_page(arguments: argparse.Namespace) -> None:
-    from attribeam.report.html_page import DEFAULT_ANSWERS, write_html_report
+    from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, write_html_report
 
-    answers = DEFAULT_ANSWERS if arguments.answers is None else arguments.answers
+    answers = DEFAULT_PAGE_ANSWERS if arguments.answers is None else arguments.answers
     write_html_report(arguments.audit, Path(arguments.output), previous=arguments.previous, answers=answers)
 
 
 def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Iterator[str]:
     if arguments.format == MARKDOWN:
-        from attribeam.report.markdown_digest import DEFAULT_ANSWERS, digest_lines
+        from attribeam.report.markdown_digest import DEFAULT_DIGEST_ANSWERS, digest_lines
 
-        answers = DEFAULT_ANSWERS if arguments.answers is None else arguments.answers
+        answers = DEFAULT_DIGEST_ANSWERS if arguments.answers is None else arguments.answers
         return (f"{line}\n" for line in digest_lines(audit, answers=answers))
     of_evidence = arguments.rows == EVIDENCE
     batches = audit.evidence_batches() if of_evidence else audit.dead_letter_batches()

@@ -23,10 +23,10 @@ _MARGIN = "  "
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """How to show an answer: lines of at most ``width`` cells, ``pieces`` of evidence a span at most."""
+    """How to show an answer: lines of at most ``width`` cells, at most ``max_pieces`` of evidence per span."""
 
     width: int
-    pieces: int
+    max_pieces: int
 
     def lines(self, answer: AuditedAnswer, texts: LoggedAnswer | None) -> Iterator[Text]:
         """All lines; without ``texts`` only what the evidence itself holds. Nothing in them can steer the terminal."""
@@ -70,10 +70,10 @@ class AnswerView:
         if span.unmatched_values:
             values = ", ".join(one_line(value) for value in span.unmatched_values)
             yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])
-        for piece in span.evidence[: self.pieces]:
+        for piece in span.evidence[: self.max_pieces]:
             yield Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
-        if len(span.evidence) > self.pieces:
-            rest = f"{len(span.evidence) - self.pieces} more pieces of evidence, see --evidence"
+        if len(span.evidence) > self.max_pieces:
+            rest = f"{len(span.evidence) - self.max_pieces} more pieces of evidence, see --evidence"
             yield Text(f"{_MARGIN}        {rest}", style=_QUIET)
         if not span.evidence:
             yield Text(f"{_MARGIN}        no evidence", style=_QUIET)

@@ -10,10 +10,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.report.audit_directory import SUPPORTS, support_codes
+from attribeam.schemas import Support
+
+SUPPORTS = tuple(support.value for support in Support)
+
+
+def support_codes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Each span's support as its place in ``SUPPORTS``, shape (spans,)."""
+    codes = pc.index_in(batch.column("support"), value_set=pa.array(SUPPORTS))
+    found: npt.NDArray[np.int64] = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +210,21 @@ class ShareTally:
         self._column = column
         self._tally = GroupTally(limit=MAX_VALUES)
 
+    @staticmethod
+    def can_group(field: pa.Field) -> bool:
+        """True for columns of texts, numbers, booleans and moments; lists, structs and bytes make no groups."""
+        kind = field.type
+        return bool(
+            pa.types.is_string(kind)
+            or pa.types.is_large_string(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_integer(kind)
+            or pa.types.is_floating(kind)
+            or pa.types.is_decimal(kind)
+            or pa.types.is_date(kind)
+            or pa.types.is_timestamp(kind)
+        )
+
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch of spans."""
         self._tally.add(batch.column(self._column).cast(pa.string()), batch)
@@ -214,21 +239,6 @@ class ShareTally:
         groups.sort(key=lambda group: (-group.counts.unsupported_share, -group.counts.spans, group.value or ""))
         others = sum((counts for _, counts in rest), SupportCounts())
         return ShareBy(self._column, tuple(groups), others, len(rest), too_many_values=False)
-
-
-def can_be_grouped(field: pa.Field) -> bool:
-    """True for columns of texts, numbers, booleans and moments; lists, structs and bytes make no groups."""
-    kind = field.type
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-    )
 
 
 def _value_label(value: object) -> str | None:

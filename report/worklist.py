@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from attribeam.report.audit_directory import AuditDirectory, support_codes
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows
 from attribeam.report.audited_logs import AuditedLogs, LoggedAnswer
+from attribeam.report.support_distribution import support_codes
 from attribeam.schemas import RowSource
 
 UNMATCHED_RISK = 0.5
@@ -40,12 +42,12 @@ class AnswerRisk:
 class AnswerRanking:
     """The riskiest answers, largest risk first, ties in the order of the input; and how many answers there are.
 
-    ``clean`` counts the answers whose spans are all supported.
+    ``supported_count`` of the answers have supported spans only.
     """
 
     riskiest: tuple[AnswerRisk, ...]
-    answers: int
-    clean: int
+    answer_count: int
+    supported_count: int
 
 
 class RiskTally:
@@ -75,8 +77,8 @@ class RiskTally:
         riskiest = tuple(
             AnswerRisk(RowSource(names[one["file"]], one["row"]), one["risk"]) for one in first.to_pylist()
         )
-        clean = pc.sum(pc.equal(answers["risk"], 0.0)).as_py()
-        return AnswerRanking(riskiest, answers.num_rows, clean)
+        supported = pc.sum(pc.equal(answers["risk"], 0.0)).as_py()
+        return AnswerRanking(riskiest, answers.num_rows, supported)
 
     def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
         """Each span's file as a number, in the order in which files were first seen."""
@@ -105,25 +107,24 @@ def _answer_risks(parts: pa.Table) -> pa.Table:
 _MAX_TEXT_CHARS = 400_000
 _MAX_VALUE_CHARS = 200
 
-EvidenceRow = dict[str, object]
-"""One evidence record as ``pyarrow`` gives it, keys and types as in ``attribeam.schemas.evidence_schema``."""
-
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedAnswer:
     """One answer of the worklist.
 
     Attributes:
-        spans: its evidence records by ``span_index``, at least one.
         texts: question, passages and answer; None where the log is gone or changed, or where they are too long.
-        extra: (column, value as text) of the extra columns that have a value.
     """
 
-    source: RowSource
+    answer: AuditedAnswer
     risk: float
-    spans: tuple[EvidenceRow, ...]
     texts: LoggedAnswer | None
-    extra: tuple[tuple[str, str], ...]
+
+    @property
+    def extra_columns(self) -> tuple[tuple[str, str], ...]:
+        """(column, value as text) of the extra columns that have a value; a long text is cut."""
+        columns = self.answer.extra_columns
+        return tuple((name, str(value)[:_MAX_VALUE_CHARS]) for name, value in columns if value is not None)
 
 
 def embedded_answers(
@@ -139,10 +140,9 @@ def embedded_answers(
     sources = frozenset(one.source for one in riskiest)
     spans = _spans_by_answer(audit, sources)
     texts = {one.source: one for one in logs.answers(sources) if _text_length(one) <= _MAX_TEXT_CHARS}
-    names = [field.name for field in audit.extra_fields]
     for one in riskiest:
-        rows = sorted(spans[one.source], key=lambda row: int(str(row["span_index"])))
-        yield EmbeddedAnswer(one.source, one.risk, tuple(rows), texts.get(one.source), _extra_values(rows[0], names))
+        rows = sorted(spans[one.source], key=lambda row: int(row["span_index"]))
+        yield EmbeddedAnswer(answer_of_rows(one.source, rows), one.risk, texts.get(one.source))
 
 
 def _spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dict[RowSource, list[EvidenceRow]]:
@@ -163,10 +163,6 @@ def _spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> di
 def _text_length(answer: LoggedAnswer) -> int:
     passages = sum(len(one.text) + len(one.title or "") for one in answer.passages)
     return passages + len(answer.question) + len(answer.answer)
-
-
-def _extra_values(row: EvidenceRow, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, str(row[name])[:_MAX_VALUE_CHARS]) for name in names if row[name] is not None)
 
 
 DEAD_LETTERS_PER_REASON = 50

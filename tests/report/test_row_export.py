@@ -1,4 +1,4 @@
-"""Rows of an audit as CSV and JSON lines, and where they are written."""
+"""Rows of an audit as CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from tests.report.made_audit import made_audit
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.output_file import write_lines
 from attribeam.report.row_export import BYTE_ORDER_MARK, csv_lines, jsonl_lines
 from attribeam.schemas.errors import RunError
 
@@ -109,42 +108,3 @@ def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column()
     batch = _batch([[1]], pa.list_(pa.timestamp("ns")))
     with pytest.raises(RunError, match="'value'"):
         list(jsonl_lines([batch]))
-
-
-def _failing() -> Iterator[str]:
-    yield "first"
-    raise RunError("the audit is not readable")
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    output = tmp_path / "rows.csv"
-    write_lines(str(output), ["a\r\n", "é\r\n"])
-    assert output.read_bytes() == "a\r\né\r\n".encode()
-    with pytest.raises(RunError):
-        write_lines(str(output), _failing())
-    assert output.read_bytes() == "a\r\né\r\n".encode()
-    assert list(tmp_path.iterdir()) == [output]
-
-
-def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None:
-    alive = 0
-
-    class Counted(str):
-        """A part that knows how many of its kind there are."""
-
-        def __new__(cls, text: str) -> Counted:
-            nonlocal alive
-            alive += 1
-            return super().__new__(cls, text)
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    def parts() -> Iterator[str]:
-        for _ in range(1000):
-            yield Counted("row\n" * 1000)
-            assert alive < 10
-
-    write_lines(str(tmp_path / "rows"), parts())
-    assert (tmp_path / "rows").read_text().count("row\n") == 1_000_000
