@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-_BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
+BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
 _LONGEST_TEXT = 1_000_000_000
 _NEEDED_FACTORIES = frozenset(
     {
@@ -75,7 +75,7 @@ class AnswerParser:
 
         from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
 
-        path = _BUNDLED_PARSER if parser == "bundled" else Path(parser)
+        path = BUNDLED_PARSER if parser == "bundled" else Path(parser)
         if (path / "meta.json").is_file():
             with use_ops(TORCH_PRODUCTS):
                 nlp = spacy.load(path, config=lockstep_overrides(path))
@@ -84,7 +84,7 @@ class AnswerParser:
         else:
             raise FileNotFoundError(
                 f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
-                f"{parser!r}" + (f", and {_BUNDLED_PARSER} has none" if parser == "bundled" else "")
+                f"{parser!r}" + (f", and {BUNDLED_PARSER} has none" if parser == "bundled" else "")
             )
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])

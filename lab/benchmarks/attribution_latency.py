@@ -33,6 +33,7 @@ from attribeam.lab.benchmarks.latency_measurement import (
 )
 from attribeam.lab.benchmarks.machine import machine_description
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
+from attribeam.lab.markdown_table import markdown_table
 
 _HEADER = ("rows", "method", "mode", "tokens/row", "spans/row", "ms/span", "ms/row", "tokens/s", "of peak", "peak MiB")
 _NAMES = {
@@ -48,13 +49,8 @@ _NAMES = {
 def table(found: Sequence[LatencyMeasurement], peak: float) -> str:
     """One line a shape, method and mode; ``peak`` in operations a second."""
     shapes = dict.fromkeys(one.shape for one in found)
-    lines = [_HEADER, *(_cells(one, peak) for shape in shapes for one in found if one.shape == shape)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
-    rendered = [
-        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
-    ]
-    rule = "| " + " | ".join("-" * (width - 1) + ":" for width in widths) + " |"
-    return "\n".join([rendered[0], rule, *rendered[1:]])
+    lines = [_cells(one, peak) for shape in shapes for one in found if one.shape == shape]
+    return markdown_table(_HEADER, lines, padded=True)
 
 
 def ratios(found: Sequence[LatencyMeasurement]) -> str:

@@ -7,7 +7,6 @@ python -m attribeam.lab.benchmarks.attribution_memory --shape qwen2-7b --device 
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.lab.benchmarks.machine import machine_description
+from attribeam.lab.benchmarks.machine import machine_description, peak_bytes
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
 
 _RESPONSES = 100
@@ -68,7 +67,7 @@ def _measured(random_model: RandomModel, tokens: int) -> tuple[int, int]:
     (found,) = model.attribute([_row(tokens, random_model.config.vocab_size)], [_PASSAGES])
     if not isinstance(found, TokenAttribution):
         raise found
-    return before, _peak_bytes(random_model.device)
+    return before, peak_bytes(random_model.device)
 
 
 def _row(tokens: int, vocabulary: int) -> EncodedRow:
@@ -91,13 +90,7 @@ def _bytes_before(device: str) -> int:
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device)
-    return _peak_bytes(device)
-
-
-def _peak_bytes(device: str) -> int:
-    if torch.device(device).type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return peak_bytes(device)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,8 +16,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from attribeam.lab.benchmarks.generated_rows import Page, RowShape, benchmark_rows, made_up_pages, read_pages, write_log
+from attribeam.lab.benchmarks.generated_rows import (
+    PageWords,
+    RowShape,
+    benchmark_rows,
+    made_up_pages,
+    read_pages,
+    write_log,
+)
 from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured
+from attribeam.lab.markdown_table import markdown_table
 
 _HEADER = (
     "rows", "seconds", "rows/s", "CPU s", "CPU ms/row", "peak MiB", "spans", "spans/s", "dead letters", "output MB",
@@ -71,7 +79,7 @@ def main() -> int:
             return 1
         print(f"{rows:,} rows: {measurement.rows_a_second:.1f} rows/s", file=sys.stderr, flush=True)
         measurements.append(measurement)
-    print(_table(measurements))
+    print(markdown_table(_HEADER, [measurement.cells() for measurement in measurements], padded=True))
     print("\n".join(_ratios(measurements)))
     return 0
 
@@ -92,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure(rows: int, pages: Sequence[Page], args: argparse.Namespace) -> Measurement:
+def _measure(rows: int, pages: Sequence[PageWords], args: argparse.Namespace) -> Measurement:
     folder = Path(tempfile.mkdtemp(prefix=f"attribeam-{rows}-", dir=args.keep))
     log, output = folder / "qa_logs.parquet", folder / "audit"
     write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed, shape=args.shape))
@@ -113,16 +121,6 @@ def _measure(rows: int, pages: Sequence[Page], args: argparse.Namespace) -> Meas
 
 def _rows_of(files: Sequence[Path], folder: str) -> int:
     return sum(pq.read_metadata(path).num_rows for path in files if path.suffix == ".parquet" and folder in path.parts)
-
-
-def _table(measurements: Sequence[Measurement]) -> str:
-    lines = [_HEADER, *(measurement.cells() for measurement in measurements)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
-    rendered = [
-        "| " + " | ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
-    ]
-    rule = "| " + " | ".join("-" * (width - 1) + ":" for width in widths) + " |"
-    return "\n".join([rendered[0], rule, *rendered[1:]])
 
 
 def _ratios(measurements: Sequence[Measurement]) -> list[str]:

@@ -5,8 +5,6 @@ Pages come from a file or are of a made-up language with Zipf's law; answers are
 
 from __future__ import annotations
 
-import json
-import lzma
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attribeam.lab.page_file import read_page_file
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
 PASSAGE_WORDS = 90
@@ -41,34 +40,29 @@ _NEVER_A_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageWords:
     """One page: at least ``PASSAGE_WORDS`` words, punctuation attached to them."""
 
     title: str
     words: tuple[str, ...]
 
 
-def read_pages(path: Path) -> tuple[Page, ...]:
+def read_pages(path: Path) -> tuple[PageWords, ...]:
     """The pages of a ``.jsonl`` or ``.jsonl.xz`` file of ``{"title": ..., "paras": [...]}``; short pages are left out.
 
     Raises:
         ValueError: if no page is long enough.
     """
-    pages = []
-    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
-        for line in file:
-            page = json.loads(line)
-            words = tuple(" ".join(page["paras"]).split())
-            if len(words) >= PASSAGE_WORDS:
-                pages.append(Page(page["title"], words))
+    read = (PageWords(page.title, tuple(" ".join(page.paragraphs).split())) for page in read_page_file(path))
+    pages = tuple(page for page in read if len(page.words) >= PASSAGE_WORDS)
     if not pages:
         raise ValueError(f"{path} should have a page of at least {PASSAGE_WORDS} words, has none")
-    return tuple(pages)
+    return pages
 
 
 def made_up_pages(
     *, seed: int, pages: int = 2000, words_a_page: int = 400, vocabulary: int = 20_000
-) -> tuple[Page, ...]:
+) -> tuple[PageWords, ...]:
     """Pages of sentences whose words follow Zipf's law, with names and numbers in between; equal seeds, equal pages."""
     rng = random.Random(seed)
     words = _vocabulary(rng, vocabulary)
@@ -85,14 +79,14 @@ def _vocabulary(rng: random.Random, size: int) -> list[str]:
     return list(words)
 
 
-def _made_up_page(rng: random.Random, words: Sequence[str], weights: Sequence[float], length: int) -> Page:
+def _made_up_page(rng: random.Random, words: Sequence[str], weights: Sequence[float], length: int) -> PageWords:
     title = " ".join(word.capitalize() for word in rng.choices(words[_NEVER_A_NAME:], k=2))
     text: list[str] = []
     while len(text) < length:
         sentence = rng.choices(words, cum_weights=weights, k=rng.randint(8, 25))
         sentence = [_with_names_and_numbers(rng, word) for word in sentence]
         text += [sentence[0].capitalize(), *sentence[1:-1], sentence[-1] + "."]
-    return Page(title, tuple(text[:length]))
+    return PageWords(title, tuple(text[:length]))
 
 
 def _with_names_and_numbers(rng: random.Random, word: str) -> str:
@@ -163,7 +157,7 @@ class BenchmarkRow:
 
 
 def benchmark_rows(
-    pages: Sequence[Page], *, rows: int, seed: int, shape: RowShape = RowShape.WIKIPEDIA
+    pages: Sequence[PageWords], *, rows: int, seed: int, shape: RowShape = RowShape.WIKIPEDIA
 ) -> Iterator[BenchmarkRow]:
     """``rows`` rows; row n depends on the pages, ``seed``, ``shape`` and n alone."""
     make = _wikipedia_row if shape is RowShape.WIKIPEDIA else _quotesum_row
@@ -178,13 +172,13 @@ def write_log(path: Path, rows: Iterator[BenchmarkRow]) -> None:
             writer.write_batch(pa.RecordBatch.from_pylist([_log_row(row) for row in batch], schema=_SCHEMA))
 
 
-def _wikipedia_row(pages: Sequence[Page], number: int, rng: random.Random) -> BenchmarkRow:
+def _wikipedia_row(pages: Sequence[PageWords], number: int, rng: random.Random) -> BenchmarkRow:
     chosen = _chosen_pages(pages, rng, others=rng.randint(1, 5))
     texts = [_passage_words(page, rng, PASSAGE_WORDS) for page in chosen]
     return _benchmark_row(number, chosen, texts, _stitched_answer(texts, rng))
 
 
-def _quotesum_row(pages: Sequence[Page], number: int, rng: random.Random) -> BenchmarkRow:
+def _quotesum_row(pages: Sequence[PageWords], number: int, rng: random.Random) -> BenchmarkRow:
     chosen = _chosen_pages(pages, rng, others=rng.randint(2, 4))
     texts = [_passage_words(page, rng, _QUOTESUM_PASSAGE_WORDS) for page in chosen]
     answer, spans = "", []
@@ -198,7 +192,7 @@ def _quotesum_row(pages: Sequence[Page], number: int, rng: random.Random) -> Ben
 
 def _benchmark_row(
     number: int,
-    pages: Sequence[Page],
+    pages: Sequence[PageWords],
     texts: Sequence[tuple[str, ...]],
     answer: str,
     target_spans: tuple[tuple[int, int], ...] | None = None,
@@ -211,13 +205,13 @@ def _benchmark_row(
     return BenchmarkRow(f"row-{number:07d}", question, passages, answer, target_spans)
 
 
-def _chosen_pages(pages: Sequence[Page], rng: random.Random, *, others: int) -> list[Page]:
+def _chosen_pages(pages: Sequence[PageWords], rng: random.Random, *, others: int) -> list[PageWords]:
     """A page, and as many more, half of them the same."""
     base = rng.choice(pages)
     return [base, *(base if rng.random() < 0.5 else rng.choice(pages) for _ in range(others))]
 
 
-def _passage_words(page: Page, rng: random.Random, length: int) -> tuple[str, ...]:
+def _passage_words(page: PageWords, rng: random.Random, length: int) -> tuple[str, ...]:
     return _run_of(page.words, rng, length=length)
 
 
@@ -292,7 +286,7 @@ def latency_records(shape: LatencyShape, rows: int, *, seed: int = 0) -> list[QA
     ]
 
 
-def _latency_record(shape: LatencyShape, pages: Sequence[Page], number: int, rng: random.Random) -> QARecord:
+def _latency_record(shape: LatencyShape, pages: Sequence[PageWords], number: int, rng: random.Random) -> QARecord:
     size = shape.passage_characters // shape.passages
     passages = tuple(Passage(text=_words_that_fit(rng.choice(pages), rng, size)) for _ in range(shape.passages))
     count = shape.spans[number % len(shape.spans)]
@@ -312,7 +306,7 @@ def _latency_record(shape: LatencyShape, pages: Sequence[Page], number: int, rng
     )
 
 
-def _words_that_fit(page: Page, rng: random.Random, characters: int) -> str:
+def _words_that_fit(page: PageWords, rng: random.Random, characters: int) -> str:
     """Words of the page from some place on, as many as fit into ``characters``."""
     text = " ".join(page.words)
     start = text.index(" ", rng.randrange(len(text) - characters - 40)) + 1

@@ -5,7 +5,6 @@ With a limit of time, a stop watch, and the machine's peak in matrix products to
 
 from __future__ import annotations
 
-import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from transformers import Qwen2Config
 from attribeam.attribution.attention.batching import pack_by_token_budget
 from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
 from attribeam.lab.benchmarks.latency_methods import CCI, AttnUnion, AttnUnionDep, HSSAvg, LatencyMethod, TwoStageUnion
+from attribeam.lab.benchmarks.machine import peak_bytes
 from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import QARecord
 
@@ -224,7 +224,7 @@ def _measure_shape(
         tokens=sum(lengths),
         seconds=(limit or 0.0) if seconds is None else seconds,
         operations=_operations(name, random_model, lengths),
-        peak_bytes=_peak_bytes(random_model.device),
+        peak_bytes=peak_bytes(random_model.device),
         stopped=seconds is None,
     )
 
@@ -273,9 +273,3 @@ def _operations(name: str, random_model: RandomModel, lengths: Sequence[int]) ->
 
 def _budget(device: str) -> int:
     return 2_048 if torch.device(device).type == "cpu" else 16_384
-
-
-def _peak_bytes(device: str) -> int:
-    if torch.device(device).type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 import time
 from collections.abc import Sequence
@@ -84,6 +85,15 @@ def run_measured(command: Sequence[str]) -> ProcessRun:
             continue
     wall = time.monotonic() - started
     return ProcessRun(process.returncode, wall, _cpu_of_children() - cpu_before, peak, errors)
+
+
+def peak_bytes(device: str) -> int:
+    """The largest memory so far: torch's allocations on a GPU, else the resident memory of this process."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def tree_bytes(pid: int) -> int:

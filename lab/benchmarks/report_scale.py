@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured
 from attribeam.lab.benchmarks.report_audit import SPANS_AN_ANSWER, write_report_audit
 from attribeam.lab.benchmarks.report_browser import browser_window, open_page
+from attribeam.lab.markdown_table import markdown_table
 from attribeam.schemas.run_manifest import RunManifest
 
 _HEADS = ("spans", "answers", "embedded", "seconds", "CPU s", "peak MiB", "page MB", "first paint ms", "ready ms")
@@ -91,9 +92,7 @@ def _print_row(audit: Path, page: Path, run: ProcessRun, openings: Sequence[_Ope
         _spread([one.ready for one in openings]),
     )
     print(f"{evidence / 1e6:.0f} MB of evidence; the page was opened {len(openings)} times, median (least to most)\n")
-    print(f"| {' | '.join(_HEADS)} |")
-    print(f"|{' ---: |' * len(_HEADS)}")
-    print(f"| {' | '.join(cells)} |")
+    print(markdown_table(_HEADS, [cells], padded=True))
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -41,7 +41,7 @@ from attribeam.lab.evaluation.report import (
     write_comparison,
 )
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
-from attribeam.lab.evaluation.support.support_label_command import evaluate_support
+from attribeam.lab.evaluation.support.judged_command import evaluate_support
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
 

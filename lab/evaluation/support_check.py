@@ -19,15 +19,15 @@ from attribeam.attribution.options import Method
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.report import file_digest
-from attribeam.lab.evaluation.support.support_figures import (
+from attribeam.lab.evaluation.support.judged_answers import audited_records
+from attribeam.lab.evaluation.support.support_row_figures import (
     FlaggedSpan,
-    SupportReport,
+    SupportCheckReport,
     best_thresholds,
     kind_figures,
-    support_table,
-    write_support_report,
+    support_check_table,
+    write_support_check,
 )
-from attribeam.lab.evaluation.support.support_labels import audited_records
 from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
@@ -55,7 +55,7 @@ def flagged_spans(
 
 def check_support(
     answers: Sequence[SupportAnswer], attributor: Attributor, *, data: Path, draws: int, seed: int
-) -> SupportReport:
+) -> SupportCheckReport:
     """The figures of ``answers``, which were loaded from ``data``.
 
     Raises:
@@ -66,7 +66,7 @@ def check_support(
         reasons = sorted({one.reason for one in failed})
         raise RunError(f"data file {data} should have answers that can be audited, has none: {reasons}")
     settings = attributor.model.settings
-    return SupportReport(
+    return SupportCheckReport(
         method=str(settings.method),
         supported_threshold=settings.supported_threshold,
         weak_threshold=settings.weak_threshold,
@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace) -> None:
         raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
     answers = load_support_rows(args.rows)
     report = check_support(answers, _attributor(args), data=args.rows, draws=args.bootstrap_draws, seed=args.seed)
-    print(support_table(report))
+    print(support_check_table(report))
     if args.output is not None:
         _write(args.output, report)
 
@@ -135,9 +135,9 @@ def _attributor(args: argparse.Namespace) -> Attributor:
         raise RunError(f"model or parser could not be loaded: {error}") from error
 
 
-def _write(output: Path, report: SupportReport) -> None:
+def _write(output: Path, report: SupportCheckReport) -> None:
     try:
-        write_support_report(output, report)
+        write_support_check(output, report)
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
     print(f"written to {output}")

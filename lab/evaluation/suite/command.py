@@ -50,7 +50,7 @@ def run_suite(
 ) -> SuiteResults:
     """As ``evaluate_suite``, with the data at hand and an NLI model that may be any."""
     try:
-        check_targets(spans=options.spans, source=options.source)
+        check_targets(spans=options.spans, source=options.answers)
     except ValueError as error:
         raise UsageError(str(error)) from error
     store = CellStore(output / "cells")
@@ -108,14 +108,14 @@ def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> 
 def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
     for data in found.files:
         count = f": {len(datasets[data].answers)} answers" if data in datasets else ""
-        print(f"found {data.name} ({data.kind}){count}")
+        print(f"found {data.name} ({data.loader_name}){count}")
     for place in found.missing:
         print(f"not found: {place}")
 
 
 def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | None:
     """The model of ``--nli-model``, where there is something to judge."""
-    if options.nli_model is None or not found.of(Section.CITATIONS):
+    if options.nli_model is None or not found.of_section(Section.CITATIONS):
         return None
     from attribeam.attribution.models.weight_loading import choose_device
     from attribeam.lab.evaluation.measures.nli_model import NliModel

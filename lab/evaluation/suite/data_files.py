@@ -21,10 +21,10 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One data set: ``kind`` is its name in ``datasets.loaders``, ``name`` the one that the tables use."""
+    """One data set: ``loader_name`` is its name in ``datasets.loaders``, ``name`` the one that the tables use."""
 
     section: Section
-    kind: str
+    loader_name: str
     name: str
     path: Path
 
@@ -41,7 +41,7 @@ class FoundData:
     files: tuple[DataFile, ...]
     missing: tuple[str, ...]
 
-    def of(self, section: Section) -> tuple[DataFile, ...]:
+    def of_section(self, section: Section) -> tuple[DataFile, ...]:
         """The files of one section."""
         return tuple(file for file in self.files if file.section is section)
 
@@ -50,7 +50,7 @@ class FoundData:
 class _Place:
     section: Section
     folder: str
-    kind: str
+    loader_name: str
     patterns: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -92,6 +92,6 @@ def _files(place: _Place, root: Path) -> Iterator[DataFile]:
     for path in sorted(path for pattern in place.patterns for path in folder.glob(pattern)):
         stem = path.name.partition(".")[0]
         if place.section is Section.SUPPORT:
-            yield DataFile(place.section, place.kind, place.folder, folder)
+            yield DataFile(place.section, place.loader_name, place.folder, folder)
         else:
-            yield DataFile(place.section, place.kind, f"{place.folder} {stem}", path)
+            yield DataFile(place.section, place.loader_name, f"{place.folder} {stem}", path)

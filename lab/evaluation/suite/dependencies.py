@@ -49,7 +49,11 @@ class Dependencies:
 
     def of(self, data: DataFile, needs: frozenset[Need], *, parser: str) -> dict[str, object]:
         """What every cell on ``data`` with these needs depends on."""
-        found: dict[str, object] = {"data": data.kind, "data_sha256": self.digests(data), "limit": self._options.limit}
+        found: dict[str, object] = {
+            "data": data.loader_name,
+            "data_sha256": self.digests(data),
+            "limit": self._options.limit,
+        }
         if Need.PARSER in needs:
             found["parser"] = self._parsers[parser].identity
         if needs & _OF_THE_MODEL:

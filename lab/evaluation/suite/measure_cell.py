@@ -24,8 +24,8 @@ from attribeam.lab.evaluation.suite.cell import Cell, Kind, stored_tally
 from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.lab.evaluation.suite.plan import suite_methods
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
-from attribeam.lab.evaluation.support.support_label_command import SPLIT, audited_answers
-from attribeam.lab.evaluation.support.support_labels import group_figures
+from attribeam.lab.evaluation.support.judged_answers import group_figures
+from attribeam.lab.evaluation.support.judged_command import SPLIT, audited_answers
 from attribeam.schemas import CharRange, RowFault
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset, SkippedRow
@@ -107,8 +107,8 @@ def _plain(figure: SensitivityFigure, varied: str, *, is_default: bool) -> dict[
     }
 
 
-def support_figures(directory: Path, method: str, models: LoadedModels, options: SuiteOptions) -> dict[str, object]:
-    """The figures of ``attribeam.lab.evaluation.support.support_labels``, for all answers and for each task.
+def judged_figures(directory: Path, method: str, models: LoadedModels, options: SuiteOptions) -> dict[str, object]:
+    """The figures of ``attribeam.lab.evaluation.support.judged_answers``, for all answers and for each task.
 
     Raises:
         RunError: if no answer could be audited.
@@ -126,7 +126,7 @@ def support_figures(directory: Path, method: str, models: LoadedModels, options:
     return {"groups": [asdict(group) for group in groups], "failed": [asdict(row) for row in failed]}
 
 
-ProgressWatch = Callable[[Iterable[LabelledAnswer]], Iterator[LabelledAnswer]]
+ProgressReport = Callable[[Iterable[LabelledAnswer]], Iterator[LabelledAnswer]]
 """Hands answers on, and tells a progress bar."""
 
 
@@ -140,7 +140,7 @@ class CellInputs:
         layers: 1-based layers of the model for the sweep.
         entailment: the NLI model, None where none is named.
         targets: the finished TARGETS cell of a data set.
-        watch: the progress.
+        report_progress: hands answers on and moves the progress bar.
     """
 
     options: SuiteOptions
@@ -148,12 +148,12 @@ class CellInputs:
     layers: tuple[int, ...]
     entailment: EntailmentModel | None
     targets: Callable[[DataFile], Any]
-    watch: ProgressWatch
+    report_progress: ProgressReport
 
 
-def measure_cell(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
+def measure_cell(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
     """The cell's result, what its figures depend on, and the machine that its cost was measured on."""
-    measured = _MEASURES[cell.kind](cell, bench, models)
+    measured = _MEASURES[cell.kind](cell, inputs, models)
     return {**measured, "provenance": provenance(models), "machine": machine_words()}
 
 
@@ -170,16 +170,18 @@ def provenance(models: LoadedModels) -> dict[str, str]:
     return found
 
 
-def _passages(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
-    (tally,) = run_with_costs(bench.watch(bench.datasets[cell.data].answers), [_method(cell, bench)], models)
+def _passages(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    (tally,) = run_with_costs(
+        inputs.report_progress(inputs.datasets[cell.data].answers), [_method(cell, inputs)], models
+    )
     return {"tally": stored_tally(tally)}
 
 
-def _latency(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
+def _latency(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
     """As ``run_with_costs``, for answers without labelled passages; a refused row counts no time and no span."""
-    method, meter, cost, spans = _method(cell, bench), CostMeter(models), Cost(), 0
+    method, meter, cost, spans = _method(cell, inputs), CostMeter(models), Cost(), 0
     failed: list[FailedRow] = []
-    for labelled in bench.watch(bench.datasets[cell.data].answers):
+    for labelled in inputs.report_progress(inputs.datasets[cell.data].answers):
         own = Cost()
         try:
             with meter.measuring(own):
@@ -193,37 +195,37 @@ def _latency(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, o
     return {"cost": asdict(cost), "spans": spans, "failed": [asdict(row) for row in failed]}
 
 
-def _sensitivity(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
-    answers = bench.watch(bench.datasets[cell.data].answers)
-    return {"lines": sensitivity_figures(answers, models, bench.options, layers=bench.layers)}
+def _sensitivity(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    answers = inputs.report_progress(inputs.datasets[cell.data].answers)
+    return {"lines": sensitivity_figures(answers, models, inputs.options, layers=inputs.layers)}
 
 
-def _targets(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
-    answers = bench.watch(bench.datasets[cell.data].answers)
-    return stored_targets(answers, models, spans=bench.options.spans, source=bench.options.source)
+def _targets(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    answers = inputs.report_progress(inputs.datasets[cell.data].answers)
+    return stored_targets(answers, models, spans=inputs.options.spans, source=inputs.options.answers)
 
 
-def _faithfulness(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
-    answers = with_targets(bench.datasets[cell.data].answers, bench.targets(cell.data))
-    tallies, refused = run_drops(bench.watch(answers), [_method(cell, bench)], models)
+def _faithfulness(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    answers = with_targets(inputs.datasets[cell.data].answers, inputs.targets(cell.data))
+    tallies, refused = run_drops(inputs.report_progress(answers), [_method(cell, inputs)], models)
     return {"tally": stored_tally(tallies[0]), "refused": _skips(refused)}
 
 
-def _citations(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
-    if bench.entailment is None:
+def _citations(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    if inputs.entailment is None:
         raise RuntimeError("citations should have an NLI model, have none")
-    methods = [] if cell.method == SELF_CITATION else [_method(cell, bench)]
-    answers = bench.watch(bench.datasets[cell.data].answers)
-    tallies = run_citations(answers, methods, models, bench.entailment, most_citations=bench.options.most_citations)
+    methods = [] if cell.method == SELF_CITATION else [_method(cell, inputs)]
+    answers = inputs.report_progress(inputs.datasets[cell.data].answers)
+    tallies = run_citations(answers, methods, models, inputs.entailment, most_citations=inputs.options.most_citations)
     return {"tally": stored_tally(tallies[-1])}
 
 
-def _support(cell: Cell, bench: CellInputs, models: LoadedModels) -> dict[str, object]:
-    return support_figures(cell.data.path, cell.method, models, bench.options)
+def _support(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
+    return judged_figures(cell.data.path, cell.method, models, inputs.options)
 
 
-def _method(cell: Cell, bench: CellInputs) -> LabMethod:
-    return suite_methods(bench.options.settings)[cell.method]
+def _method(cell: Cell, inputs: CellInputs) -> LabMethod:
+    return suite_methods(inputs.options.settings)[cell.method]
 
 
 def _skips(rows: Iterable[SkippedRow]) -> list[dict[str, object]]:

@@ -81,13 +81,13 @@ def left_out(
     if not has_language_model:
         reason = "the model is no causal language model, and none is named"
         yield LeftOut("cci and log-probability drops", reason, "--language-model NAME")
-    if not found.of(Section.CITATIONS):
+    if not found.of_section(Section.CITATIONS):
         yield LeftOut("sentence level", "no ALCE result file", "alce/*.json and --nli-model NAME")
     elif not has_nli_model:
         yield LeftOut("sentence level", "no NLI model is named", "--nli-model NAME")
-    if not found.of(Section.SUPPORT):
+    if not found.of_section(Section.SUPPORT):
         yield LeftOut("support labels", "no RAGTruth", "ragtruth/response.jsonl and ragtruth/source_info.jsonl")
-    yield from _chinese(has_data=bool(found.of(Section.CHINESE)), has_parser=has_chinese_parser)
+    yield from _chinese(has_data=bool(found.of_section(Section.CHINESE)), has_parser=has_chinese_parser)
     yield LeftOut("other models", "a run is of one model", "--model NAME and another --output")
 
 
@@ -159,17 +159,17 @@ class _Planner:
         return self.options.choice.language is not None or self.dependencies.writes_text()
 
     def cells(self) -> Iterator[Cell]:
-        for data in self.found.of(Section.PASSAGES):
+        for data in self.found.of_section(Section.PASSAGES):
             yield from self._passages(data, tuple(suite_methods(self.options.settings)))
-            if data.kind in _SWEPT:
+            if data.loader_name in _SWEPT:
                 yield from self._sweep(data)
                 yield from self._faithfulness(data)
-        for data in self.found.of(Section.CITATIONS):
+        for data in self.found.of_section(Section.CITATIONS):
             yield from self._citations(data)
-        for data in self.found.of(Section.SUPPORT):
+        for data in self.found.of_section(Section.SUPPORT):
             yield from self._support(data)
         if self.options.chinese_parser is not None:
-            for data in self.found.of(Section.CHINESE):
+            for data in self.found.of_section(Section.CHINESE):
                 yield from self._passages(data, CHINESE)
 
     def _chosen(self, names: Sequence[str]) -> dict[str, LabMethod]:
@@ -218,7 +218,7 @@ class _Planner:
         chosen = self._chosen(FAITHFULNESS)
         if not self.has_language_model or not chosen:
             return
-        targets: dict[str, object] = {"spans": str(self.options.spans), "source": str(self.options.source)}
+        targets: dict[str, object] = {"spans": str(self.options.spans), "source": str(self.options.answers)}
         language = frozenset({Need.LANGUAGE_MODEL})
         yield self._cell(Kind.TARGETS, data, "", language, targets)
         for name, method in chosen.items():

@@ -96,11 +96,10 @@ def _needed_together(cells: Sequence[Cell], options: SuiteOptions) -> dict[_Grou
 
 @dataclass(frozen=True, slots=True)
 class FinishedCell:
-    """A cell and its result; ``fresh`` where it was computed in this run."""
+    """A cell and its result."""
 
     cell: Cell
     result: Mapping[str, Any]
-    fresh: bool
 
 
 def load_datasets(found: FoundData, options: SuiteOptions) -> dict[DataFile, LabelledDataset]:
@@ -114,7 +113,7 @@ def load_datasets(found: FoundData, options: SuiteOptions) -> dict[DataFile, Lab
         if data.section is Section.SUPPORT:
             continue
         loaders = CITED_LOADERS if data.section is Section.CITATIONS else LOADERS
-        dataset = loaders[data.kind](data.path)
+        dataset = loaders[data.loader_name](data.path)
         if not dataset.answers:
             raise DataError(f"data file {data.path} should have labelled answers, has none; take it away")
         datasets[data] = dataset if options.limit is None else dataset.first(options.limit)
@@ -140,8 +139,8 @@ def run_cells(
     outstanding = [cell for cell in plan.cells if cell.key not in finished]
     print(f"{len(plan.cells)} cells, {len(plan.cells) - len(outstanding)} of them finished before")
     runner = _Runner(plan, store, options, datasets, parsers, layers, entailment)
-    fresh = runner.run(outstanding) if outstanding else {}
-    return tuple(FinishedCell(cell, (finished | fresh)[cell.key], cell.key in fresh) for cell in plan.cells)
+    computed = runner.run(outstanding) if outstanding else {}
+    return tuple(FinishedCell(cell, (finished | computed)[cell.key]) for cell in plan.cells)
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,11 @@ class _Runner:
         results: dict[str, Mapping[str, Any]] = {}
         answers = sum(self._answers(cell) for cell in outstanding)
         with tqdm(total=answers, desc="suite", unit="answer", disable=None) as bar:
-            bench = self._bench(bar)
+            inputs = self._inputs(bar)
             for number, cell in enumerate(outstanding, start=1):
                 bar.set_description(cell.title)
                 started = time.perf_counter()
-                result = measure_cell(cell, bench, models.of(cell))
+                result = measure_cell(cell, inputs, models.of(cell))
                 self.store.write(cell, result)
                 results[cell.key] = result
                 tqdm.write(f"{number}/{len(outstanding)} {cell.title}: {time.perf_counter() - started:.0f} s")
@@ -172,14 +171,14 @@ class _Runner:
     def _answers(self, cell: Cell) -> int:
         return len(self.datasets[cell.data].answers) if cell.data in self.datasets else 0
 
-    def _bench(self, bar: tqdm[Any]) -> CellInputs:
-        def watch(answers: Iterable[LabelledAnswer]) -> Iterator[LabelledAnswer]:
+    def _inputs(self, bar: tqdm[Any]) -> CellInputs:
+        def report_progress(answers: Iterable[LabelledAnswer]) -> Iterator[LabelledAnswer]:
             for answer in answers:
                 yield answer
                 bar.update()
 
         asked_once = None if self.entailment is None else RememberedEntailment(self.entailment)
-        return CellInputs(self.options, self.datasets, self.layers, asked_once, self._targets, watch)
+        return CellInputs(self.options, self.datasets, self.layers, asked_once, self._targets, report_progress)
 
     def _targets(self, data: DataFile) -> Any:
         """The spans of a data set; their cell runs before those that ask for them."""

@@ -27,7 +27,7 @@ class SuiteOptions:
     nli_model: str | None
     chinese_parser: str | None
     spans: SpanChoice
-    source: AnswerChoice
+    answers: AnswerChoice
     most_citations: int
     limit: int | None
     draws: int
@@ -64,7 +64,7 @@ def suite_options(args: argparse.Namespace) -> SuiteOptions:
         nli_model=args.nli_model,
         chinese_parser=args.chinese_parser,
         spans=args.spans,
-        source=args.answers,
+        answers=args.answers,
         most_citations=args.most_citations,
         limit=args.limit,
         draws=args.bootstrap_draws,

@@ -104,7 +104,7 @@ class SensitivityLine:
 
 @dataclass(frozen=True, slots=True)
 class SupportGroups:
-    """Support labels of one data set; ``groups`` as in ``support.support_labels.GroupFigures``."""
+    """Support labels of one data set; ``groups`` as in ``support.judged_answers.GroupFigures``."""
 
     dataset: str
     method: str
@@ -151,7 +151,9 @@ def gather_results(
         model=options.choice.model.model,
         machines=tuple(sorted({one.result["machine"] for one in cells})),
         provenance=_provenance(cells),
-        found=tuple({"dataset": one.name, "kind": one.kind, "sha256": dict(digests[one])} for one in found.files),
+        found=tuple(
+            {"dataset": one.name, "kind": one.loader_name, "sha256": dict(digests[one])} for one in found.files
+        ),
         missing=found.missing,
         left_out=left_out,
         confidence=CONFIDENCE,
@@ -160,7 +162,7 @@ def gather_results(
         random_draws=RANDOM_DRAWS,
         limit=options.limit,
         spans=options.spans,
-        answers=options.source,
+        answers=options.answers,
         accuracy=accuracy,
         faithfulness=tuple(gathered.faithfulness()),
         citations=tuple(gathered.citations()),

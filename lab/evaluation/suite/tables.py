@@ -20,21 +20,10 @@ from attribeam.lab.evaluation.suite.suite_results import (
     SuiteResults,
     SupportGroups,
 )
+from attribeam.lab.markdown_table import markdown_table
 
 NOTHING = "–"
 """In the place of a figure that there is none of."""
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first column is flush left, all others flush right.
-
-    Raises:
-        ValueError: if a row has another length than the header.
-    """
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError(f"rows should have {len(header)} cells, as the header has")
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
 def with_interval(value: float, interval: Interval, *, digits: int = 1, sign: str = "") -> str:

@@ -5,14 +5,13 @@ Passages are pieces of pages, twins of other passages with names and numbers exc
 
 from __future__ import annotations
 
-import json
-import lzma
 import random
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from attribeam.lab.page_file import PageText, read_page_file
 
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"(])")
 
@@ -49,22 +48,25 @@ class Corpus:
 
 
 def read_pages(path: Path) -> Corpus:
-    """Read ``{"title": str, "paras": [str, ...]}`` lines, plain or ``.xz``; pages without text are left out.
+    """The pages of a file that ``read_page_file`` reads, without those that have no text.
 
-    Raises ``ValueError`` where no page is left.
+    Raises:
+        ValueError: if no page has text.
     """
-    opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        return make_corpus(json.loads(line) for line in lines)
+    return make_corpus(read_page_file(path))
 
 
-def make_corpus(records: Iterable[dict[str, Any]]) -> Corpus:
-    """Split the paragraphs of ``{"title", "paras"}`` records into sentences."""
+def make_corpus(texts: Iterable[PageText]) -> Corpus:
+    """Split the paragraphs of pages into sentences.
+
+    Raises:
+        ValueError: if no page has text.
+    """
     pages = []
-    for record in records:
-        paragraphs = [SENTENCE_BREAK.split(" ".join(text.split())) for text in record["paras"] if text.strip()]
+    for page in texts:
+        paragraphs = [SENTENCE_BREAK.split(" ".join(text.split())) for text in page.paragraphs if text.strip()]
         if paragraphs:
-            pages.append(Page(title=record["title"], paragraphs=paragraphs))
+            pages.append(Page(title=page.title, paragraphs=paragraphs))
     if not pages:
         raise ValueError("expected at least one page with text, found none")
     return Corpus(pages)

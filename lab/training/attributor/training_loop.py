@@ -83,7 +83,7 @@ class TrainingPlan:
     seed: int = 0
     token_budget: int = 3072
     checkpoint_every: int = 200
-    history_every: int = 20
+    record_every: int = 20
     shape: Shape = DEFAULT_SHAPE
 
     def identity(self) -> dict[str, int]:
@@ -117,7 +117,7 @@ def train(
         for step in range(done, last):
             rows = draw_batch(corpus, tokenizer, seed=plan.seed, step=step, token_budget=plan.token_budget)
             recent.append(train_step(model, optimizer, rows, rate=learning_rate(step, plan.steps)))
-            if is_due(step + 1, plan.history_every, last):
+            if is_due(step + 1, plan.record_every, last):
                 progress.set_postfix(record_means(history, step + 1, recent))
             if is_due(step + 1, plan.checkpoint_every, last):
                 save_checkpoint(output, model, optimizer, step=step + 1, plan=plan.identity(), history=history)

@@ -47,7 +47,7 @@ class AnswerWriter:
     """Stitches one answer from one prompt.
 
     ``quotable`` has, for each passage to be quoted, the ranges of its title, if any, and of its sentences.
-    ``unsaid`` are sentences on the same subject that the prompt does not hold.
+    ``unquoted`` are sentences on the same subject that the prompt does not hold.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class AnswerWriter:
         prompt: str,
         quotable: list[list[CharOffsets]],
         *,
-        unsaid: Sequence[str],
+        unquoted: Sequence[str],
         corpus: Corpus,
         rng: random.Random,
     ) -> None:
         self._prompt = prompt
         self._quotable = quotable
-        self._unsaid = unsaid
+        self._unquoted = unquoted
         self._corpus = corpus
         self._rng = rng
         self._names = [name for name in names_in(corpus.random_words(rng, 120)) if name not in prompt]
@@ -73,25 +73,25 @@ class AnswerWriter:
             if rng.random() < INVENTION_SHARE:
                 self._invent(answer)
             if rng.random() < CONNECTOR_SHARE:
-                answer.invent(rng.choice(CONNECTORS))
+                answer.add_unsourced(rng.choice(CONNECTORS))
             self._quote_passage(answer, rng.choice(self._quotable))
             if rng.random() < CITATION_SHARE:
-                answer.invent(f" [{rng.randint(1, 30)}]")
-            answer.invent(rng.choice(SWITCHES if rng.random() < SWITCH_SHARE else SENTENCE_ENDS))
+                answer.add_unsourced(f" [{rng.randint(1, 30)}]")
+            answer.add_unsourced(rng.choice(SWITCHES if rng.random() < SWITCH_SHARE else SENTENCE_ENDS))
         return answer
 
     def _invent(self, answer: Answer) -> None:
-        """Append words of some other page, or of an unsaid sentence: a claim without support."""
+        """Append words of some other page, or of an unquoted sentence: a claim without support."""
         rng = self._rng
         count = rng.randint(2, 12)
-        if self._unsaid and rng.random() < 0.6:
-            words = rng.choice(self._unsaid).split()
+        if self._unquoted and rng.random() < 0.6:
+            words = rng.choice(self._unquoted).split()
             first = rng.randrange(max(1, len(words) - count))
             words = words[first : first + count]
         else:
             words = self._corpus.random_words(rng, count)
-        answer.claim_invented(" ".join(words))
-        answer.invent(rng.choice(SENTENCE_ENDS))
+        answer.add_unsourced_claim(" ".join(words))
+        answer.add_unsourced(rng.choice(SENTENCE_ENDS))
 
     def _quote_passage(self, answer: Answer, ranges: list[CharOffsets]) -> None:
         """Append runs of words of one or two sentences of a passage, now and then behind a name that it speaks of."""
@@ -101,10 +101,10 @@ class AnswerWriter:
         runs = [run for _ in range(rng.choice([1, 1, 1, 2])) for run in self._runs(self._words(rng.choice(ranges)))]
         if rng.random() < SUBJECT_SHARE:
             self._quote_run(answer, self._subject(ranges), Wording(rng))
-            answer.invent(rng.choice(SUBJECT_LINKS))
+            answer.add_unsourced(rng.choice(SUBJECT_LINKS))
         for turn, run in enumerate(runs):
             if turn:
-                answer.invent(rng.choice(RUN_LINKS))
+                answer.add_unsourced(rng.choice(RUN_LINKS))
             self._quote_run(answer, run, wording)
 
     def _subject(self, ranges: list[CharOffsets]) -> list[CharOffsets]:
@@ -134,7 +134,7 @@ class AnswerWriter:
         rng = self._rng
         bold = "**" if rng.random() < BOLD_SHARE else ""
         small_first, small = rng.random() < 0.3, rng.random() < 0.05
-        answer.invent(bold)
+        answer.add_unsourced(bold)
         start, claims = len(answer.text), len(answer.claims)
         words = self._reordered(self._thinned(words, wording), wording)
         for index, (char_start, char_end) in enumerate(words):
@@ -148,7 +148,7 @@ class AnswerWriter:
             wording.write_word(answer, text, char_start)
         if len(answer.claims) == claims:
             answer.claim(start, supported=True)
-        answer.invent(bold)
+        answer.add_unsourced(bold)
 
     def _thinned(self, words: list[CharOffsets], wording: Wording) -> list[CharOffsets]:
         """Without some words, the more the higher the noise; never without all."""
@@ -237,8 +237,8 @@ def compose_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, cha
     quoted = rng.sample(clauses, min(len(clauses), rng.choice([1, 2, 2, 3, 4, 6, 10])))
     question = draw_question(context, quoted, corpus, rng)
     prompt = context + PROMPT_TEMPLATE["question"].format(question=question)
-    unsaid = draw_unquoted_sentences(passages, prompt, rng)
-    answer = AnswerWriter(prompt, quoted, unsaid=unsaid, corpus=corpus, rng=rng).write(char_budget=answer_chars)
+    unquoted = draw_unquoted_sentences(passages, prompt, rng)
+    answer = AnswerWriter(prompt, quoted, unquoted=unquoted, corpus=corpus, rng=rng).write(char_budget=answer_chars)
     row = align_row(prompt, answer, tokenizer, passages_end=len(context), passage_ends=ends)
     return replace(row, question=question, passages=passages)
 

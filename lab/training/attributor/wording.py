@@ -131,7 +131,7 @@ class Answer:
         self.text += text
         self.sources.extend([source] * len(text))
 
-    def invent(self, text: str) -> None:
+    def add_unsourced(self, text: str) -> None:
         """Append characters that come from nowhere."""
         self.derive(text, NO_SOURCE)
 
@@ -145,10 +145,10 @@ class Answer:
         if char_end > char_start:
             self.claims.append((char_start, char_end, supported))
 
-    def claim_invented(self, text: str) -> None:
+    def add_unsourced_claim(self, text: str) -> None:
         """Append characters that come from nowhere, as a claim of their own."""
         start = len(self.text)
-        self.invent(text)
+        self.add_unsourced(text)
         self.claim(start, supported=False)
 
 
@@ -166,21 +166,23 @@ class Wording:
         Fillers, other endings, other words of the same sense and pronouns, the more of them the higher ``noise``,
         teach that wording may differ; a wrong number and a wrong name have no source.
         """
-        if not self._write_wrong(answer, text):
-            self._write_right(answer, text, source)
+        if not self._write_false_value(answer, text):
+            self._write_reworded(answer, text, source)
 
-    def _write_wrong(self, answer: Answer, text: str) -> bool:
+    def _write_false_value(self, answer: Answer, text: str) -> bool:
         """Append another number or another name in the place of one; whether that was done."""
         rng = self.rng
         if NUMBER.search(text) and rng.random() < WRONG_NUMBER_SHARE:
-            answer.claim_invented(NUMBER.sub(lambda found: str(rng.randrange(1, 10 ** min(len(found[0]), 9))), text))
+            answer.add_unsourced_claim(
+                NUMBER.sub(lambda found: str(rng.randrange(1, 10 ** min(len(found[0]), 9))), text)
+            )
             return True
         if self.names and len(text) > 3 and text[0].isupper() and rng.random() < WRONG_NAME_SHARE:
-            answer.claim_invented(rng.choice(self.names))
+            answer.add_unsourced_claim(rng.choice(self.names))
             return True
         return False
 
-    def _write_right(self, answer: Answer, text: str, source: int) -> None:
+    def _write_reworded(self, answer: Answer, text: str, source: int) -> None:
         rng = self.rng
         dice = rng.random() / self.noise if self.noise else 1.0
         other = alternative_wording(text, rng) if self.noise and rng.random() < OTHER_WORDING_SHARE else None

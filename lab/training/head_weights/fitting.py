@@ -36,7 +36,7 @@ class HeadExample:
     log_probabilities: torch.Tensor
 
     @property
-    def tells_something(self) -> bool:
+    def is_informative(self) -> bool:
         """Whether attention heads could explain it: ablations differ, and so do their log-probabilities."""
         return bool(self.log_probabilities.std() > 0) and bool((self.kept.float().std(0) > 0).any())
 
@@ -105,7 +105,7 @@ class _InformativeExamples:
     def __init__(self, examples: Sequence[HeadExample]) -> None:
         groups: dict[int, list[HeadExample]] = {}
         for example in examples:
-            if example.tells_something:
+            if example.is_informative:
                 groups.setdefault(len(example.kept), []).append(example)
         if not groups:
             raise ValueError("at least one span should have log-probabilities that change with its passages, none has")

@@ -123,7 +123,7 @@ def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tupl
     """
     from attribeam.lab.training.head_weights.fitting import FitPlan, fit_head_weights, mean_correlation
 
-    usable = [row for row in rows if any(example.tells_something for example in row)]
+    usable = [row for row in rows if any(example.is_informative for example in row)]
     held_out = usable[_HELD_OUT - 1 :: _HELD_OUT]
     fitted = [row for place, row in enumerate(usable) if place % _HELD_OUT != _HELD_OUT - 1]
     examples = [example for row in fitted for example in row]

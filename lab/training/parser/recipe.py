@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             batch_words=options.batch_words,
             evaluate_every=options.evaluate_every,
             seed=options.seed,
-            until=options.until,
+            stop_after=options.until,
         )
         work = options.work or options.output.with_name(options.output.name + ".work")
         folders = Folders(output=options.output, work=work)
@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _sentences(options: argparse.Namespace) -> tuple[list[Sentence], list[Sentence]]:
     if options.treebank is not None:
-        return TreebankFolder(options.treebank).learned_and_chosen_by()
+        return TreebankFolder(options.treebank).train_and_dev()
     return read_files(options.train), read_files(options.dev)
 
 

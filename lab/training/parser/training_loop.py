@@ -106,14 +106,14 @@ LONGEST_PIECE = 10
 class Schedule:
     """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, scored now and then.
 
-    A run may end early, after the evaluation at step ``until``; 0 lets it go to the end.
+    A run may end early, after the evaluation at step ``stop_after``; 0 lets it go to the end.
     """
 
     steps: int = 6000
     batch_words: int = 500
     evaluate_every: int = 500
     seed: int = 0
-    until: int = 0
+    stop_after: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_words", "evaluate_every"):
@@ -123,7 +123,7 @@ class Schedule:
     @property
     def last_step(self) -> int:
         """The step that the run ends at."""
-        return min(self.steps, self.until or self.steps)
+        return min(self.steps, self.stop_after or self.steps)
 
     def learning_rate(self, step: int, *, peak: float) -> float:
         """Rises to ``peak`` over the first twentieth of the steps and falls linearly to a twentieth of it."""

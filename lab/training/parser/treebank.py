@@ -158,7 +158,7 @@ class TreebankFolder:
         """The files of one part."""
         return sorted([*self.directory.glob(f"*{part}*.conllu"), *self.directory.glob(f"*{part}*.conllu.xz")])
 
-    def learned_and_chosen_by(self) -> tuple[list[Sentence], list[Sentence]]:
+    def train_and_dev(self) -> tuple[list[Sentence], list[Sentence]]:
         """The sentences to learn from, and those that choose the best evaluation.
 
         Where there is no ``train`` file, the last tenth of ``dev`` chooses, and all before is learned from.

@@ -4,7 +4,6 @@ A word's contexts are the frequent words one and two places to its left and righ
 words with the same role in a sentence come to lie near each other. Words are lower-cased.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from spacy.strings import StringStore
 from spacy.vectors import Vectors  # type: ignore[import-not-found]
 
-from attribeam.lab.training.parser.treebank import read_text
+from attribeam.lab.page_file import read_page_file
 
 Floats = NDArray[numpy.float32]
 Places = NDArray[numpy.int64]
@@ -58,10 +57,10 @@ def load_vectors(path: Path) -> WordVectors:
 
 
 def read_paragraphs(paths: Iterable[Path]) -> Iterator[str]:
-    """The paragraphs of ``{"title": ..., "paras": [...]}`` lines, plain or ``.xz``."""
+    """The paragraphs of all pages of all files, which ``read_page_file`` reads."""
     for path in paths:
-        for line in read_text(path).splitlines():
-            yield from json.loads(line)["paras"]
+        for page in read_page_file(path):
+            yield from page.paragraphs
 
 
 def learn_vectors(paragraphs: Iterable[str], *, words: int, columns: int, seed: int) -> WordVectors:

@@ -20,8 +20,6 @@ from attribeam.lab.benchmarks.generated_rows import (
     read_pages,
     write_log,
 )
-from attribeam.lab.benchmarks.latency_measurement import forward_operations
-from attribeam.lab.benchmarks.random_model import SHAPES as MODELS
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +117,3 @@ def test_rows_have_the_characters_and_spans_of_their_shape(shape: LatencyShape) 
 
 def test_rows_are_the_same_each_time() -> None:
     assert latency_records(LATENCY_SHAPES[0], 2) == latency_records(LATENCY_SHAPES[0], 3)[:2]
-
-
-def test_operations_are_those_of_the_layers_that_are_run() -> None:
-    config, tokens = MODELS["qwen2-7b"], 100
-    projections = 3584 * (3584 + 2 * 512)
-    layer = projections + 3584 * 3584 + 3 * 3584 * 18_944
-    attention = 2 * tokens * tokens * 3584
-    assert forward_operations(config, tokens=tokens, layer=15) == (
-        14 * (2 * tokens * layer + attention) + 2 * tokens * projections
-    )

@@ -22,7 +22,14 @@ from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks import latency_measurement as latency_run
 from attribeam.lab.benchmarks import random_model
 from attribeam.lab.benchmarks.attribution_latency import ratios, table
-from attribeam.lab.benchmarks.latency_measurement import LatencyMeasurement, Mode, TimeIsUpError, measure, time_limit
+from attribeam.lab.benchmarks.latency_measurement import (
+    LatencyMeasurement,
+    Mode,
+    TimeIsUpError,
+    forward_operations,
+    measure,
+    time_limit,
+)
 from attribeam.lab.benchmarks.latency_methods import CCI, TwoStage
 from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -117,6 +124,16 @@ def test_ratios_leave_out_what_was_stopped() -> None:
     slower = replace(MEASURED, method="two_stage", seconds=5.0)
     assert "AttnUnion is 2.50 times as fast" in ratios([MEASURED, slower])
     assert ratios([MEASURED, replace(slower, stopped=True)]) == ""
+
+
+def test_operations_are_those_of_the_layers_that_are_run() -> None:
+    config, tokens = random_model.SHAPES["qwen2-7b"], 100
+    projections = 3584 * (3584 + 2 * 512)
+    layer = projections + 3584 * 3584 + 3 * 3584 * 18_944
+    attention = 2 * tokens * tokens * 3584
+    assert forward_operations(config, tokens=tokens, layer=15) == (
+        14 * (2 * tokens * layer + attention) + 2 * tokens * projections
+    )
 
 
 def test_contrastive_gradients_are_those_of_the_definition() -> None:

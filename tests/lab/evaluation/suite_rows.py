@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from tests.lab.evaluation.dataset_rows import (
@@ -17,9 +20,9 @@ from tests.lab.evaluation.dataset_rows import (
     write_ragtruth,
     write_rows,
 )
+from tests.lab.evaluation.evaluate_command import evaluate
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.pipeline.command_line import main
 
 QUOTESUM = [
     quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 2 Jon Reed ] .", row_id="q_0"),
@@ -71,18 +74,20 @@ def write_all(root: Path) -> Path:
 
 def suite(data: Path, output: Path, *options: object) -> int:
     """``attribeam evaluate --suite paper`` with few resamples; the exit code."""
-    given = [
-        "evaluate",
-        "--suite",
-        "paper",
-        "--data",
-        data,
-        "--output",
-        output,
-        "--bootstrap-draws",
-        40,
-        "--device",
-        "cpu",
-    ]
+    given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
     with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
-        return main([*map(str, (*given, *options))])
+        return evaluate(*given, *options)
+
+
+def results_of(output: Path) -> Any:
+    """The figures of a run."""
+    return json.loads((output / "results.json").read_text())
+
+
+def table(output: Path, title: str) -> list[list[str]]:
+    """The rows of the first table under a heading, as lists of cells without back quotes."""
+    part = (output / "tables.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    first = re.search(r"(^\|.*\n?)+", part, re.M)
+    assert first is not None
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in first.group().splitlines()]
+    return [rows[0], *rows[2:]]

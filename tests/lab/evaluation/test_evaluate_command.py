@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from tests.lab.evaluation.dataset_rows import lfqa_row, quotesum_row, write_rows
+from tests.lab.evaluation.evaluate_command import evaluate
 
-from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
 
 ROWS = [
@@ -14,10 +14,6 @@ ROWS = [
     quotesum_row("No mark.", row_id="q_1"),
     quotesum_row("[ 2 A bell ] rings.", row_id="q_2"),
 ]
-
-
-def evaluate(*arguments: object) -> int:
-    return main(["evaluate", *map(str, arguments)])
 
 
 @pytest.fixture

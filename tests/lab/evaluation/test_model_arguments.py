@@ -3,8 +3,7 @@ import json
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
-
-from attribeam.pipeline.command_line import main
+from tests.lab.evaluation.evaluate_command import evaluate
 
 HIDDEN = ("--method", "hss-union-dep", "--method", "hss-avg")
 
@@ -16,15 +15,15 @@ def files(tmp_path_factory):
     return save_tiny_model(folder / "model"), write_rows(folder / "dev.jsonl", [row])
 
 
-def evaluate(files, *arguments):
+def evaluate_tiny(files, *arguments):
     model, data = files
     fixed = ("--dataset", "quotesum", "--data", data, "--model", model, "--device", "cpu", "--bootstrap-draws", 10)
-    return main(["evaluate", *map(str, (*fixed, *arguments))])
+    return evaluate(*fixed, *arguments)
 
 
 def entries(files, tmp_path, *arguments):
     output = tmp_path / "figures.json"
-    assert evaluate(files, *arguments, "--output", output) == 0
+    assert evaluate_tiny(files, *arguments, "--output", output) == 0
     return json.loads(output.read_text())
 
 
@@ -42,25 +41,25 @@ def test_hidden_layer_above_the_captured_one_is_taken_where_asked_for(files, tmp
 
 
 def test_hidden_layer_above_the_model_is_an_error_in_words(files, capsys):
-    assert evaluate(files, *HIDDEN, "--hidden-layer", 5) == 1
+    assert evaluate_tiny(files, *HIDDEN, "--hidden-layer", 5) == 1
     assert "--hidden-layer should be from 0 to the model's 4 layers, was: 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("layer", ["-1", "1.5", "two"])
 def test_hidden_layer_that_is_no_whole_number_is_a_usage_error(files, layer, capsys):
     with pytest.raises(SystemExit):
-        evaluate(files, *HIDDEN, "--hidden-layer", layer)
+        evaluate_tiny(files, *HIDDEN, "--hidden-layer", layer)
     assert "should be a whole number from 0" in capsys.readouterr().err
 
 
 def test_passage_score_of_another_name_is_a_usage_error(files, capsys):
     with pytest.raises(SystemExit):
-        evaluate(files, "--passage-score", "median")
+        evaluate_tiny(files, "--passage-score", "median")
     assert "invalid" in capsys.readouterr().err
 
 
 def test_missing_head_weights_are_an_error_in_words(files, tmp_path, capsys):
-    assert evaluate(files, "--method", "attn-union", "--head-weights", tmp_path / "none.json") == 1
+    assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "none.json") == 1
     assert "none.json should be a readable JSON file" in capsys.readouterr().err
 
 
@@ -68,5 +67,5 @@ def test_missing_head_weights_are_an_error_in_words(files, tmp_path, capsys):
     ("option", "methods"), [("--hidden-layer", "the hss methods"), ("--language-model", "cci and")]
 )
 def test_option_of_a_model_that_no_method_needs_is_refused(files, option, methods, capsys):
-    assert evaluate(files, "--method", "attn-union", option, 1) == 2
+    assert evaluate_tiny(files, "--method", "attn-union", option, 1) == 2
     assert f"{option} is for {methods}" in capsys.readouterr().err

@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
-import attribeam.attribution
-import attribeam.lab.training.attributor.recipe
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER
 from attribeam.lab.training import loss_curve
+from attribeam.lab.training.attributor import recipe as attributor_recipe
 from attribeam.lab.training.command import RECIPES
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
-
-BUNDLED_PARSER = Path(attribeam.attribution.__file__).parent / "bundled" / "parser"
 
 
 def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,7 +21,7 @@ def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.Cap
 
 def test_attributor_recipe_gets_the_words_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
-    monkeypatch.setattr(attribeam.lab.training.attributor.recipe, "main", given.append)
+    monkeypatch.setattr(attributor_recipe, "main", given.append)
     assert main(["train", "attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
     assert given == [["--pages", "p.jsonl", "--steps", "3"]]
 

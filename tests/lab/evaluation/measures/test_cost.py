@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from tests.attribution.methods.test_methods import labelled_span
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
+from tests.lab.evaluation.evaluate_command import evaluate
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.words import SpanWords
 from attribeam.lab.evaluation.comparison import run_with_costs, score_methods
 from attribeam.lab.evaluation.measures import cost
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, resident_peak
-from attribeam.pipeline.command_line import main
 
 
 def test_time_a_span_of_a_worked_example():
@@ -79,8 +79,8 @@ def _remembering(contexts, real):
 def evaluated(tmp_path, *options) -> dict[str, object]:
     data = write_rows(tmp_path / "dev.jsonl", [quotesum_row("The lamp is kept by [ 1 Ada Thorne ] .")])
     output = tmp_path / "figures.json"
-    command = ["evaluate", "--dataset", "quotesum", "--data", str(data), "--method", "words", "--output", str(output)]
-    assert main([*command, *options]) == 0
+    command = ("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output, *options)
+    assert evaluate(*command) == 0
     (entry,) = json.loads(output.read_text())
     return entry
 

@@ -8,6 +8,7 @@ import pytest
 from tests.attribution.methods.test_language_model_methods import PASSAGES, SPANS, labelled
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.lab.evaluation.dataset_rows import quotesum_row, write_rows
+from tests.lab.evaluation.evaluate_command import evaluate
 
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.methods.answer_context import LoadedModels
@@ -18,7 +19,6 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.lab_methods import LabelledContext, OraclePassage, RandomPassage
 from attribeam.lab.evaluation.measures.faithfulness import RANDOM_DRAWS, TargetAnswers, run_drops, score_drops
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
-from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -197,10 +197,6 @@ def test_answers_without_a_target_are_skipped_with_the_reason(model, monkeypatch
     silent = TargetAnswers([empty], model, spans=SpanChoice.CTI, source=AnswerChoice.GENERATED)
     assert list(silent) == []
     assert silent.skipped[0].reason == "empty_answer"
-
-
-def evaluate(*arguments: object) -> int:
-    return main(["evaluate", *map(str, arguments)])
 
 
 @pytest.fixture

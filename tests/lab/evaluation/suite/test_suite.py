@@ -5,11 +5,11 @@ import shutil
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder
 from tests.lab.evaluation.dataset_rows import write_rows
-from tests.lab.evaluation.suite_rows import QUOTESUM, suite, write_english
+from tests.lab.evaluation.evaluate_command import evaluate
+from tests.lab.evaluation.suite_rows import QUOTESUM, results_of, suite, table, write_english
 
 from attribeam.lab.evaluation.suite import figures, run_suite
 from attribeam.lab.evaluation.suite.measure_cell import measure_cell
-from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
 
 PICTURES = {"sensitivity_layer.png", "sensitivity_top_k.png", "sensitivity_isolation_tau.png", "alternatives.png"}
@@ -44,24 +44,12 @@ def measured(monkeypatch):
     """The titles of the cells that are computed."""
     titles = []
 
-    def remember(cell, bench, models):
+    def remember(cell, inputs, models):
         titles.append(cell.title)
-        return measure_cell(cell, bench, models)
+        return measure_cell(cell, inputs, models)
 
     monkeypatch.setattr(run_suite, "measure_cell", remember)
     return titles
-
-
-def results_of(output):
-    return json.loads((output / "results.json").read_text())
-
-
-def table(output, title):
-    """The rows of the first table under a heading, as lists of cells without back quotes."""
-    part = (output / "tables.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    first = re.search(r"(^\|.*\n?)+", part, re.M).group()
-    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in first.splitlines()]
-    return [rows[0], *rows[2:]]
 
 
 def test_suite_writes_tables_json_and_all_figures(finished):
@@ -74,11 +62,11 @@ def test_suite_writes_tables_json_and_all_figures(finished):
 def test_a_stopped_suite_goes_on_after_its_last_finished_cell(encoder, data, tmp_path, monkeypatch, finished):
     calls = []
 
-    def stop_at_the_fourth(cell, bench, models):
+    def stop_at_the_fourth(cell, inputs, models):
         calls.append(cell.title)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return measure_cell(cell, bench, models)
+        return measure_cell(cell, inputs, models)
 
     monkeypatch.setattr(run_suite, "measure_cell", stop_at_the_fourth)
     options = ("--model", encoder, "--method", "words", "--method", "words-sent", "--method", "attn-union")
@@ -165,19 +153,9 @@ def test_sensitivity_has_the_default_in_bold_with_the_accuracy_of_the_main_table
 
 def test_accuracy_is_that_of_a_plain_evaluation(encoder, data, finished, tmp_path):
     output = tmp_path / "plain.json"
-    given = [
-        "evaluate",
-        "--dataset",
-        "quotesum",
-        "--data",
-        data / "quotesum" / "dev.jsonl",
-        "--model",
-        encoder,
-        "--output",
-        output,
-    ]
+    given = ["--dataset", "quotesum", "--data", data / "quotesum" / "dev.jsonl", "--model", encoder, "--output", output]
     given += ["--bootstrap-draws", 40, "--device", "cpu"]
-    assert main([*map(str, given)]) == 0
+    assert evaluate(*given) == 0
     fields = ("method", "passage_accuracy", "interval", "difference_to_words", "difference_interval", "spans", "rows")
     plain = [tuple(one[name] for name in fields) for one in json.loads(output.read_text())]
     assert MODEL_FREE | {"attn-union-dep", "hss-avg"} <= {one[0] for one in plain}

@@ -5,8 +5,7 @@ import json
 import pytest
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.lab.evaluation.dataset_rows import write_rows
-from tests.lab.evaluation.suite.test_suite import results_of, table
-from tests.lab.evaluation.suite_rows import QUOTESUM, suite, write_all
+from tests.lab.evaluation.suite_rows import QUOTESUM, results_of, suite, table, write_all
 from tests.lab.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.models.attribution_config import FILE_NAME

@@ -9,7 +9,7 @@ from tests.lab.evaluation.dataset_rows import write_rows
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.options import ModelOptions
-from attribeam.lab.evaluation.support.support_figures import support_table, write_support_report
+from attribeam.lab.evaluation.support.support_row_figures import support_check_table, write_support_check
 from attribeam.lab.evaluation.support.support_rows import load_support_rows
 from attribeam.lab.evaluation.support_check import check_support, flagged_spans, main
 from attribeam.schemas import SpanKind
@@ -63,7 +63,7 @@ def test_refused_rows_are_listed_and_no_part_of_the_figures(attributor, data):
     report = check_support(load_support_rows(data), attributor, data=data, draws=20, seed=0)
     assert [(failed.row, failed.reason) for failed in report.failed_rows] == [(1, "no_passages")]
     assert (report.rows, report.figures[0].spans) == (2, 6)
-    assert "row 1 failed and is left out: no_passages" in support_table(report)
+    assert "row 1 failed and is left out: no_passages" in support_check_table(report)
 
 
 def test_only_refused_rows_are_an_error(attributor, tmp_path):
@@ -75,7 +75,7 @@ def test_only_refused_rows_are_an_error(attributor, tmp_path):
 def test_report_names_what_the_figures_depend_on_and_is_repeatable(attributor, data, tmp_path):
     outputs = [tmp_path / name for name in ("one.json", "two.json")]
     for output in outputs:
-        write_support_report(output, check_support(load_support_rows(data), attributor, data=data, draws=20, seed=3))
+        write_support_check(output, check_support(load_support_rows(data), attributor, data=data, draws=20, seed=3))
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     report = json.loads(outputs[0].read_text())
     assert report["data_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()

@@ -7,6 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from attribeam.lab.evaluation.support.support_rows import SpanTruth, load_support_rows
+from attribeam.lab.page_file import PageText
 from attribeam.lab.training.attributor.corpus import Corpus, Passage, make_corpus, split_held_out
 from attribeam.lab.training.attributor.support_rows import (
     claim_kind,
@@ -21,24 +22,24 @@ from attribeam.lab.training.attributor.vocabulary import save_tokenizer, train_t
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]
 
 
-def page_records() -> list[dict[str, object]]:
+def pages() -> list[PageText]:
     """Pages on gardens that do not exist; each names a tree that no other page names."""
     return [
-        {
-            "title": f"Garden of {tree.title()}",
-            "paras": [
+        PageText(
+            f"Garden of {tree.title()}",
+            [
                 f"The {tree} garden was laid out in {1700 + 11 * index} by Greta {tree.title()}man for the town. "
                 f"It has {40 + index} beds, and its wall was built by Otto Brandt after the flood.",
                 f"In {1900 + 3 * index} a storm felled the great {tree}. Visitors from Norwich paid for a new one.",
             ],
-        }
+        )
         for index, tree in enumerate(TREES)
     ]
 
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return make_corpus(page_records())
+    return make_corpus(pages())
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,11 @@ def tokenizer(corpus: Corpus) -> Tokenizer:
 @pytest.fixture(scope="module")
 def written(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("rows")
-    pages, output = directory / "pages.jsonl", directory / "rows.jsonl"
-    pages.write_text("".join(json.dumps(record) + "\n" for record in page_records()), encoding="utf-8")
+    source, output = directory / "pages.jsonl", directory / "rows.jsonl"
+    lines = [json.dumps({"title": page.title, "paras": page.paragraphs}) for page in pages()]
+    source.write_text("\n".join(lines), encoding="utf-8")
     save_tokenizer(tokenizer, directory, max_tokens=2048)
-    main(["--pages", str(pages), "--count", "40", "--output", str(output), "--tokenizer", str(directory)])
+    main(["--pages", str(source), "--count", "40", "--output", str(output), "--tokenizer", str(directory)])
     return output
 
 
@@ -84,7 +86,7 @@ def row_of(answer: str, *claims: tuple[int, int, bool]) -> TrainingRow:
     prompt = "A red kite.\n\n"
     whole = f"{prompt}Question: What?\nAnswer: "
     shifted = [(len(whole) + start, len(whole) + end, supported) for start, end, supported in claims]
-    passages = [Passage(None, ("A red kite.",), make_corpus(page_records()).pages[0])]
+    passages = [Passage(None, ("A red kite.",), make_corpus(pages()).pages[0])]
     return TrainingRow(whole + answer, [], [], 0, [], shifted, len(prompt), [], question="What?", passages=passages)
 
 

@@ -102,8 +102,8 @@ def test_fit_is_the_same_for_the_same_seed_and_batches():
 def test_spans_that_tell_nothing_are_left_out():
     silent = replace(planted(0, seed=1), log_probabilities=torch.full((32,), -2.0).double())
     unmoved = replace(planted(0, seed=1), kept=torch.ones(32, 5, dtype=torch.bool))
-    assert not silent.tells_something
-    assert not unmoved.tells_something
+    assert not silent.is_informative
+    assert not unmoved.is_informative
     told = [planted(2, seed=seed) for seed in range(3)]
     assert mean_correlation([*told, silent, unmoved], (0, 0, 1, 0)) == mean_correlation(told, (0, 0, 1, 0))
     with pytest.raises(ValueError, match="should have log-probabilities that change with its passages"):

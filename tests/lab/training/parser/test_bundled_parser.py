@@ -1,19 +1,15 @@
 """The parser that comes with the package, on sentences written for this test."""
 
-from pathlib import Path
-
 import pytest
 import spacy
 from spacy.language import Language
 
-import attribeam.attribution
-
-BUNDLED = Path(attribeam.attribution.__file__).parent / "bundled" / "parser"
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER
 
 
 @pytest.fixture(scope="module")
 def nlp() -> Language:
-    return spacy.load(BUNDLED)
+    return spacy.load(BUNDLED_PARSER)
 
 
 def test_worked_example_has_its_conjuncts_under_earned(nlp: Language) -> None:

@@ -56,10 +56,10 @@ def test_language_is_read_from_the_words() -> None:
 
 def test_without_a_train_file_the_last_tenth_of_dev_chooses(tmp_path: Path) -> None:
     (tmp_path / "zh-dev.conllu").write_text("\n".join([TREEBANK] * 10), encoding="utf-8")
-    learned, chosen_by = TreebankFolder(tmp_path).learned_and_chosen_by()
+    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
     assert (len(learned), len(chosen_by)) == (27, 3)
     (tmp_path / "zh-train.conllu").write_text(TREEBANK, encoding="utf-8")
-    learned, chosen_by = TreebankFolder(tmp_path).learned_and_chosen_by()
+    learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
     assert (len(learned), len(chosen_by)) == (3, 30)
 
 

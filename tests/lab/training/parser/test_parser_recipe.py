@@ -203,7 +203,7 @@ def test_schedule_without_steps_is_refused() -> None:
 
 def test_run_that_ends_early_has_the_weights_of_the_longer_one_at_that_step(tmp_path: Path) -> None:
     folders = Folders(output=tmp_path / "pipeline", work=tmp_path / "work")
-    early = Schedule(steps=4, batch_words=8, evaluate_every=2, until=2)
+    early = Schedule(steps=4, batch_words=8, evaluate_every=2, stop_after=2)
     run_training(COPIES, SENTENCES, VECTORS, schedule=early, folders=folders)
     nlp, optimizer = new_pipeline(COPIES, VECTORS, seed=0)
     assert folders.checkpoint.load(nlp, optimizer).step == 2

@@ -1,6 +1,6 @@
 import pytest
 
-from attribeam.lab.evaluation.support.support_labels import AuditedAnswer, Overlap, audited_answer, group_figures
+from attribeam.lab.evaluation.support.judged_answers import AuditedAnswer, Overlap, audited_answer, group_figures
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import Auroc, RankedItems, row_draws
 from attribeam.lab.evaluation.report import interval_cell, text_table, write_json
-from attribeam.lab.evaluation.support.support_labels import flag_order
+from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.support_rows import SpanTruth
 from attribeam.schemas import Support
 
@@ -133,7 +133,7 @@ _HEADER = ("kind", "spans", "AUROC mass", "95% interval", "AUROC flag", "95% int
 
 
 @dataclass(frozen=True, slots=True)
-class SupportReport:
+class SupportCheckReport:
     """The figures of one check and what they depend on.
 
     Attributes:
@@ -164,7 +164,7 @@ class SupportReport:
     provenance: Mapping[str, str]
 
 
-def write_support_report(path: Path, report: SupportReport) -> None:
+def write_support_check(path: Path, report: SupportCheckReport) -> None:
     """One JSON object; the file is replaced as a whole.
 
     Raises:
@@ -173,7 +173,7 @@ def write_support_report(path: Path, report: SupportReport) -> None:
     write_json(path, asdict(report))
 
 
-def support_table(report: SupportReport) -> str:
+def support_check_table(report: SupportCheckReport) -> str:
     """The figures, one line a kind, and the shares and thresholds below."""
     table = text_table(_HEADER, [_cells(figures) for figures in report.figures])
     spans = report.figures[0].spans
@@ -198,7 +198,7 @@ def _auroc_cells(auroc: Auroc | None) -> tuple[str, str]:
     return f"{auroc.value:.3f}", interval_cell(auroc.interval, digits=3)
 
 
-def _remarks(report: SupportReport) -> list[str]:
+def _remarks(report: SupportCheckReport) -> list[str]:
     remarks = [f"thresholds in force: supported {report.supported_threshold}, weak {report.weak_threshold}"]
     if report.best_thresholds is not None:
         best = report.best_thresholds

@@ -24,7 +24,7 @@ from attribeam.lab.evaluation.report import (
     text_table,
     write_figures,
 )
-from attribeam.lab.evaluation.support.support_labels import (
+from attribeam.lab.evaluation.support.judged_answers import (
     AuditedAnswer,
     GroupFigures,
     LevelFigures,
@@ -58,7 +58,7 @@ class MethodFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class SupportLabelReport:
+class JudgedReport:
     """The figures of one run and what they depend on."""
 
     dataset: str
@@ -81,7 +81,7 @@ def evaluate_support(args: argparse.Namespace) -> None:
         DataError: if the data is not in its format.
     """
     methods, dataset = _methods(args.method), _load(args)
-    report = SupportLabelReport(
+    report = JudgedReport(
         dataset=args.dataset,
         data_sha256=_digests(args.data),
         split=SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None,
@@ -92,7 +92,7 @@ def evaluate_support(args: argparse.Namespace) -> None:
         bootstrap_seed=args.seed,
         limit=args.limit,
     )
-    print(support_label_tables(report))
+    print(judged_tables(report))
     write_figures(args.output, report)
 
 
@@ -111,7 +111,7 @@ def audited_answers(
     return tuple(done), tuple(failed)
 
 
-def support_label_tables(report: SupportLabelReport) -> str:
+def judged_tables(report: JudgedReport) -> str:
     """Tables of all methods and groups, with what was skipped and failed below."""
     parts = [part for method in report.methods for part in _method_tables(report.dataset, method)]
     return "\n".join([*parts, *skip_remarks(report.skipped_rows)])

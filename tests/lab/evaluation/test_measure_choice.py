@@ -1,0 +1,59 @@
+"""Which measure ``attribeam evaluate`` takes of a data set, and which options it then refuses."""
+
+import pytest
+from tests.lab.evaluation.dataset_rows import ragtruth_response, ragtruth_source, write_log_rows, write_ragtruth
+from tests.lab.evaluation.evaluate_command import evaluate
+
+from attribeam.lab.evaluation.datasets.loaders import Measure, measure_of
+
+
+@pytest.fixture
+def ragtruth(tmp_path):
+    source = ragtruth_source("s", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp in 1874."})
+    return write_ragtruth(tmp_path / "ragtruth", [source], [ragtruth_response("1", "s", "Ada lit it.")])
+
+
+def test_measure_is_the_first_that_the_data_set_has_labels_for():
+    assert [measure_of(name, None) for name in ("quotesum", "log", "alce", "ragtruth")] == [
+        Measure.PASSAGES,
+        Measure.PASSAGES,
+        Measure.CITATIONS,
+        Measure.SUPPORT,
+    ]
+    assert measure_of("log", "support") is Measure.SUPPORT
+
+
+def test_measure_without_labels_is_refused_with_those_that_there_are(ragtruth, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--measure", "passages") == 2
+    assert "--measure of ragtruth should be one of support, was: passages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "owners"),
+    [
+        (("--cost",), "passages"),
+        (("--nli-model", "any"), "citations"),
+        (("--most-citations", "2"), "citations"),
+        (("--passage-score", "top5-mean"), "passages, citations, faithfulness"),
+        (("--hidden-layer", "1"), "passages, citations, faithfulness"),
+        (("--language-model", "any"), "passages, citations, faithfulness"),
+    ],
+)
+def test_option_of_another_measure_is_refused_with_its_own(ragtruth, option, owners, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
+    expected = f"{option[0]} is for --measure {owners}, what is measured is: support; leave it out"
+    assert expected in capsys.readouterr().err
+
+
+def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--chinese-parser", "any") == 2
+    assert "--chinese-parser is for --suite" in capsys.readouterr().err
+
+
+def test_log_without_labelled_passages_says_where_to_name_its_labels(tmp_path, capsys):
+    row = {"record_id": "r", "question": "", "passages": [{"text": "Ada lit it."}], "answer": "Ada."}
+    log = write_log_rows(tmp_path / "log.parquet", [row | {"unsupported_spans": []}])
+    assert evaluate("--dataset", "log", "--data", log) == 1
+    assert "1 rows skipped: no_gold_passage; if its labels are of another kind, name it with --measure" in (
+        capsys.readouterr().err
+    )
