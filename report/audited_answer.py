@@ -64,6 +64,7 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         evidence_isolated=row["evidence_isolated"],
         support=Support(row["support"]),
         unmatched_values=tuple(row["unmatched_values"]),
+        sentence_cut=bool(row.get("sentence_cut")),  # files of schema version 1.0 have no such field
     )
 
 

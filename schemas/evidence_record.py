@@ -66,6 +66,8 @@ class SpanEvidence:
     included. ``passage_scores`` has one sum of scores a passage. ``top_passage_index`` and ``margin`` are None
     where no passage got any score. ``evidence_isolated`` says that the isolation filter would have left nothing,
     so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1], None where the method has no such share.
+    ``sentence_cut`` says that the span's sentence was too long for the parser and was cut, so that its atomic fact may
+    be incomplete.
     """
 
     span_index: int
@@ -82,6 +84,7 @@ class SpanEvidence:
     evidence_isolated: bool
     support: Support
     unmatched_values: tuple[str, ...]
+    sentence_cut: bool = False
 
     @property
     def measured_mass(self) -> float:
@@ -118,6 +121,7 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "evidence_isolated": span.evidence_isolated,
         "support": str(span.support),
         "unmatched_values": list(span.unmatched_values),
+        "sentence_cut": span.sentence_cut,
         **dict(record.extra_columns),
     }
 
@@ -216,6 +220,7 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         False,
         "numbers, dates and names of the span that occur nowhere in the passages with evidence",
     ),
+    ("sentence_cut", pa.bool_(), False, "the span's sentence was too long for the parser and was cut"),
 )
 
 
@@ -255,6 +260,7 @@ def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -
         "evidence_isolated": [one.evidence_isolated for one in spans],
         "support": [one.support.value for one in spans],
         "unmatched_values": [one.unmatched_values for one in spans],
+        "sentence_cut": [one.sentence_cut for one in spans],
     }
 
 

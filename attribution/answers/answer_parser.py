@@ -6,6 +6,7 @@ The pipeline is given one block at a time: its words, without white space betwee
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -20,6 +21,7 @@ from attribeam.attribution.answers.parser_output import (
     ParsedTokens,
     attach_closing_marks,
     closing_marks,
+    cut_long_sentences,
     heads_from_distances,
     join_blocks,
     join_unended_sentences,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
 _LONGEST_TEXT = 1_000_000_000
+_LONGEST_RUN = 500
+_LONG_RUN = re.compile(rf"(?:[!-~]|[^\w\s]){{{_LONGEST_RUN + 1},}}")
+"""spaCy's tokeniser searches the whole of such a run once for each mark at its edges."""
 _NEEDED_FACTORIES = frozenset(
     {
         "tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "attribute_ruler", "senter",
@@ -137,6 +142,7 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
     heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
     ended = [False] * len(words) if given.is_row else sentence_ends(forms)
+    heads, labels, starts = cut_long_sentences(heads, labels, starts, ended=ended)
     heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
     return ParsedBlock(
         words=list(words),
@@ -145,6 +151,7 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
         universal_tags=tag_code_as_names(list(tokens.universal_tags), words, code),
         fine_tags=list(tokens.fine_tags),
         sentence_starts=starts,
+        cut_starts=[start for start in starts[1:] if not ended[start - 1]],
         entities=[CharRange(ranges[one.start].char_start, ranges[one.end - 1].char_end) for one in doc.ents],
     )
 
@@ -201,16 +208,31 @@ def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[C
     White space is no word: blanked marks would else look like words that no parser was trained on. Each of the
     ``whole`` ranges of the answer is one word, however the tokeniser splits it.
     """
-    tokens = nlp.make_doc(text)
+    docs = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*_run_cuts(text), len(text)))]
     ranges = [
         CharRange(char_start + start, char_start + start + len(word))
-        for start, word in ((token.idx, token.text) for token in tokens)
+        for start, word in ((first + token.idx, token.text) for first, doc in docs for token in doc)
         if not word.isspace()
     ]
     places = _with_whole_ranges(ranges, whole) if whole else ranges
     words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
-    doc = type(tokens)(nlp.vocab, words=words, spaces=[*_gaps_between(places), False] if words else [])
+    doc = type(docs[0][1])(nlp.vocab, words=words, spaces=[*_gaps_between(places), False] if words else [])
     return ParserInput(doc, places, is_row)
+
+
+def _run_cuts(text: str) -> list[int]:
+    """Where the pieces of a text begin that are tokenised alone: one, but for runs longer than ``_LONGEST_RUN``.
+
+    A run is cut after its last code point in reach that is no letter or digit, else after so many code points.
+    """
+    cuts = [0]
+    for run in _LONG_RUN.finditer(text):
+        start = run.start()
+        while run.end() - start > _LONGEST_RUN:
+            end = start + _LONGEST_RUN
+            start = next((place for place in range(end, start, -1) if not text[place - 1].isalnum()), end)
+            cuts.append(start)
+    return cuts
 
 
 def _gaps_between(places: Sequence[CharRange]) -> list[bool]:

@@ -8,7 +8,7 @@ int, which makes "v's successors without these subtrees" two operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_of_word, sentence_tree
 from attribeam.schemas import CharRange
@@ -21,8 +21,8 @@ def find_coordinations(heads: Sequence[int], labels: Sequence[str]) -> tuple[Coo
 
     Components are collected as the paper's listing does: the leader and its later children that have its own label or
     ``conj``. The listing alone would also take a noun's nested complement for a coordination where both have one label
-    ("the state of Ohio" under "the capital of": ``nmod`` under ``nmod``), so that the equation above it is asked as
-    well: the last component is a ``conj``.
+    ("the state of Ohio" under "the capital of": ``nmod`` under ``nmod``), so the equation above it is applied as well:
+    the last component is a ``conj``.
     """
     later_children: dict[int, list[int]] = {}
     for word, leader in enumerate(heads):
@@ -46,20 +46,33 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
     """
     reformed = list(heads)
     reformed[predicate] = predicate
-    for coordination in sorted(coordinations, key=lambda one: _depth_in_tree(one[0], heads)):
-        leader, first_other = coordination[0], coordination[1]
-        for word, dependency_head in enumerate(heads):
-            if dependency_head == leader and word >= first_other and word != predicate:
+    children = _children(heads)
+    depths = _depths(heads, children)
+    for leader, first_other, *_ in sorted(coordinations, key=lambda one: depths[one[0]]):
+        for word in children[leader]:
+            if word >= first_other and word != predicate:
                 reformed[word] = reformed[leader]
     return reformed
 
 
-def _depth_in_tree(word: int, heads: Sequence[int]) -> int:
-    depth = 0
-    while heads[word] != word:
-        word = heads[word]
-        depth += 1
-    return depth
+def _children(heads: Sequence[int]) -> list[list[int]]:
+    """The children of each word, ascending; a root is no child of its own."""
+    children: list[list[int]] = [[] for _ in heads]
+    for word, dependency_head in enumerate(heads):
+        if word != dependency_head:
+            children[dependency_head].append(word)
+    return children
+
+
+def _depths(heads: Sequence[int], children: Sequence[Sequence[int]]) -> list[int]:
+    """How many steps each word lies below its root."""
+    depths = [0] * len(heads)
+    order = [word for word, dependency_head in enumerate(heads) if word == dependency_head]
+    for word in order:
+        for child in children[word]:
+            depths[child] = depths[word] + 1
+        order.extend(children[word])
+    return depths
 
 
 def atomic_fact_words(parsed: ParsedAnswer, word: int) -> frozenset[int]:
@@ -122,14 +135,17 @@ class _Clause:
         self._successors = _successor_bits(self._heads, predicate)
         inside = self._successors[predicate]
         self._coordinations = tuple(one for one in coordinations if any(inside >> word & 1 for word in one))
+        self._places = {
+            word: (index, place) for index, one in enumerate(self._coordinations) for place, word in enumerate(one)
+        }
         self._kept: dict[tuple[int | None, ...], int] = {}
 
     def kept_successors(self, word: int) -> int:
         """Bits of the predicate and its successors, without the conjuncts that do not belong to ``word``."""
         path = self._path_to(word)
-        retained = tuple(_component_on_path(one, path) for one in self._coordinations)
+        retained, parallel = self._retained_on(path)
         if retained not in self._kept:
-            self._kept[retained] = self._without_others(path, retained)
+            self._kept[retained] = self._without_others(set(path), retained, parallel)
         return self._kept[retained]
 
     def _path_to(self, word: int) -> list[int]:
@@ -138,12 +154,25 @@ class _Clause:
             path.append(self._heads[path[-1]])
         return path
 
-    def _without_others(self, path: list[int], retained: tuple[int | None, ...]) -> int:
+    def _retained_on(self, path: Sequence[int]) -> tuple[tuple[int | None, ...], dict[int, int]]:
+        """For each structure the place of its component nearest to the word, None where the path has none (step 4).
+
+        And for each number of components the place in the structure nearest to the word, which structures of as many
+        components retain that have none on the path (step 5).
+        """
+        retained: list[int | None] = [None] * len(self._coordinations)
+        parallel: dict[int, int] = {}
+        for word in path:
+            index, place = self._places.get(word, (0, None))
+            if place is not None and retained[index] is None:
+                retained[index] = place
+                parallel.setdefault(len(self._coordinations[index]), place)
+        return tuple(retained), parallel
+
+    def _without_others(self, on_path: set[int], retained: Sequence[int | None], parallel: Mapping[int, int]) -> int:
         kept = self._successors[self._predicate]
-        on_path = set(path)
-        for coordination, place in zip(self._coordinations, retained, strict=True):
-            if place is None:
-                place = self._parallel_place(coordination, path, retained)
+        for coordination, on_own_path in zip(self._coordinations, retained, strict=True):
+            place = parallel.get(len(coordination)) if on_own_path is None else on_own_path
             if place is None:
                 continue
             for component in coordination:
@@ -151,29 +180,10 @@ class _Clause:
                     kept &= ~self._successors[component]
         return kept
 
-    def _parallel_place(
-        self, coordination: Coordination, path: list[int], retained: tuple[int | None, ...]
-    ) -> int | None:
-        """Which component the structure of as many components nearest to the word retains (step 5), or None."""
-        parallel = [
-            (path.index(other[place]), place)
-            for other, place in zip(self._coordinations, retained, strict=True)
-            if place is not None and len(other) == len(coordination)
-        ]
-        return min(parallel)[1] if parallel else None
-
-
-def _component_on_path(coordination: Coordination, path: list[int]) -> int | None:
-    """Place of the structure's component on the path, the one nearest to the word where there are two."""
-    return next((coordination.index(word) for word in path if word in coordination), None)
-
 
 def _successor_bits(heads: Sequence[int], root: int) -> list[int]:
     """For each word below ``root`` the bits of itself and its successors; 0 for all others."""
-    children: list[list[int]] = [[] for _ in heads]
-    for word, dependency_head in enumerate(heads):
-        if word != dependency_head:
-            children[dependency_head].append(word)
+    children = _children(heads)
     order = [root]
     for word in order:
         order.extend(children[word])

@@ -18,7 +18,8 @@ from attribeam.schemas import CharRange
 class ParsedAnswer:
     """Words, dependency tree and sentences of one answer.
 
-    All tuples but ``sentence_starts`` and ``entities`` have one item a word. Whitespace tokens are not words.
+    All tuples but ``sentence_starts``, ``cut_starts`` and ``entities`` have one item per word. Whitespace tokens are
+    not words.
 
     Attributes:
         words: the code points of each word.
@@ -27,6 +28,7 @@ class ParsedAnswer:
         universal_tags: UPOS ("VERB", "AUX", "PROPN", ...).
         fine_tags: the parser's own tags, "" where it gives none.
         sentence_starts: index of the first word of each sentence, ascending; empty only where there are no words.
+        cut_starts: those of ``sentence_starts`` before which a sentence was cut because it was too long.
         entities: named entities, where the parser gives them.
         label_scheme: name of the scheme in ``label_schemes``: "universal" or "spacy-english".
     """
@@ -39,6 +41,7 @@ class ParsedAnswer:
     sentence_starts: tuple[int, ...]
     entities: tuple[CharRange, ...] = ()
     label_scheme: str = "universal"
+    cut_starts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,19 @@ def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:
     place = bisect_right(parsed.sentence_starts, word)
     end = parsed.sentence_starts[place] if place < len(parsed.sentence_starts) else len(parsed.words)
     return parsed.sentence_starts[place - 1], end
+
+
+def cut_sentences(parsed: ParsedAnswer) -> tuple[CharRange, ...]:
+    """The code points of each sentence that was cut, all of its pieces together, ascending."""
+    whole: list[CharRange] = []
+    previous_end = -1
+    for start in parsed.cut_starts:
+        before, _ = sentence_of_word(parsed, start - 1)
+        _, end = sentence_of_word(parsed, start)
+        first = whole.pop().char_start if start == previous_end else parsed.words[before].char_start
+        whole.append(CharRange(first, parsed.words[end - 1].char_end))
+        previous_end = end
+    return tuple(whole)
 
 
 def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:

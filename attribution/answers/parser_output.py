@@ -1,7 +1,7 @@
 """What becomes of a parser's output: whole words, corrected sentences, and the blocks joined into one answer.
 
 1. A parser that reads characters hangs one on its neighbour as ``subtok``; such characters are one word.
-2. Sentences are joined where no mark ends one, and each gets the quote that closes it.
+2. Sentences are joined where no mark ends one, and each gets the quote that closes it. None gets too long.
 3. The parses of an answer's blocks become one ``ParsedAnswer``.
 """
 
@@ -124,6 +124,31 @@ def _closes_wide(before: str, word: str) -> bool:
     return before[-1] in _WIDE_END_MARKS or not word.rstrip(_WIDE_CLOSING)
 
 
+LONGEST_SENTENCE = 256
+"""Words. Of 10,636 sentences in real answers the longest has 116; text without marks may have any number."""
+
+
+def cut_long_sentences(
+    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
+) -> tuple[list[int], list[str], list[int]]:
+    """Heads, labels and sentence starts of a block, each sentence of the parser within ``LONGEST_SENTENCE`` words.
+
+    A longer one is cut after the last word that may end a sentence, else after so many words. A word whose head is
+    then in another piece becomes a root. The arguments are those of ``join_unended_sentences``.
+    """
+    cut: list[int] = []
+    for start, end in pairwise((*starts, len(heads))):
+        cut.append(start)
+        while end - cut[-1] > LONGEST_SENTENCE:
+            place = cut[-1] + LONGEST_SENTENCE
+            cut.append(next((word + 1 for word in range(place - 1, cut[-1], -1) if ended[word]), place))
+    if len(cut) == len(starts):
+        return list(heads), list(labels), cut
+    inside = heads_from_distances([head - word for word, head in enumerate(heads)], cut)
+    roots = ["root" if head == word else label for word, (head, label) in enumerate(zip(inside, labels, strict=True))]
+    return inside, roots, cut
+
+
 def join_unended_sentences(
     heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
 ) -> tuple[list[int], list[str], list[int]]:
@@ -131,18 +156,19 @@ def join_unended_sentences(
 
     Args:
         heads: index of each word's head; a root is its own head.
-        labels: one a word.
+        labels: one per word.
         starts: index of each sentence's first word, ascending.
         ended: for each word whether a sentence may end with it.
 
-    The root of a sentence that is joined to the one before it becomes a ``parataxis`` of that one's root.
+    The root of a sentence that is joined to the one before it becomes a ``parataxis`` of that one's root. Sentences
+    that would have more than ``LONGEST_SENTENCE`` words together stay apart.
     """
     joined_heads, joined_labels = list(heads), list(labels)
     kept: list[int] = []
     root = 0
     for start, end in zip(starts, (*starts[1:], len(heads)), strict=True):
         roots = [word for word in range(start, end) if heads[word] == word]
-        if not kept or ended[start - 1]:
+        if not kept or ended[start - 1] or end - kept[-1] > LONGEST_SENTENCE:
             kept.append(start)
             root = roots[0]
             continue
@@ -189,6 +215,7 @@ class ParsedBlock:
     universal_tags: list[str]
     fine_tags: list[str]
     sentence_starts: list[int]
+    cut_starts: list[int]
     entities: list[CharRange]
 
 
@@ -205,6 +232,7 @@ def join_blocks(parsed: Sequence[ParsedBlock], *, label_scheme: str) -> ParsedAn
         universal_tags=tuple(tag for _, block in pairs for tag in block.universal_tags),
         fine_tags=tuple(tag for _, block in pairs for tag in block.fine_tags),
         sentence_starts=tuple(first + start for first, block in pairs for start in block.sentence_starts),
+        cut_starts=tuple(first + start for first, block in pairs for start in block.cut_starts),
         entities=tuple(entity for _, block in pairs for entity in block.entities),
         label_scheme=label_scheme,
     )

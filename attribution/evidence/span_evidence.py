@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.span_result import SpanResult, decide_passage
 from attribeam.attribution.evidence.union_results import union_results
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import QARecord, SpanEvidence, Support, TargetSpan
+from attribeam.schemas import CharRange, QARecord, SpanEvidence, Support, TargetSpan
 
 
 def span_evidence(
@@ -48,8 +48,9 @@ def evidence_records(
     ``thresholds`` are None where none were made for the method's mass.
     """
     values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+    cut = cut_sentences(parsed)
     pairs = enumerate(zip(spans, results, strict=True))
-    return tuple(_evidence_record(record, index, *pair, values, thresholds) for index, pair in pairs)
+    return tuple(_evidence_record(record, index, *pair, values, thresholds, cut) for index, pair in pairs)
 
 
 def _evidence_record(
@@ -59,6 +60,7 @@ def _evidence_record(
     result: SpanResult,
     values: ValueMatcher,
     thresholds: MethodOptions | None,
+    cut: Sequence[CharRange],
 ) -> SpanEvidence:
     decision = result.decision or decide_passage(result.passage_scores)
     top = decision.top_index
@@ -78,6 +80,7 @@ def _evidence_record(
         evidence_isolated=result.isolated,
         support=_support(result, bool(unmatched), thresholds),
         unmatched_values=unmatched,
+        sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
     )
 
 

@@ -19,6 +19,8 @@ from attribeam.attribution.evidence.union import PassageScores
 from attribeam.schemas import CharRange
 
 _Counts = npt.NDArray[np.int64]
+_FACTS_AT_ONCE = 64
+"""Arrays over these facts times the response's tokens stay small, also for one span of many facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,19 @@ class ResponseWeights:
     def _counts(self, facts: Sequence[Sequence[frozenset[int]]]) -> _Counts:
         """int64 [spans, responses]: in the facts of how many of the span's tokens each token is."""
         places = {fact: place for place, fact in enumerate(dict.fromkeys(chain.from_iterable(facts)))}
-        inside = self._alignment.tokens_of_words(list(places))
         counts = np.zeros((len(facts), len(places)))
         for row, of_tokens in zip(counts, facts, strict=True):
             for fact in of_tokens:
                 row[places[fact]] += 1
-        return (counts @ inside).astype(np.int64)  # a product of floats is fast, and of whole numbers exact
+        sums = np.zeros((len(facts), self._alignment.token_count), dtype=np.int64)
+        distinct = list(places)
+        for start in range(0, len(distinct), _FACTS_AT_ONCE):
+            some = slice(start, start + _FACTS_AT_ONCE)
+            inside = self._alignment.tokens_of_words(distinct[some])
+            used = np.flatnonzero(inside.any(axis=0))
+            # a product of floats is fast, and of whole numbers exact
+            sums[:, used] += (counts[:, some] @ inside[:, used]).astype(np.int64)
+        return sums
 
     def _fact(self, token: int) -> frozenset[int]:
         """The words of A(r_i), none where the token stands in no word."""
@@ -123,10 +132,8 @@ class SentenceContext:
             for first, end in pairwise(borders)
         ]
         self._firsts, self._ends = alignment.tokens_of_ranges(sentences)
-        tokens = np.arange(alignment.token_count)
-        inside = (tokens >= self._firsts[:, None]) & (tokens < self._ends[:, None])
         self._sums = np.zeros((len(sentences) + 1, len(scores.columns)))
-        np.cumsum(scores.column_sums(inside.astype(np.int64)), axis=0, out=self._sums[1:])
+        np.cumsum(scores.run_sums(self._firsts.tolist(), self._ends.tolist()), axis=0, out=self._sums[1:])
 
     def of_spans(self, runs: Sequence[tuple[int, int]]) -> npt.NDArray[np.float64]:
         """For each run of sentences ``[first, end)``, as ``sentences_of`` gives it, its score on each column of the

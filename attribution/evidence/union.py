@@ -94,10 +94,19 @@ class PassageScores:
         ``weights`` int64 [unions, responses], how often each token counts.
         """
         size = (len(weights), len(self.columns))
-        weighted = weights[:, :, None] * self._scores
-        places = np.arange(len(weights))[:, None, None] * len(self.columns) + self._places
+        counted = np.flatnonzero(weights.any(axis=0))
+        weighted = weights[:, counted, None] * self._scores[counted]
+        places = np.arange(len(weights))[:, None, None] * len(self.columns) + self._places[counted]
         sums = np.bincount(places.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
+
+    def run_sums(self, firsts: Sequence[int], ends: Sequence[int]) -> npt.NDArray[np.float64]:
+        """The sums over runs ``[first, end)`` of response tokens on each of ``columns``: float64 [runs, columns]."""
+        sums = np.zeros((len(firsts), len(self.columns)))
+        for row, first, end in zip(sums, firsts, ends, strict=True):
+            places, scores = self._places[first:end].ravel(), self._scores[first:end].ravel()
+            row[:] = np.bincount(places, weights=scores, minlength=len(row))
+        return sums
 
 
 def keep_neighboured(columns: _Places, unions: _Places, *, isolation_tau: float) -> _Flags:

@@ -10,6 +10,8 @@ import pytest
 from tests.report.made_audit import made_audit, supported_span
 
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
+from attribeam.report.audited_answer import answer_of_rows
+from attribeam.schemas import RowSource
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -95,3 +97,10 @@ def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None
     damaged.write_bytes(damaged.read_bytes()[:-20])
     with pytest.raises(RunError, match="evidence"):
         list(AuditDirectory.open(root).evidence_batches())
+
+
+def test_file_of_the_first_schema_version_is_read_without_cut_sentences(tmp_path: Path) -> None:
+    rows = (
+        AuditDirectory.open(made_audit(tmp_path).root).evidence_of("ferry-1").drop_columns("sentence_cut").to_pylist()
+    )
+    assert [span.sentence_cut for span in answer_of_rows(RowSource("log", 1), rows).spans] == [False, False]

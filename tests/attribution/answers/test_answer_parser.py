@@ -15,7 +15,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, parser_input
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences, sentence_bounds
+from attribeam.attribution.answers.parser_output import LONGEST_SENTENCE
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.schemas import CharRange
 
@@ -212,3 +213,40 @@ def test_merged_words_have_the_range_of_all_of_them() -> None:
     with given.doc.retokenize() as merging:
         merging.merge(given.doc[1:3])
     assert [text[one.char_start - 5 : one.char_end - 5] for one in given.ranges()] == ["In", "New   York", ",", "too"]
+
+
+def test_text_without_an_end_is_cut_and_the_answer_says_where(parser: AnswerParser) -> None:
+    text = "It rained. " + " ".join(["word"] * (2 * LONGEST_SENTENCE + 1)) + ". It cleared."
+    parsed = parser.parse(text)
+    assert max(end - start for start, end in sentence_bounds(parsed)) == LONGEST_SENTENCE
+    assert parsed.cut_starts == (3 + LONGEST_SENTENCE, 3 + 2 * LONGEST_SENTENCE)
+    assert [chars.of(text) for chars in cut_sentences(parsed)] == [text[len("It rained. ") : -len(" It cleared.")]]
+
+
+def test_each_block_has_its_own_cuts(parser: AnswerParser) -> None:
+    long = " ".join(["word"] * (LONGEST_SENTENCE + 1))
+    parsed = parser.parse(f"{long}\n\nIt rained.\n\n{long}")
+    assert parsed.cut_starts == (LONGEST_SENTENCE, 2 * LONGEST_SENTENCE + 4)
+    assert [one.char_end - one.char_start for one in cut_sentences(parsed)] == [len(long), len(long)]
+
+
+def test_ordinary_sentence_is_not_cut(parser: AnswerParser) -> None:
+    parsed = parser.parse("It rained. " + " ".join(["word"] * (LONGEST_SENTENCE - 1)) + ".")
+    assert (parsed.cut_starts, cut_sentences(parsed)) == ((), ())
+
+
+def test_tokeniser_never_meets_a_longer_run_of_marks_than_it_can_split_fast() -> None:
+    given: list[int] = []
+    nlp = chaining_pipeline()
+    tokenise = nlp.make_doc
+    nlp.make_doc = lambda text: (given.append(len(text)), tokenise(text))[1]  # type: ignore[method-assign]
+    text = "((a" * 1000 + " rain fell"
+    parsed = AnswerParser(nlp, identity="chain").parse(text)
+    assert max(given) <= 500 + len(" rain fell")
+    assert "".join(forms(text, parsed)) == text.replace(" ", "")
+
+
+def test_run_is_cut_behind_a_mark_rather_than_in_a_word() -> None:
+    text = "(" + "alphabet-" * 100
+    parsed = AnswerParser(chaining_pipeline(), identity="chain").parse(text)
+    assert set(forms(text, parsed)) <= {"(", "alphabet", "-", "alphabet-"}

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.attribution.answers.parser_output import (
+    LONGEST_SENTENCE,
     ParsedTokens,
     attach_closing_marks,
     closing_marks,
+    cut_long_sentences,
     join_unended_sentences,
     sentence_ends,
     word_runs,
@@ -117,3 +119,35 @@ def test_sentence_after_an_unended_one_hangs_on_its_root() -> None:
         [0, 0, 2, 4, 4], ["root", "obj", "root", "nsubj", "root"], [0, 2, 3], ended=[False, False, True, False, False]
     )
     assert (heads, labels, starts) == ([0, 0, 0, 4, 4], ["root", "obj", "parataxis", "nsubj", "root"], [0, 3])
+
+
+def chain(words: int) -> tuple[list[int], list[str]]:
+    """Each word hangs on the one before it."""
+    return [0, *range(words - 1)], ["root", *["dep"] * (words - 1)]
+
+
+def test_sentence_of_the_longest_length_is_left_alone() -> None:
+    heads, labels = chain(LONGEST_SENTENCE)
+    assert cut_long_sentences(heads, labels, [0], ended=[False] * LONGEST_SENTENCE) == (heads, labels, [0])
+
+
+def test_longer_sentence_is_cut_into_pieces_with_a_root_each() -> None:
+    heads, labels = chain(2 * LONGEST_SENTENCE + 1)
+    heads, labels, starts = cut_long_sentences(heads, labels, [0], ended=[False] * len(labels))
+    assert starts == [0, LONGEST_SENTENCE, 2 * LONGEST_SENTENCE]
+    assert [word for word, head in enumerate(heads) if head == word] == starts
+    assert [word for word, label in enumerate(labels) if label == "root"] == starts
+
+
+def test_long_sentence_is_cut_where_one_may_end() -> None:
+    heads, labels = chain(LONGEST_SENTENCE + 10)
+    ended = [word == 20 for word in range(len(labels))]
+    assert cut_long_sentences(heads, labels, [0], ended=ended)[2] == [0, 21]
+
+
+def test_sentences_are_not_joined_to_one_that_is_too_long() -> None:
+    heads = [0] * 100 + [100] * 100 + [200] * 100
+    labels = ["root" if head == word else "dep" for word, head in enumerate(heads)]
+    joined = join_unended_sentences(heads, labels, [0, 100, 200], ended=[False] * 300)
+    assert joined[2] == [0, 200]
+    assert [joined[0][word] for word in (0, 100, 200)] == [0, 0, 200]

@@ -306,3 +306,10 @@ def test_support_falls_at_its_two_thresholds(mass: float, support: Support) -> N
 @pytest.mark.parametrize("mass", [0.0, 0.3, 1.0])
 def test_span_with_an_unmatched_value_is_unsupported(mass: float) -> None:
     assert decide_support(mass, True, SETTINGS) is Support.UNSUPPORTED
+
+
+def test_spans_of_a_cut_sentence_say_so() -> None:
+    text, parsed = tree("Rain/nsubj/2/NOUN fell/root/0/VERB || Hail/nsubj/2/NOUN fell/root/0/VERB || Snow/root/0/NOUN")
+    row = Row([Passage("rain hail snow")], text, replace(parsed, cut_starts=(2,)))
+    spans = row.evidence([[(1, 0.5)]] * 5, *(parsed.words[word] for word in (0, 3, 4)))
+    assert [span.sentence_cut for span in spans] == [True, True, False]

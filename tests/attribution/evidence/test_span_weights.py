@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.attribution.trees import tree
 
+from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.evidence.span_weights import SentenceContext
+from attribeam.attribution.evidence.span_weights import _FACTS_AT_ONCE, ResponseWeights, SentenceContext
 from attribeam.attribution.evidence.union import PassageScores
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -69,3 +71,40 @@ def test_answer_without_words_has_no_sentence() -> None:
 def test_weight_below_zero_or_without_end_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="sentence_weight"):
         MethodOptions(sentence_weight=weight)
+
+
+def test_sums_over_runs_are_the_weighted_sums() -> None:
+    scores = PassageScores(
+        encoded=EncodedRow(
+            token_ids=np.zeros(9, np.int32),
+            prompt_length=2,
+            column_passage=np.array([0, 1], np.int32),
+            column_in_title=np.zeros(2, np.bool_),
+            column_char_start=np.zeros(2, np.int32),
+            column_char_end=np.ones(2, np.int32),
+            response_char_start=np.arange(7, dtype=np.int32),
+            response_char_end=np.arange(1, 8, dtype=np.int32),
+        ),
+        tokens=TokenAttribution(np.tile(np.array([0, 1], np.int32), (7, 1)), SCORES, SCORES, np.zeros(7, np.float32)),
+    )
+    weights = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0], [0] * 7])
+    assert scores.run_sums([0, 2, 5], [3, 6, 5]).tolist() == scores.column_sums(weights).tolist()
+
+
+def test_weights_of_a_span_with_many_facts_are_made_from_some_of_them_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sentences = 2 * _FACTS_AT_ONCE + 1
+    text, parsed = tree(" || ".join(["Dogs/nsubj/2/NOUN bark/root/0/VERB"] * sentences))
+    alignment = WordTokenAlignment(
+        words=parsed.words,
+        token_char_start=np.array([word.char_start for word in parsed.words], np.int32),
+        token_char_end=np.array([word.char_end for word in parsed.words], np.int32),
+    )
+    sizes: list[int] = []
+    whole = alignment.tokens_of_words
+    monkeypatch.setattr(alignment, "tokens_of_words", lambda sets: (sizes.append(len(sets)), whole(sets))[1])
+    weights = ResponseWeights(alignment=alignment, facts=AtomicFacts(parsed)).of_spans([CharRange(0, len(text))])
+    assert max(sizes) == _FACTS_AT_ONCE
+    assert weights.unions.tolist() == [[1] * 2 * sentences]
+    assert weights.factors == [2]
