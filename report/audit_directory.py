@@ -1,7 +1,7 @@
-"""The output directory of an audit, opened for reading: manifest, evidence and dead letters in small batches.
+"""Reads the output directory of an audit: its manifest, evidence and dead letters.
 
-Rows come in small batches with all their fields, or in large batches of chosen columns; what is not chosen is never
-decoded. ``UsageError`` and ``RunError`` are the two ways in which a command of this room ends early.
+Rows come in small batches with all their fields, or in large batches of chosen columns; other columns are never
+decoded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _LOCAL = "local"
 
 @dataclass(frozen=True)
 class AuditDirectory:
-    """A local directory that ``attribeam audit`` wrote; only finished chunks are seen.
+    """The local output directory of an audit; only its finished chunks are read.
 
     Attributes:
         root: the directory.
-        manifest: its ``run_manifest.json``; only the status "done" says that the audit is complete.
+        manifest: its ``run_manifest.json``; the audit is complete only if its status is "done".
         evidence_files: Parquet files in the order of the input; ``dead_letter_files`` likewise.
     """
 
@@ -53,17 +53,17 @@ class AuditDirectory:
 
     @cached_property
     def counts(self) -> AuditCounts:
-        """Counts of all finished chunks, also where the run was killed before it could sum them up."""
+        """Counts of all finished chunks, even if the run was killed before it summed them up."""
         if self.manifest.status is RunStatus.DONE or self.manifest.runner != _LOCAL:
             return self.manifest.counts
         return sum_counts(chunk.counts for chunk in self.chunk_manifests())
 
     @property
     def incomplete(self) -> str | None:
-        """What a reader must know of an audit that is not done; None where it is."""
+        """A warning about an audit that is not done; None if it is."""
         if self.manifest.status is RunStatus.DONE:
             return None
-        return f"this audit is not complete, its status is {self.manifest.status}; only its finished chunks are there"
+        return f"this audit is not complete: its status is {self.manifest.status}; only finished chunks are read"
 
     def chunk_manifests(self) -> Iterator[ChunkManifest]:
         """The manifests of the finished chunks in the order of the input; none for a distributed run.
@@ -96,7 +96,7 @@ class AuditDirectory:
     def evidence_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Evidence rows in the order of the files, ``BATCH_ROWS`` at most a batch; memory does not grow with the audit.
+        """Evidence rows in the order of the files, at most ``BATCH_ROWS`` per batch; memory use stays constant.
 
         Raises:
             RunError: if a file cannot be read.
@@ -106,7 +106,7 @@ class AuditDirectory:
     def dead_letter_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Dead letters in the order of the files, ``BATCH_ROWS`` at most a batch.
+        """Dead letters in the order of the files, at most ``BATCH_ROWS`` per batch.
 
         Raises:
             RunError: if a file cannot be read.
@@ -130,7 +130,7 @@ def _read_manifest(root: Path) -> RunManifest:
     path = root / "run_manifest.json"
     if not path.is_file():
         found = "there is no such directory" if not root.is_dir() else "it has no run_manifest.json"
-        raise UsageError(f"an audit's output directory was expected, {str(root)!r} is none: {found}")
+        raise UsageError(f"expected the output directory of an audit, found {str(root)!r}: {found}")
     try:
         return RunManifest.from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -143,7 +143,7 @@ def _finished_chunks(root: Path) -> frozenset[str]:
 
 
 def _files(folder: Path, finished: frozenset[str] | None) -> tuple[Path, ...]:
-    """The Parquet files of finished chunks, or all where there are no chunks."""
+    """The Parquet files of finished chunks, or all of them if the run has no chunks."""
     paths = sorted(folder.glob("*.parquet"))
     return tuple(path for path in paths if finished is None or path.stem in finished)
 
@@ -173,9 +173,9 @@ def _batches(
 
 
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of up to 65,536 spans in the order of the files; memory does not grow with the audit.
+    """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
 
-    A column is the name of a field, or ``field.member`` for one member of a list of structs.
+    A column is a field's name, or ``field.member`` for one member of a list of structs.
 
     Raises:
         RunError: if a file cannot be read.

@@ -1,7 +1,7 @@
-"""An audit in figures and words: the figures at the top of the page, and how the audit was made.
+"""Sums up an audit: the figures at the top of the page, and the facts about how it was made.
 
-Figures carry their change against an earlier audit; facts are the run, models, options, inputs and versions of the
-manifest.
+A figure carries its change since an earlier audit. The facts are the manifest's: run, models, options, inputs and
+versions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPO
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change against the earlier audit; ``verdict`` is "better", "worse" or "neutral"."""
+    """A change since the earlier audit; ``verdict`` is "better", "worse" or "neutral"."""
 
     text: str
     verdict: str
@@ -28,7 +28,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure as it is shown; ``name`` is a stable key, ``change`` is None without an earlier audit."""
+    """One figure as shown; ``name`` is a stable key, ``change`` is None without an earlier audit."""
 
     name: str
     label: str
@@ -99,14 +99,14 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _growth(now: int, before: int | None) -> Change | None:
-    """Change of a count in per cent of what it was."""
+    """The change of a count, in per cent of the earlier one."""
     if not before:
         return None
     return Change(f"{_signed((now - before) / before * 100)}%", "neutral")
 
 
 def _points(now: float | None, before: float | None, *, more_is_better: bool) -> Change | None:
-    """Change of a share in percentage points."""
+    """The change of a share, in percentage points."""
     if now is None or before is None:
         return None
     points = round((now - before) * 100, 1)
@@ -116,7 +116,7 @@ def _points(now: float | None, before: float | None, *, more_is_better: bool) ->
 
 
 def _signed(number: float) -> str:
-    """With a sign, a true minus, and one digit."""
+    """One digit after the point, with a sign, and a true minus for negative numbers."""
     return f"{number:+,.1f}".replace("-", "−")
 
 
@@ -129,7 +129,7 @@ class FactGroup:
 
 
 def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
-    """All settings and provenance of the run manifest that are set."""
+    """How the audit was made: every setting and source in the manifest that has a value."""
     manifest = audit.manifest
     return (
         FactGroup("Run", tuple(_run_facts(manifest))),
@@ -141,7 +141,7 @@ def audit_facts(audit: AuditDirectory) -> tuple[FactGroup, ...]:
 
 
 def audit_title(audit: AuditDirectory) -> str:
-    """The name of the audited file, or how many there are."""
+    """The name of the audited file, or the number of files."""
     inputs = audit.manifest.inputs
     if len(inputs) == 1:
         return PurePath(inputs[0].path).name
@@ -149,7 +149,7 @@ def audit_title(audit: AuditDirectory) -> str:
 
 
 def model_line(audit: AuditDirectory) -> str:
-    """Model, layer and method in a few words."""
+    """Model, layer, method and thresholds on one line."""
     models = audit.manifest.models
     parts = (
         f"model {models.get('model', 'unknown')}",
@@ -162,7 +162,7 @@ def model_line(audit: AuditDirectory) -> str:
 
 
 def audit_key(audit: AuditDirectory) -> str:
-    """A name for this audit's content, the same for every report of it: 16 hexadecimal digits."""
+    """The audit's content as 16 hexadecimal digits; every report of the audit has the same."""
     manifest = audit.manifest
     content = [manifest.configuration, *(one.sha256 for one in manifest.inputs)]
     return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
@@ -185,7 +185,7 @@ def _input_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
 
 
 def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Options that are set, nested ones with the names of their groups."""
+    """Options that have a value; nested ones carry the names of their groups."""
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from _option_facts(value, f"{prefix}{_words(name)}: ")

@@ -1,4 +1,4 @@
-"""Evidence rows put together again: one audited answer with its spans."""
+"""Rebuilds audited answers, each with its spans, from their evidence rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EvidenceRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AuditedAnswer:
-    """One audited row; ``spans`` by their index, ``extra_columns`` as in the evidence."""
+    """One audited row of a log; ``spans`` ascend by index, ``extra_columns`` are those of the evidence."""
 
     record_id: str
     source: RowSource
@@ -36,7 +36,7 @@ def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
 
 
 def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAnswer:
-    """The answer that these evidence rows, at least one, are about; they ascend by span."""
+    """The answer that ``rows`` describe: at least one row, ascending by span."""
     first = rows[0]
     return AuditedAnswer(
         record_id=first["record_id"],

@@ -1,4 +1,4 @@
-"""The page of one audit: one HTML text that needs nothing beside itself, and the file that it is written to."""
+"""Renders the page of an audit as one self-contained HTML text, and writes it to a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEFAULT_PAGE_ANSWERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What to show: an audit, what to compare it with, and how many answers to carry in the page."""
+    """What to show: an audit, an earlier one to compare it with, and the most answers that the page holds."""
 
     audit: AuditDirectory
     previous: AuditDirectory | None = None
@@ -42,7 +42,7 @@ class PageRequest:
 
 
 def html_page(request: PageRequest) -> str:
-    """The whole page; it needs nothing beside itself.
+    """The whole page, self-contained.
 
     Raises:
         RunError: if a file of the audit cannot be read.
@@ -98,7 +98,7 @@ def _audit_json(request: PageRequest) -> str:
 
 
 def _dead_letters_by_reason(audit: AuditDirectory) -> list[dict[str, object]]:
-    """Rows by reason, most first."""
+    """Numbers of rows by reason, largest first."""
     rows: Counter[str] = Counter()
     for letter in audit.counts.dead_letters:
         rows[letter.reason] += letter.rows
@@ -115,7 +115,7 @@ def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
 
 
 def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, problems: tuple[str, ...]) -> Iterator[str]:
-    """What a reader must know about what is not on the page."""
+    """What the page does not show, in sentences for its reader."""
     manifest = request.audit.manifest
     if manifest.status is not RunStatus.DONE:
         yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
@@ -147,13 +147,13 @@ def _readable_moment(moment: str) -> str:
 def write_html_report(
     audit: Path, output: Path, *, previous: Path | None = None, answers: int = DEFAULT_PAGE_ANSWERS
 ) -> None:
-    """Write the page of the audit in directory ``audit``; an earlier file is replaced only when the new one is whole.
+    """Write the page of the audit in directory ``audit``; an existing file is replaced once the new page is complete.
 
     ``previous`` is the directory of an audit to compare with, ``answers`` the most answers in the worklist.
 
     Raises:
-        UsageError: if there is no such audit, or no directory for the output.
-        RunError: if the audit cannot be read or the page not written.
+        UsageError: if there is no such audit, or the output's directory does not exist.
+        RunError: if the audit cannot be read or the page cannot be written.
     """
     check_output(str(output))
     earlier = None if previous is None else AuditDirectory.open(previous)

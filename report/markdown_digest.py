@@ -1,4 +1,4 @@
-"""A digest in Markdown: the figures of an audit, then its answers by risk, in words that a person reads."""
+"""A digest of an audit in Markdown: its figures, then its riskiest answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINE_START = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))")
 
 
 def digest_lines(audit: AuditDirectory, *, answers: int) -> Iterator[str]:
-    """The whole text, line by line; ``answers`` is the most answers that it tells of, riskiest first.
+    """The digest line by line, with at most ``answers`` answers, riskiest first.
 
     Raises:
         RunError: if a file of the audit cannot be read.
@@ -97,7 +97,7 @@ def _best(span: SpanEvidence) -> str:
 
 
 def _quoted(title: str, text: str) -> Iterator[str]:
-    """A block quote; each line of the text is one of its lines."""
+    """A block quote with one line per line of the text."""
     yield f"> **{title}:**"
     for line in harmless(text).split("\n"):
         yield f"> {escape_markdown(line)}  "
@@ -109,12 +109,12 @@ def _cut(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """One line of text that Markdown shows as it is: no markup, no HTML, no table cell, no link."""
+    """The text on one line, escaped so that Markdown shows it as it is: no markup, HTML, table cell or link."""
     marked = _SPECIAL.sub(r"\\\1", one_line(text)).replace("://", r"\://").replace("www.", r"www\.")
     return _LINE_START.sub(_escaped_start, marked)
 
 
 def _escaped_start(start: re.Match[str]) -> str:
-    """A digit cannot be escaped, but the mark behind it can; ``start`` ends before that."""
+    """Escape what starts a list; after a number, that is the mark that follows ``start``."""
     indent, mark = start.groups()
     return f"{indent}{mark}\\" if mark.isdigit() else f"{indent}\\{mark}"

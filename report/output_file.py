@@ -1,4 +1,4 @@
-"""Where a report goes: a file that appears whole or not at all, or standard output."""
+"""Writes a report to standard output, or to a file that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STANDARD_OUTPUT = "-"
 
 
 def check_output(output: str) -> None:
-    """Refuse before any work what would fail after it.
+    """Refuse, before any work, an output that cannot be written.
 
     Raises:
         UsageError: if the output is no file in an existing directory.
@@ -24,10 +24,10 @@ def check_output(output: str) -> None:
 
 
 def write_lines(output: str, parts: Iterable[str]) -> None:
-    """Write the parts one after the other as UTF-8; line ends are written as they come.
+    """Write the parts one after another as UTF-8, line ends as they come.
 
     Raises:
-        RunError: if the file cannot be written; an earlier one is still there then.
+        RunError: if the file cannot be written; an existing file stays as it was.
     """
     if output == STANDARD_OUTPUT:
         _print(parts)
@@ -45,7 +45,7 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
 
 
 def _print(parts: Iterable[str]) -> None:
-    """To standard output; a reader that has seen enough, such as ``head``, is no error."""
+    """Print the parts; a reader that stops early, such as ``head``, is no error."""
     try:
         for part in parts:
             sys.stdout.buffer.write(part.encode())

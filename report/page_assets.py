@@ -1,4 +1,4 @@
-"""The parts of the page that do not depend on an audit: style, scripts, libraries, and their fingerprints."""
+"""The parts of the page that are the same for every audit: style, scripts, licences and the security policy."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def licences() -> str:
 
 
 def content_security_policy() -> str:
-    """Nothing is loaded, and nothing runs or styles but what has these fingerprints.
+    """Load nothing, and apply only the scripts and styles with these SHA-256 hashes.
 
-    Observable Plot adds a style element of its own to every drawing; its text is in ``vendor/plot_style.css``.
+    Observable Plot adds a style element to every drawing; its text is in ``vendor/plot_style.css``.
     """
     styles = _hashes((style(), _read(_VENDOR / "plot_style.css").rstrip("\n")))
     rules = (

@@ -1,7 +1,7 @@
-"""The data of the page: what is drawn, from one pass over the evidence, the answers and the dead letters, as JSON.
+"""Gathers what the page shows and writes it as JSON: plots, answers and dead letters.
 
-Ranges are ``[char_start, char_end]`` and count code points; scores are rounded to three digits. A text that the page
-can cut out of the answer or a passage is not written a second time.
+All plots come from one pass over the evidence. Ranges are arrays of ``char_start`` and ``char_end`` in code points;
+scores have three significant digits. A text that the page can cut out of the answer or a passage is not written twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Tally(Protocol):
 class Overview:
     """Aggregates of a whole audit; their size does not depend on the number of spans.
 
-    ``shares`` are by generator, by kind of span, and by each extra column whose values can be grouped.
+    ``shares`` has one entry for the generator, one for the kind of span, and one per extra column that can be grouped.
     """
 
     timeline: Timeline
@@ -51,7 +51,7 @@ class Overview:
 
 
 def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> Overview:
-    """Aggregate an audit, with the ranking of its ``answers`` riskiest answers.
+    """Aggregate an audit in one pass, and rank its ``answers`` riskiest answers.
 
     Raises:
         RunError: if a file of the audit cannot be read.
@@ -79,7 +79,7 @@ MAX_ANSWER_BYTES = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class AnswersJson:
-    """The answers' JSON array, how many answers are in it, and how many of these have their texts."""
+    """A JSON array of ``answer_count`` answers, ``with_text_count`` of them with their texts."""
 
     text: str
     answer_count: int
@@ -87,7 +87,7 @@ class AnswersJson:
 
 
 def answers_json(answers: Iterable[EmbeddedAnswer], *, max_bytes: int = MAX_ANSWER_BYTES) -> AnswersJson:
-    """As many answers, from the first on, as fit into ``max_bytes`` of UTF-8."""
+    """The first answers, as many as fit into ``max_bytes`` of UTF-8."""
     items: list[str] = []
     size = with_text_count = 0
     for answer in answers:
@@ -119,7 +119,7 @@ def plots_json(overview: Overview) -> str:
 
 
 def compact_json(value: object) -> str:
-    """JSON without white space that no HTML parser can take for markup: ``<``, ``>`` and ``&`` are escaped."""
+    """JSON without white space or anything that an HTML parser takes for markup: ``<``, ``>`` and ``&`` are escaped."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
@@ -161,7 +161,7 @@ def _span_json(span: SpanEvidence, *, with_texts: bool) -> dict[str, object]:
 
 
 def _piece_json(piece: EvidencePiece, *, with_texts: bool) -> list[object]:
-    """Passage, 1 for its title or 0 for its text, range, score; then id and text where the page has no passages."""
+    """Passage, 1 for its title or 0 for its text, range, score; then id and text if the page lacks the passages."""
     place = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
     return [*place, _rounded(piece.score), *(() if with_texts else (piece.passage_id, piece.text))]
 

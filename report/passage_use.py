@@ -1,4 +1,4 @@
-"""Which passages answers draw on: by their place in the prompt, by their id, and which are retrieved in vain."""
+"""Counts which passages answers draw on, by place in the prompt and by id, and which are retrieved in vain."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SHOWN_RANKS = 20
 
 @dataclass(frozen=True, slots=True)
 class RankUse:
-    """The passage at one place; ``rank`` counts from 1, in the order of the prompt.
+    """Use of the passages at one place of the prompt; ``rank`` starts at 1.
 
     Attributes:
         offered: spans of answers that had a passage at this place.
-        used: of these, spans with any score on it.
-        best: of these, spans that have their largest score on it.
+        used: of these, spans with a score above 0 on it.
+        best: of these, spans whose largest score is on it.
     """
 
     rank: int
@@ -34,7 +34,7 @@ class RankUse:
 
 
 class RankTally:
-    """Counts batch by batch; ranks above ``SHOWN_RANKS`` are not counted."""
+    """Counts spans by place of the passage, up to ``SHOWN_RANKS``."""
 
     columns: tuple[str, ...] = ("passage_scores", "top_passage_index")
 
@@ -55,7 +55,7 @@ class RankTally:
         self._best += _rank_counts(best.astype(np.int64))
 
     def result(self) -> tuple[RankUse, ...]:
-        """One entry a rank that was offered at least once."""
+        """One entry per rank that was offered at least once."""
         table = zip(self._offered.tolist(), self._used.tolist(), self._best.tolist(), strict=True)
         return tuple(RankUse(index + 1, *row) for index, row in enumerate(table) if row[0])
 
@@ -81,9 +81,9 @@ class PassageUse:
 
 @dataclass(frozen=True, slots=True)
 class PassageRanking:
-    """Passages with the most answers; and those with the smallest share of use, most often retrieved first.
+    """The passages that most answers use, and those that the smallest share of their retrievals uses.
 
-    ``least_used`` is empty where the logs cannot be read. ``passage_count`` is the number of different ids.
+    ``least_used`` is empty if the logs cannot be read. ``passage_count`` is the number of distinct ids.
     """
 
     most_used: tuple[PassageUse, ...]
@@ -92,9 +92,9 @@ class PassageRanking:
 
 
 class PassageTally:
-    """Counts, batch by batch, the answers that have evidence in a passage; memory grows with the number of ids.
+    """Counts the answers with evidence in each passage; memory grows with the number of ids.
 
-    An answer is counted once a passage where its spans stand together, as they do in a local run's files.
+    An answer counts once per passage if its spans are adjacent, as they are in the files of a local run.
     """
 
     columns: tuple[str, ...] = ("source_file", "source_row", "evidence.passage_id")
@@ -113,7 +113,7 @@ class PassageTally:
             self._last = {pair for pair in self._last.union(pairs) if pair[:2] == pairs[-1][:2]}
 
     def result(self, retrieved: Mapping[str, int] | None) -> PassageRanking:
-        """The rankings; ``retrieved`` has rows by id, None where the logs cannot be read."""
+        """The rankings; ``retrieved`` is the number of rows by passage id, None if the logs cannot be read."""
         known = retrieved or {}
         ids = {*self._answers, *known}
         uses = [PassageUse(one, self._answers[one], known.get(one) if retrieved else None) for one in ids]

@@ -1,4 +1,4 @@
-"""``attribeam report``: what an audit found, as a page to look at, as rows, or as a digest."""
+"""Write what an audit found: as a page to look at, as rows, or as a digest."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--rows", choices=[EVIDENCE, DEAD_LETTERS], default=EVIDENCE,
-        help="which rows, with csv and jsonl (default: %(default)s)",
+        help="rows to write with csv and jsonl (default: %(default)s)",
     )  # fmt: skip
-    add("--previous", type=Path, metavar="DIR", help="an earlier audit, whose figures the page compares with")
+    add("--previous", type=Path, metavar="DIR", help="an earlier audit to compare the page's figures with")
     add(
         "--answers", type=_positive_count, metavar="N",
-        help="the most answers that a page or a digest tells of, riskiest first (default: html 1000, md 50)",
+        help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",
     )  # fmt: skip
 
 
@@ -55,18 +55,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check_usage(arguments: argparse.Namespace) -> None:
-    """Refuse options that the format does not know.
+    """Refuse options that do not go with the format.
 
     Raises:
         UsageError: if there is one, or the output cannot be a file.
     """
     wanted = arguments.format
     if wanted != HTML and arguments.previous is not None:
-        raise UsageError(f"--previous goes with --format {HTML} only, was given with {wanted}")
+        raise UsageError(f"--previous goes with --format {HTML} only, found {wanted}")
     if wanted in (CSV, JSONL) and arguments.answers is not None:
         raise UsageError(f"--answers goes with --format {HTML} or {MARKDOWN}; {wanted} has all rows")
     if wanted in (HTML, MARKDOWN) and arguments.rows != EVIDENCE:
-        raise UsageError(f"--rows goes with --format {CSV} or {JSONL}, was given with {wanted}")
+        raise UsageError(f"--rows goes with --format {CSV} or {JSONL}, found {wanted}")
     if wanted == HTML and arguments.output == STANDARD_OUTPUT:
         raise UsageError("--output - goes with the other formats; name a file for the page")
     check_output(arguments.output)
@@ -93,7 +93,7 @@ def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Itera
 
 
 def _positive_count(text: str) -> int:
-    """A whole number from 1 on."""
+    """A whole number of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"should be a whole number from 1 on, was: {text!r}")
+        raise argparse.ArgumentTypeError(f"should be a whole number of at least 1, was: {text!r}")
     return int(text)

@@ -1,6 +1,6 @@
-"""Rows of an audit as text: CSV for spreadsheets, in which no cell is taken for a formula, and JSON lines.
+"""Rows of an audit as CSV for spreadsheets, in which no cell can act as a formula, and as JSON lines.
 
-Both start from plain values: what JSON can say, whatever the type of an extra column.
+Both turn values of any Arrow type into plain ones first: values that JSON can hold.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 from attribeam.schemas.errors import RunError
 
 PlainValue = str | int | float | bool | None | Sequence["PlainValue"] | Mapping[str, "PlainValue"]
-"""Text, numbers, truth, nothing, and lists and objects of these."""
+"""A value that JSON can hold."""
 
 
 def plain_rows(batch: pa.RecordBatch) -> Iterator[list[PlainValue]]:
     """The rows of a batch, values in the order of its columns.
 
-    Moments are texts in ISO 8601, in nanoseconds where the column has them; bytes are Base64, durations seconds;
-    numbers beyond JSON (NaN, infinity) are None.
+    Times are texts in ISO 8601, to the nanosecond if the column is; bytes are Base64, durations seconds; NaN and
+    infinity, which JSON lacks, are None.
 
     Raises:
-        RunError: if a column holds a value that Python has no type for.
+        RunError: if Python has no type for a value of a column.
     """
     columns = [_values(name, batch.column(name)) for name in batch.schema.names]
     yield from (list(row) for row in zip(*columns, strict=True))
@@ -47,7 +47,7 @@ def _values(name: str, column: pa.Array) -> list[PlainValue]:
 
 
 def _is_plain(column: pa.Array) -> bool:
-    """True where JSON has all values of a column as they are, which saves a walk through nested ones."""
+    """True if JSON can hold all values of a column as they are, which saves a walk through nested ones."""
     kind = column.type
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
@@ -93,9 +93,9 @@ _CELL_BREAKS = ("\t", "\r", "\n")
 
 
 def csv_lines(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """A line of column names, then one record a row (RFC 4180), after the mark by which spreadsheets know UTF-8.
+    """A byte order mark and the column names, then one record per row (RFC 4180).
 
-    Lists and structs are JSON. A text that a spreadsheet might take for a formula gets an apostrophe before it.
+    Lists and structs are JSON. A text that a spreadsheet might take for a formula gets a leading apostrophe.
     """
     yield BYTE_ORDER_MARK + _csv_record([_csv_cell(name) for name in schema.names])
     for batch in batches:
@@ -115,7 +115,7 @@ def _csv_cell(value: PlainValue) -> str:
 
 
 def _looks_like_formula(text: str) -> bool:
-    """Also behind white space, which some spreadsheets skip, and where a tab or a line break may start a new cell."""
+    """True also after white space, which some spreadsheets skip, and at a tab or line break, which may start a cell."""
     return text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_CELL_BREAKS)
 
 
@@ -126,7 +126,7 @@ def _csv_record(cells: Sequence[str]) -> str:
 
 
 def jsonl_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """One line a row, with its line feed; fields in the order of the schema."""
+    """One line per row, line feed included; fields in the order of the schema."""
     for batch in batches:
         names = batch.schema.names
         for row in plain_rows(batch):

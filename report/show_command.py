@@ -1,4 +1,4 @@
-"""``attribeam show``: print one record of an audit, or name the ids that look like one that is not there."""
+"""Print one record of an audit, or suggest ids that resemble an unknown one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--audit", required=True, type=Path, metavar="DIR", help="output directory of the audit")
     parser.add_argument(
         "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
-        help="pieces of evidence printed for each span (default: %(default)s)",
+        help="pieces of evidence to print per span (default: %(default)s)",
     )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def record_lines(audit: AuditDirectory, record_id: str, view: AnswerView) -> Iterator[Text]:
-    """All lines about one id, which several files may hold.
+    """All lines about one id; several files may hold it.
 
     Raises:
         UsageError: if the audit has no such id.
@@ -90,7 +90,7 @@ def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
 
 def _piece_count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"should be a whole number from 0, was: {text!r}")
+        raise argparse.ArgumentTypeError(f"should be a whole number of at least 0, was: {text!r}")
     return int(text)
 
 
@@ -98,10 +98,9 @@ _MAX_COMPARED = 20_000
 
 
 def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[str]:
-    """Up to ``count`` ids of the audit that resemble ``wanted``, the most similar first; else the first ids there are.
+    """Up to ``count`` ids that resemble ``wanted``, most similar first; if none does, the first ids of the audit.
 
-    One slip leaves either the first or the second half as it was, so that only ids that share a half are compared,
-    20,000 of them at most.
+    A single slip leaves one half of an id intact, so only ids that share a half are compared, at most 20,000 of them.
     """
     alike = list(islice(_distinct_ids(_ids_sharing_a_half(audit, wanted)), _MAX_COMPARED))
     found = get_close_matches(wanted, alike, n=count, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""One record as lines for a terminal: an answer with its spans, their evidence and the passages, or a dead letter."""
+"""One record as lines for a terminal: an answer with its spans, evidence and passages, or a dead letter."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _HEADING = "bold"
 _QUIET = "dim"
 _LONGEST = 240
 _MARGIN = "  "
+_LEGEND = "s supported, w weak, U unsupported; a number names the span that starts there; the worst is on top"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class AnswerView:
     max_pieces: int
 
     def lines(self, answer: AuditedAnswer, texts: LoggedAnswer | None) -> Iterator[Text]:
-        """All lines; without ``texts`` only what the evidence itself holds. Nothing in them can steer the terminal."""
+        """All lines; without ``texts``, only what the evidence holds. Nothing in them can control the terminal."""
         yield from self._head(answer)
         if texts is not None:
             yield from self._block("Question", texts.question, ())
@@ -88,9 +89,6 @@ class AnswerView:
                 )
 
 
-_LEGEND = "s supported, w weak, U unsupported; a number names the span that starts there; the worst is on top"
-
-
 def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
     ranks = list(Support)
     return [
@@ -107,7 +105,7 @@ def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
 
 
 def _passage_marks(spans: Sequence[SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
-    """One mark a piece of evidence in the text or title of a passage; the label is the span's number."""
+    """One mark per piece of evidence in the text or title of a passage, labelled with the span's number."""
     return [
         Mark(piece.chars.char_start, piece.chars.char_end, "^", _EVIDENCE, label=str(number))
         for number, span in enumerate(spans, start=1)

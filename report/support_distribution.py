@@ -1,6 +1,6 @@
-"""How support is distributed over the spans: over time, by the values of a column, and by evidence mass.
+"""Counts spans by support: over time, by the values of a column, and by evidence mass.
 
-Every tally counts batch by batch in bounded memory and gives its result at the end.
+Each tally adds batch after batch in bounded memory and gives its result at the end.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def counts_of_support(support: str, spans: int) -> SupportCounts:
 
 
 class GroupTally:
-    """Counts spans by support for each value of a group; values are added batch by batch.
+    """Counts spans by support for each value.
 
-    Above ``limit`` values it counts no further and ``overflowed`` is set, so that memory stays bounded.
+    Beyond ``limit`` values it stops counting and sets ``overflowed``, so memory stays bounded.
     """
 
     def __init__(self, *, limit: int) -> None:
@@ -67,7 +67,7 @@ class GroupTally:
         self._limit = limit
 
     def add(self, values: pa.Array, batch: pa.RecordBatch) -> None:
-        """Add one batch; ``values`` has one value a span."""
+        """Add one batch; ``values`` has one value per span."""
         if self.overflowed:
             return
         table = pa.table({"value": values, "support": batch.column("support")})
@@ -99,9 +99,9 @@ class TimeBin:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bins with spans in ascending order, at most ``MAX_TIME_BINS`` wide units; ``unit`` names their width.
+    """Bins that hold spans, in ascending order; ``unit`` is their width.
 
-    ``undated`` counts spans without a time. There are no bins where no span has one.
+    ``undated`` counts spans without a time; if no span has one, there are no bins.
     """
 
     unit: str
@@ -110,7 +110,7 @@ class Timeline:
 
 
 class TimelineTally:
-    """Counts by hour while it reads, and chooses the width of the bins at the end."""
+    """Counts by hour, and chooses the width of the bins at the end."""
 
     columns: tuple[str, ...] = ("answered_at", "support")
 
@@ -123,7 +123,7 @@ class TimelineTally:
         self._hours.add(pc.floor(pc.divide(moments.cast(pa.float64()), float(_HOUR_MICROSECONDS))), batch)
 
     def result(self) -> Timeline:
-        """The timeline in the narrowest unit that gives at most ``MAX_TIME_BINS`` bins from first to last."""
+        """The timeline in the narrowest unit that needs at most ``MAX_TIME_BINS`` bins, else in years."""
         hours = {_hour_start(key): counts for key, counts in self._hours.counts.items() if isinstance(key, float)}
         undated = sum(counts.spans for key, counts in self._hours.counts.items() if not isinstance(key, float))
         unit, starts = next(
@@ -151,7 +151,7 @@ def _bins_by_unit(hours: Mapping[datetime, SupportCounts]) -> dict[str, dict[dat
 
 
 def _has_few_bins(unit: str, starts: Mapping[datetime, SupportCounts]) -> bool:
-    """True where the bins from the first to the last, empty ones included, are few enough."""
+    """True if there are at most ``MAX_TIME_BINS`` bins from the first to the last, empty ones included."""
     if not starts:
         return True
     return (max(starts) - min(starts)) / _BIN_WIDTHS[unit] < MAX_TIME_BINS
@@ -181,7 +181,7 @@ _LONGEST_VALUE = 80
 
 @dataclass(frozen=True, slots=True)
 class ShareGroup:
-    """One value of the column; None stands for spans without a value."""
+    """One value of the column, None for spans without one."""
 
     value: str | None
     counts: SupportCounts
@@ -189,10 +189,10 @@ class ShareGroup:
 
 @dataclass(frozen=True, slots=True)
 class ShareBy:
-    """Groups of one column, those with the most spans, largest unsupported share first.
+    """The groups of one column that have the most spans, largest unsupported share first.
 
-    ``others`` sums up the groups that are not listed, ``other_values`` is their number. ``too_many_values`` says
-    that the column has more than ``MAX_VALUES`` values, and then nothing is listed.
+    ``others`` sums up the ``other_values`` groups that are not listed. A column of more than ``MAX_VALUES`` values
+    has ``too_many_values``, and no group is listed.
     """
 
     column: str
@@ -203,7 +203,7 @@ class ShareBy:
 
 
 class ShareTally:
-    """Counts one column batch by batch."""
+    """Counts spans by support for each value of a column."""
 
     def __init__(self, column: str) -> None:
         self.columns: tuple[str, ...] = (column, "support")
@@ -259,7 +259,7 @@ class MassHistogram:
 
 
 class MassTally:
-    """Counts batch by batch."""
+    """Counts spans by support in each bin of evidence mass."""
 
     columns: tuple[str, ...] = ("evidence_mass", "support")
 

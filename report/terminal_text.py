@@ -1,7 +1,7 @@
-"""Text of a log on a terminal: made harmless character by character, broken into lines, with marks below them.
+"""Prepares texts of a log for a terminal: makes them harmless, breaks them into lines, and marks ranges in them.
 
-Offsets still count: the harmless text has as many characters. Each line comes with the row of letters that says what is
-marked in it.
+Offsets stay valid, because each character is replaced by one character. Each line comes with a row of letters below it
+that shows what is marked.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _HARMLESS_FORMATS = frozenset("\u200c\u200d\u00ad")
 
 
 def harmless(text: str) -> str:
-    """As many characters, none of which steers a terminal or turns the direction of what stands around it.
+    """The text with each character that could control a terminal or turn the writing direction replaced by another.
 
-    Control characters become their pictures (ESC is shown as ␛), tabs become spaces, line feeds stay; C1 controls,
-    marks of direction, separators of lines and lone surrogates become U+FFFD. Joiners, which scripts need, stay.
+    Control characters become their pictures (ESC is shown as ␛), tabs become spaces, line feeds stay. C1 controls,
+    direction marks, line separators and lone surrogates become U+FFFD. Joiners, which some scripts need, stay.
     """
     return "".join(_harmless_char(char) for char in text.translate(_STAND_INS))
 
 
 def one_line(text: str) -> str:
-    """``harmless`` text on one line; still as many characters."""
+    """``harmless`` text on one line, of the same length."""
     return harmless(text).replace("\n", " ")
 
 
@@ -45,9 +45,9 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Marks ``[char_start, char_end)`` of a text with a letter and a style; ``label`` stands at its start.
+    """Marks ``[char_start, char_end)`` of a text with a letter and a style, and its start with ``label``.
 
-    Where marks overlap, the one with the larger ``rank`` is seen.
+    Where marks overlap, the one with the larger ``rank`` shows.
     """
 
     char_start: int
@@ -60,7 +60,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedLine:
-    """One line of a text, in style, and the letters below it; these are empty where nothing is marked."""
+    """One styled line of a text, and the letters below it, which are empty if nothing is marked."""
 
     text: Text
     letters: str

@@ -1,9 +1,8 @@
-"""What is most worth a person's time: answers ranked by risk, with their spans and texts, and some dead letters.
+"""Ranks answers by risk, and gathers those that a person should read first, with some dead letters.
 
-A span's risk starts at 0 where it is supported, at 1/2 where it is weak and at 1 where it is unsupported; it is
-multiplied by the share of its attention that does not lie on evidence (1 - evidence_mass); 1/2 is added where it has
-unmatched values; and it is at most 1. An answer's risk is two thirds the largest risk of its spans and one third their
-mean.
+A span's risk starts at 0 if it is supported, at 1/2 if weak and at 1 if unsupported. It is multiplied by the share of
+its attention that does not lie on evidence (1 - evidence_mass), grows by 1/2 if it has unmatched values, and is at
+most 1. An answer's risk is two thirds of its spans' largest risk plus one third of their mean.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ class AnswerRisk:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRanking:
-    """The riskiest answers, largest risk first, ties in the order of the input; and how many answers there are.
+    """The riskiest answers, largest risk first, ties in the order of the input.
 
-    ``supported_count`` of the answers have supported spans only.
+    ``answer_count`` is the number of all answers; ``supported_count`` of them have supported spans only.
     """
 
     riskiest: tuple[AnswerRisk, ...]
@@ -51,7 +50,7 @@ class AnswerRanking:
 
 
 class RiskTally:
-    """Adds up risks batch by batch; memory is some 40 bytes an answer."""
+    """Adds up risks batch after batch; it needs about 40 bytes of memory per answer."""
 
     columns: tuple[str, ...] = ("source_file", "source_row", "evidence_mass", "support", "unmatched_values")
 
@@ -96,7 +95,7 @@ def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
 
 
 def _answer_risks(parts: pa.Table) -> pa.Table:
-    """One row an answer, also where its spans stood in several batches."""
+    """One row per answer, even if its spans came in several batches."""
     sums = parts.group_by(_ANSWER_KEYS).aggregate([("risk_max", "max"), ("risk_sum", "sum"), ("risk_count", "sum")])
     mean = pc.divide(sums["risk_sum_sum"], sums["risk_count_sum"].cast(pa.float64()))
     worst = pc.multiply(sums["risk_max_max"], WORST_SHARE)
@@ -113,7 +112,7 @@ class EmbeddedAnswer:
     """One answer of the worklist.
 
     Attributes:
-        texts: question, passages and answer; None where the log is gone or changed, or where they are too long.
+        texts: question, passages and answer; None if the log is missing or changed, or if they are too long.
     """
 
     answer: AuditedAnswer
@@ -130,9 +129,9 @@ class EmbeddedAnswer:
 def embedded_answers(
     audit: AuditDirectory, logs: AuditedLogs, riskiest: Sequence[AnswerRisk]
 ) -> Iterator[EmbeddedAnswer]:
-    """The answers of ``riskiest`` in that order.
+    """The answers of ``riskiest``, in that order.
 
-    Texts of more than 400,000 characters in one row are left out.
+    Texts of a row are left out if they have more than 400,000 characters in all.
 
     Raises:
         RunError: if a file of the audit cannot be read.
