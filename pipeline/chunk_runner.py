@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,8 +43,11 @@ def run_chunk(
     schemas: OutputSchemas,
     folder: Path,
     on_rows: Callable[[int], None],
+    fatal_rows: Mapping[int, str] | None = None,
 ) -> ChunkAttempt:
     """Audit the rows into a new ``folder``; ``on_rows`` hears of finished rows while it runs.
+
+    ``fatal_rows``, rows that would end this process, become dead letters instead.
 
     Raises:
         ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
@@ -52,7 +55,11 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    tokens, in_windows = _run_graph(rows, settings, schemas, folder, on_rows) if rows.row_count else (0, 0)
+    tokens: int | None = 0
+    in_windows: int | None = 0
+    if rows.row_count:
+        with listening_for_rows(on_rows):
+            tokens, in_windows = _run_graph(rows, settings, schemas, folder, fatal_rows or {})
     evidence = _only_file(folder, "evidence", schemas.evidence)
     dead_letters = _only_file(folder, "dead_letters", schemas.dead_letters)
     counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)], tokens=tokens)
@@ -67,7 +74,7 @@ def run_chunk(
 
 
 def _run_graph(
-    rows: RowRange, settings: AuditSettings, schemas: OutputSchemas, folder: Path, on_rows: Callable[[int], None]
+    rows: RowRange, settings: AuditSettings, schemas: OutputSchemas, folder: Path, fatal_rows: Mapping[int, str]
 ) -> tuple[int | None, int | None]:
     """Tokens, and rows in windows, where the runner counts them."""
     output = GraphOutput(
@@ -76,10 +83,9 @@ def _run_graph(
         schemas=schemas,
     )
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, distributed=False)
-    with listening_for_rows(on_rows):
-        result = pipeline.run()
-        result.wait_until_finish()
+    build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, distributed=False, fatal_rows=fatal_rows)
+    result = pipeline.run()
+    result.wait_until_finish()
     return counter_sum(result, TOKENS), counter_sum(result, ROWS_IN_WINDOWS)
 
 

@@ -29,18 +29,25 @@ class Progress(Protocol):
     def advance(self, rows: int) -> None:
         """So many more rows are finished; 0 says only that time goes by."""
 
+    def note(self, text: str) -> None:
+        """Something that the user should know happened; the audit goes on."""
+
     def close(self) -> None:
         """No more rows come."""
 
 
 class SilentProgress:
-    """Says nothing."""
+    """Says nothing but what should not have happened."""
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
 
     def advance(self, rows: int) -> None:
         """See ``Progress``."""
+
+    def note(self, text: str) -> None:
+        """See ``Progress``."""
+        print(f"audit: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """See ``Progress``."""
@@ -71,6 +78,10 @@ class BarProgress:
             self._bar.update(rows)
             self._bar.refresh()
 
+    def note(self, text: str) -> None:
+        """See ``Progress``."""
+        tqdm.write(f"audit: {text}", file=self._stream)
+
     def close(self) -> None:
         """See ``Progress``."""
         if self._bar is not None:
@@ -99,6 +110,10 @@ class LineProgress:
             self._printed = now
             seconds = now - self._started
             print(progress_line(self._finished, self._total, self._initial, seconds), file=self._stream, flush=True)
+
+    def note(self, text: str) -> None:
+        """See ``Progress``."""
+        print(f"audit: {text}", file=self._stream, flush=True)
 
     def close(self) -> None:
         """See ``Progress``."""

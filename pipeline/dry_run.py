@@ -15,8 +15,15 @@ from attribeam.pipeline.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.console import readable_duration
 from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
 from attribeam.pipeline.output_directory import OutputDirectory
-from attribeam.pipeline.worker_messages import ChunkAttempt, RowsFinished, RunRows
-from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
+from attribeam.pipeline.worker_messages import ChunkAttempt, RunRows, WorkerDied
+from attribeam.pipeline.worker_pool import (
+    Worker,
+    WorkerPool,
+    describe_failure,
+    describe_rows,
+    start_first_worker,
+    worker_count,
+)
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -120,13 +127,10 @@ class _Sampler:
             RunError: if it fails.
         """
         self.runs += 1
-        self.worker.send(RunRows(rows, self.schemas, str(self.folder / str(self.runs))))
-        while True:
-            for _, message in self.pool.messages(timeout=1):
-                if isinstance(message, ChunkAttempt):
-                    return message
-                if not isinstance(message, RowsFinished):
-                    raise RunError(describe_failure(message, "while the sample was audited"))
+        outcome = self.pool.run(self.worker, RunRows(rows, self.schemas, str(self.folder / str(self.runs))))
+        if isinstance(outcome, WorkerDied):
+            raise RunError(describe_failure(outcome, describe_rows(rows)))
+        return outcome
 
 
 def _run_sample(sampler: _Sampler, ranges: Sequence[RowRange]) -> _Sample:

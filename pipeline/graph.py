@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import apache_beam as beam
@@ -34,15 +34,18 @@ def build_graph(
     settings: AuditSettings,
     output: GraphOutput,
     distributed: bool,
+    fatal_rows: Mapping[int, str] | None = None,
 ) -> None:
     """Add the audit of ``row_ranges`` to ``pipeline``.
+
+    ``fatal_rows``, see ``ReadQALogs``, are rows of the only range.
 
     Locally all stages run fused, one row after the other, so that evidence stands in the order of the rows.
     ``distributed`` adds what spreads the work: shuffles behind the ranges and before the model, and sharded files.
     """
     spread = _Spread(distributed)
     ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
-    read = ranges | "ReadRows" >> ReadQALogs(settings)
+    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {})
     encoded = read.records | "EncodeRows" >> EncodeRows(settings)
     parsed = encoded.rows | "ParseAnswers" >> ParseAnswers(settings)
     blocks = parsed.parsed | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread

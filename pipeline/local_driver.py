@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,14 +15,23 @@ from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, 
 from attribeam.pipeline.console import Progress, choose_progress, summary_text
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
+from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
-from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows
-from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, start_first_worker, worker_count
+from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerDied
+from attribeam.pipeline.worker_pool import (
+    Worker,
+    WorkerPool,
+    describe_failure,
+    describe_rows,
+    start_first_worker,
+    worker_count,
+)
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
+_DEATHS_OF_A_SUSPECT = 2
 
 
 def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -104,6 +113,8 @@ class _ChunkRun:
     _waiting: deque[Chunk] = field(default_factory=deque)
     _running: dict[Worker, Chunk] = field(default_factory=dict)
     _reported: dict[Worker, int] = field(default_factory=dict)
+    _deaths: Counter[str] = field(default_factory=Counter)
+    _suspects: list[Chunk] = field(default_factory=list)
 
     def run(self, first: Worker, *, workers: int) -> None:
         """Run all chunks that are not finished; ``first`` is ready, the others are started here."""
@@ -117,6 +128,7 @@ class _ChunkRun:
             self.progress.advance(0)
             for worker, message in self.pool.messages(timeout=_TICK_SECONDS):
                 self._handle_message(worker, message)
+        self._audit_suspects()
 
     def _handle_message(self, worker: Worker, message: object) -> None:
         if isinstance(message, ModelsLoaded):
@@ -126,15 +138,42 @@ class _ChunkRun:
             self._reported[worker] = self._reported.get(worker, 0) + message.count
             self.progress.advance(message.count)
         elif isinstance(message, ChunkAttempt):
-            self._commit(worker, message)
+            self._commit(self._running.pop(worker), message, reported=self._reported.pop(worker, 0))
             self._assign_chunk(worker)
+        elif isinstance(message, WorkerDied) and worker in self._running:
+            self._replace_worker(worker, message)
         else:
             raise RunError(describe_failure(message, self._describe_work(worker)))
 
-    def _commit(self, worker: Worker, attempt: ChunkAttempt) -> None:
-        chunk = self._running.pop(worker)
+    def _commit(self, chunk: Chunk, attempt: ChunkAttempt, *, reported: int = 0) -> None:
         self.finished[chunk.name] = self.store.commit(chunk, attempt)
-        self.progress.advance(chunk.rows.row_count - self._reported.pop(worker, 0))
+        self.progress.advance(chunk.rows.row_count - reported)
+
+    def _replace_worker(self, worker: Worker, death: WorkerDied) -> None:
+        """Try the chunk of a dead worker again; after its second death it has to wait until the others are done."""
+        chunk = self._running.pop(worker)
+        self.progress.advance(-self._reported.pop(worker, 0))
+        self._deaths[chunk.name] += 1
+        retried = self._deaths[chunk.name] < _DEATHS_OF_A_SUSPECT
+        plan = "they are tried again" if retried else "they are tried again alone, when all others are finished"
+        self.progress.note(f"a worker process ended by {death.how} {describe_rows(chunk.rows)}; {plan}")
+        if retried:
+            self._waiting.appendleft(chunk)
+        else:
+            self._suspects.append(chunk)
+        if self._waiting:
+            self.pool.start()
+
+    def _audit_suspects(self) -> None:
+        """Audit the chunks that two workers have died of, with the memory of all the others free again."""
+        if not self._suspects:
+            return
+        self.pool.kill_workers()
+        isolation = RowIsolation(self.pool, self.schemas, self.directory.attempts)
+        for chunk in self._suspects:
+            self._commit(chunk, isolation.audit(chunk.rows))
+            for row, how in isolation.fatal_rows.items():
+                self.progress.note(f"row {row} of {chunk.rows.file!r} ended its worker by {how}, see the dead letters")
 
     def _assign_chunk(self, worker: Worker) -> None:
         if self._waiting:
@@ -148,9 +187,7 @@ class _ChunkRun:
 
     def _describe_work(self, worker: Worker) -> str:
         chunk = self._running.get(worker)
-        if chunk is None:
-            return "while the models were loaded"
-        return f"at rows {chunk.rows.row_start} to {chunk.rows.row_end} of {chunk.rows.file!r}"
+        return "while the models were loaded" if chunk is None else describe_rows(chunk.rows)
 
 
 def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:

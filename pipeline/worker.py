@@ -73,6 +73,7 @@ def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> Chunk
         settings=settings,
         schemas=job.schemas,
         folder=Path(job.folder),
+        fatal_rows=job.fatal_rows,
         on_rows=_ThrottledReport(connection).add,
     )
 

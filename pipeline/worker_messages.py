@@ -5,8 +5,9 @@ Light to import, because the driver has no models.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from attribeam.logs.rows import RowRange
@@ -28,11 +29,16 @@ class ChunkAttempt:
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """To a worker: audit these rows into ``folder``."""
+    """To a worker: audit these rows into ``folder``.
+
+    ``fatal_rows`` become dead letters without being audited: each has ended a worker as the value says, such as
+    "signal SIGKILL".
+    """
 
     rows: RowRange
     schemas: OutputSchemas
     folder: str
+    fatal_rows: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,12 @@ class WorkerDied:
     """The process ended without a word; ``exit_code`` is negative for a signal."""
 
     exit_code: int | None
+
+    @property
+    def how(self) -> str:
+        """``signal SIGKILL`` or ``exit code 1``."""
+        code = self.exit_code
+        return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
 
 
 FromWorker: TypeAlias = ModelsLoaded | RowsFinished | ChunkAttempt | WorkerFailed | WorkerDied

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
+from attribeam.logs.rows import RowRange
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.import_server import (
     end_with_driver,
@@ -20,7 +21,15 @@ from attribeam.pipeline.import_server import (
     stop_import_server,
     worker_environment,
 )
-from attribeam.pipeline.worker_messages import FromWorker, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
+from attribeam.pipeline.worker_messages import (
+    ChunkAttempt,
+    FromWorker,
+    ModelsLoaded,
+    RowsFinished,
+    RunRows,
+    WorkerDied,
+    WorkerFailed,
+)
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -42,6 +51,7 @@ def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -
 
 
 _END_SECONDS = 10
+_TICK_SECONDS = 1.0
 
 
 @dataclass(eq=False)
@@ -109,6 +119,11 @@ class WorkerPool:
         self.kill()
 
     def kill(self) -> None:
+        """End all workers and the import server at once."""
+        self.kill_workers()
+        stop_import_server()
+
+    def kill_workers(self) -> None:
         """End all workers at once: nothing of theirs counts before the driver has committed it."""
         for worker in self._workers:
             worker.process.kill()
@@ -116,19 +131,31 @@ class WorkerPool:
             worker.process.join()
             worker.connection.close()
         self._workers.clear()
-        stop_import_server()
+
+    def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
+        """Let one worker do one job and wait for its end; no other worker may have one.
+
+        Raises:
+            RunError: if it failed in another way.
+        """
+        worker.send(job)
+        while True:
+            for _, message in self.messages(timeout=_TICK_SECONDS):
+                if isinstance(message, ChunkAttempt | WorkerDied):
+                    return message
+                if not isinstance(message, RowsFinished):
+                    raise RunError(describe_failure(message, describe_rows(job.rows)))
 
     def _receive(self, worker: Worker) -> FromWorker:
         try:
             message: FromWorker = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(_END_SECONDS)
+            worker.connection.close()
+            self._workers.remove(worker)
             return WorkerDied(worker.process.exitcode)
         worker.loaded = worker.loaded or isinstance(message, ModelsLoaded)
         return message
-
-
-_TICK_SECONDS = 1.0
 
 
 def worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
@@ -152,15 +179,18 @@ def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
             raise RunError(describe_failure(message, "while the models were loaded"))
 
 
+def describe_rows(rows: RowRange) -> str:
+    """``at rows 0 to 500 of 'logs/a.parquet'``."""
+    return f"at rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
+
+
 def describe_failure(message: object, when: str) -> str:
     """What a worker's last message means to the user."""
     if isinstance(message, WorkerFailed):
         return message.explanation
     if isinstance(message, WorkerDied):
-        code = message.exit_code
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
         return (
-            f"a worker process ended by {how} {when}; if the system ran out of memory, try fewer --workers. "
+            f"a worker process ended by {message.how} {when}; if the system ran out of memory, try fewer --workers. "
             f"{RESUME_HINT}"
         )
     return f"a worker process said {type(message).__name__} {when}, which was not expected"

@@ -96,13 +96,10 @@ def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run
     output = tmp_path / "out"
     _kill_driver_when(audit, output, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
     text = _kill_worker_when(audit, output, _new_attempt(output))
-    assert "SIGKILL" in text
-    assert "start the same command again" in text
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.FAILED
-    done = audit.run(output, "--workers", "2")
-    assert done.returncode == 0, done.stderr
-    assert "were finished by an earlier run" in done.stdout
-    assert has_only_our_lines(done.stderr), done.stderr
+    assert "ended by signal SIGKILL at rows" in text
+    assert "they are tried again" in text
+    assert "were finished by an earlier run" in text
+    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.DONE
     assert output_digests(output) == output_digests(undisturbed)
     assert not (output / "_attempts").exists()
 
@@ -187,13 +184,13 @@ def _kill_driver_when(audit: AuditProcess, output: Path, moment: Callable[[], bo
 
 
 def _kill_worker_when(audit: AuditProcess, output: Path, moment: Callable[[], bool]) -> str:
-    """SIGKILL one worker; what the driver says, which must end with exit code 1."""
+    """SIGKILL one worker; what the driver says, which must go on with another one."""
     with audit.start(output, "--workers", "1") as process:
         _wait_until(process, moment)
         (worker,) = _workers(process)
         worker.kill()
         text, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 1, text
+    assert process.returncode == 0, text
     return text
 
 
