@@ -13,14 +13,13 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, output_schemas
 from attribeam.pipeline.console import readable_duration
+from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.worker_messages import ChunkAttempt, RunRows, WorkerDied
 from attribeam.pipeline.worker_pool import (
     Worker,
     WorkerPool,
-    describe_failure,
-    describe_rows,
     start_first_worker,
     worker_count,
 )

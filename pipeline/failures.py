@@ -1,7 +1,15 @@
-"""What to tell the user of a run that failed."""
+"""What to tell the user of a run that failed: why, where, and the way out."""
+
+from __future__ import annotations
 
 import errno
 import os
+import re
+
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.worker_messages import WorkerDied, WorkerFailed
+from attribeam.schemas.errors import ModelLoadError
+from attribeam.transforms.audit_settings import AuditSettings
 
 RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
 
@@ -11,3 +19,58 @@ def is_disk_full(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     return any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT))
+
+
+def row_text(rows: RowRange) -> str:
+    """``rows 0 to 500 of 'logs/a.parquet'``."""
+    return f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
+
+
+def describe_rows(rows: RowRange) -> str:
+    """``at rows 0 to 500 of 'logs/a.parquet'``."""
+    return f"at {row_text(rows)}"
+
+
+def describe_failure(message: object, when: str) -> str:
+    """What a worker's last message means to the user."""
+    if isinstance(message, WorkerFailed):
+        return message.explanation
+    if isinstance(message, WorkerDied):
+        return (
+            f"a worker process ended by {message.how} {when}; if the system ran out of memory, try fewer --workers. "
+            f"{RESUME_HINT}"
+        )
+    return f"a worker process said {type(message).__name__} {when}, which was not expected"
+
+
+_BEAM_STEP = re.compile(r"\s*\[while running '[^']*'\]\s*$")
+_MAX_REASON_CHARS = 600
+
+
+def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
+    """Why the models cannot be loaded."""
+    if isinstance(error, ModelLoadError):
+        return f"the attributor cannot be loaded: {error}"
+    model, parser = settings.model.model, settings.parser
+    return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_root_message(error)}"
+
+
+def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
+    """Why rows could not be audited, by the kinds of failure that have a way out of their own."""
+    where = row_text(rows)
+    reason = _root_message(error)
+    if is_disk_full(error):
+        return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
+    if isinstance(error, MemoryError) or "MemoryError" in reason:
+        return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
+    return (
+        f"{where} could not be audited: {reason}. If the file is damaged or was changed meanwhile, replace it or leave "
+        f"it out of --input; --verbose shows where it happened. {RESUME_HINT}"
+    )
+
+
+def _root_message(error: BaseException) -> str:
+    """What was raised at the bottom; Beam puts whole tracebacks into messages, and step names behind them."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = " ".join(_BEAM_STEP.sub("", lines[-1]).split()) if lines else type(error).__name__
+    return text[:_MAX_REASON_CHARS].rstrip(".")

@@ -13,6 +13,7 @@ from uuid import uuid4
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas
 from attribeam.pipeline.console import Progress, choose_progress, summary_text
+from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.row_isolation import RowIsolation
@@ -21,8 +22,6 @@ from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsF
 from attribeam.pipeline.worker_pool import (
     Worker,
     WorkerPool,
-    describe_failure,
-    describe_rows,
     start_first_worker,
     worker_count,
 )

@@ -10,8 +10,9 @@ from uuid import uuid4
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
+from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.worker_messages import ChunkAttempt, RunRows, WorkerDied
-from attribeam.pipeline.worker_pool import Worker, WorkerPool, describe_failure, describe_rows, start_first_worker
+from attribeam.pipeline.worker_pool import Worker, WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError
 
 _ENOUGH_FATAL_ROWS = 3

@@ -1,10 +1,9 @@
-"""The work of one process: models loaded once, then chunk after chunk, and one paragraph where that fails."""
+"""The work of one process: models loaded once, then chunk after chunk."""
 
 from __future__ import annotations
 
 import gc
 import logging
-import re
 import threading
 import time
 from contextlib import suppress
@@ -13,11 +12,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from attribeam.attribution.attention.attention_model import load_attention_model
-from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_runner import run_chunk
-from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
+from attribeam.pipeline.failures import explain_chunk_failure, explain_load_failure
 from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerFailed
-from attribeam.schemas.errors import ModelLoadError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.prepare_rows import return_parser, take_parser
 
@@ -101,36 +98,3 @@ class _ThrottledReport:
             if time.monotonic() - self._sent >= _REPORT_SECONDS:
                 self._connection.send(RowsFinished(self._count))
                 self._count, self._sent = 0, time.monotonic()
-
-
-_BEAM_STEP = re.compile(r"\s*\[while running '[^']*'\]\s*$")
-_MAX_REASON_CHARS = 600
-
-
-def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
-    """Why the models cannot be loaded."""
-    if isinstance(error, ModelLoadError):
-        return f"the attributor cannot be loaded: {error}"
-    model, parser = settings.model.model, settings.parser
-    return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_root_message(error)}"
-
-
-def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
-    """Why rows could not be audited, by the kinds of failure that have a way out of their own."""
-    where = f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
-    reason = _root_message(error)
-    if is_disk_full(error):
-        return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
-    if isinstance(error, MemoryError) or "MemoryError" in reason:
-        return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
-    return (
-        f"{where} could not be audited: {reason}. If the file is damaged or was changed meanwhile, replace it or leave "
-        f"it out of --input; --verbose shows where it happened. {RESUME_HINT}"
-    )
-
-
-def _root_message(error: BaseException) -> str:
-    """What was raised at the bottom; Beam puts whole tracebacks into messages, and step names behind them."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    text = " ".join(_BEAM_STEP.sub("", lines[-1]).split()) if lines else type(error).__name__
-    return text[:_MAX_REASON_CHARS].rstrip(".")

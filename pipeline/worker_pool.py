@@ -11,8 +11,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
-from attribeam.logs.rows import RowRange
-from attribeam.pipeline.failures import RESUME_HINT
+from attribeam.pipeline.failures import RESUME_HINT, describe_failure, describe_rows
 from attribeam.pipeline.import_server import (
     end_with_driver,
     silence_libraries,
@@ -28,7 +27,6 @@ from attribeam.pipeline.worker_messages import (
     RowsFinished,
     RunRows,
     WorkerDied,
-    WorkerFailed,
 )
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -177,20 +175,3 @@ def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
             if isinstance(message, ModelsLoaded):
                 return worker, message.models
             raise RunError(describe_failure(message, "while the models were loaded"))
-
-
-def describe_rows(rows: RowRange) -> str:
-    """``at rows 0 to 500 of 'logs/a.parquet'``."""
-    return f"at rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
-
-
-def describe_failure(message: object, when: str) -> str:
-    """What a worker's last message means to the user."""
-    if isinstance(message, WorkerFailed):
-        return message.explanation
-    if isinstance(message, WorkerDied):
-        return (
-            f"a worker process ended by {message.how} {when}; if the system ran out of memory, try fewer --workers. "
-            f"{RESUME_HINT}"
-        )
-    return f"a worker process said {type(message).__name__} {when}, which was not expected"

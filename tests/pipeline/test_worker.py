@@ -10,10 +10,13 @@ import pytest
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import worker
-from attribeam.pipeline.failures import is_disk_full
-from attribeam.pipeline.worker import explain_chunk_failure, explain_load_failure
+from attribeam.pipeline.failures import (
+    describe_failure,
+    explain_chunk_failure,
+    explain_load_failure,
+    is_disk_full,
+)
 from attribeam.pipeline.worker_messages import ModelsLoaded, WorkerDied, WorkerFailed
-from attribeam.pipeline.worker_pool import describe_failure
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.transforms.audit_settings import AuditSettings
 
