@@ -16,6 +16,7 @@ from functools import cache, wraps
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Concatenate,
     Generic,
@@ -266,7 +267,7 @@ def _complaint(error: ValidationError, options: type[Options]) -> str:
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         return f"{name} is no option; there are: {', '.join(options.model_fields)}"
-    expects = declared(options)[name].expects or first["msg"].removeprefix("Input should be ")
+    expects = declared(options)[name].expects or first["msg"].removeprefix("Input should be ").replace("valid ", "")
     return f"{name} should be {expects}, was: {first['input']!r}"
 
 
@@ -301,12 +302,19 @@ def _signature(options: type[Options], *, returns: object) -> inspect.Signature:
             name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD if field.kw_only is False else inspect.Parameter.KEYWORD_ONLY,
             default=None if declared(options)[name].in_directory else field.default,
-            annotation=field.annotation,
+            annotation=_plain(field.annotation, may_be_none=declared(options)[name].in_directory),
         )
         for name, field in options.model_fields.items()
     ]
     first = inspect.Parameter("cls", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return inspect.Signature([first, *sorted(parameters, key=lambda one: one.kind)], return_annotation=returns)
+
+
+def _plain(kind: Any, *, may_be_none: bool = False) -> Any:
+    """A type without what ``Annotated`` adds."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    bare = [get_args(one)[0] if get_origin(one) is Annotated else one for one in kinds]
+    return Union[(*bare, None)] if may_be_none else Union[tuple(bare)]  # noqa: UP007
 
 
 def _explained(options: type[Options]) -> str:

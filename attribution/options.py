@@ -30,7 +30,7 @@ from attribeam.schemas import SpanKind
 
 LOADING, READING, HEADS = "loading", "reading", "heads"
 METHOD, UNION, SUPPORT = "method", "union", "support"
-SPANS, PARSER = "spans", "parser"
+SPANS, PARSER, THREADS = "spans", "parser", "threads"
 """Groups of options; each command adds those that mean something to it."""
 
 
@@ -80,7 +80,7 @@ class ModelOptions(Options):
         default=None, group=READING, metavar="L", default_words="the model's, else floor(L/2) + 1", in_directory=True,
         help="layer L* whose attention is taken, counted from 1", paper="4.1",
     )  # fmt: skip
-    query_position: QueryPosition | None = option(
+    query_position: Parsed[QueryPosition | None, QueryPosition | str | None] = option(
         default=None, group=READING, in_directory=True,
         default_words="the model's, else predicting for decoders and self for encoders",
         help="whose attention a response token has: that of the position that predicts it, or its own",
@@ -95,7 +95,7 @@ class ModelOptions(Options):
         default_words="the model's, else float32 on a CPU and that of the weights on a GPU",
         help="precision of weights and activations",
     )  # fmt: skip
-    quantization: Value[Quantization] = option(
+    quantization: Parsed[Quantization, Quantization | str | None] = option(
         default=Quantization.NONE, group=LOADING,
         help="keep the layers' weights in 4 (nf4) or 8 (int8) bits; needs the extra attribeam[quantization]",
     )  # fmt: skip
@@ -213,10 +213,14 @@ class AttributorOptions(MethodOptions, ModelOptions):
 
     spans: Parsed[Annotated[tuple[SpanKind, ...], BeforeValidator(_kinds)], Sequence[SpanKind] | str | None] = option(
         default=DEFAULT_SPAN_KINDS, group=SPANS, metavar="KIND,...", reads=span_kinds,
-        default_words=",".join(DEFAULT_SPAN_KINDS),
-        help=f"kinds of target spans, of: {', '.join(SpanKind)}",
+        expects=f"a comma-separated list of {', '.join(SpanKind)}", default_words=",".join(DEFAULT_SPAN_KINDS),
+        help=f"kinds of target spans: {', '.join(SpanKind)}",
     )  # fmt: skip
     parser: Value[str] = option(default="bundled", group=PARSER, help="bundled, a spaCy pipeline or a directory")
     threads: PositiveInteger | None = option(
-        default=None, default_words="torch's own", help="CPU threads of torch, for the whole process"
+        default=None,
+        group=THREADS,
+        metavar="N",
+        default_words="torch's own",
+        help="CPU threads of torch, for the whole process",
     )

@@ -7,16 +7,14 @@ import sys
 import time
 
 from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.option_types import positive_integer
-from attribeam.attribution.options import LOADING, READING, ModelOptions
+from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam models``."""
     parser.add_argument("action", choices=["check"], help="load the model and try it")
-    add_options(parser, ModelOptions, LOADING, READING)
-    parser.add_argument("--threads", type=positive_integer, metavar="N", help="CPU threads of torch (default: its own)")
+    add_options(parser, AttributorOptions, LOADING, READING, THREADS)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -7,12 +7,13 @@ import argparse
 from attribeam.attribution.methods.method import SCORE, MethodSettings
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.attribution.option_types import whole_number
 from attribeam.attribution.options import (
     HEADS,
     LOADING,
     PARSER,
     READING,
+    THREADS,
     UNION,
     AttributorOptions,
     Method,
@@ -27,7 +28,7 @@ def add_method_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the models that are loaded."""
-    add_options(parser, AttributorOptions, LOADING, READING, HEADS, PARSER)
+    add_options(parser, AttributorOptions, LOADING, READING, HEADS, PARSER, THREADS)
     parser.add_argument(
         "--hidden-layer", type=whole_number, help="layer of the hidden states, 0 the embeddings (default: floor(L/2))"
     )
@@ -36,7 +37,6 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a causal language model for cci and log-probability drops: a hub id or a directory (default: --model)",
     )
-    parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
