@@ -1,16 +1,19 @@
 # shellcheck shell=bash
 # Sourced by run_local.sh and run_tests.sh.
 
-# Print a Python that attribeam runs on: 3.11, 3.12 or 3.13.
+# Print a Python that attribeam runs on: 3.11, 3.12 or 3.13. ATTRIBEAM_PYTHON, where set, is the only one tried.
 find_python() {
-    local name
-    for name in python3.11 python3.12 python3.13 python3 python; do
+    local name names=(python3.11 python3.12 python3.13 python3 python)
+    if [ -n "${ATTRIBEAM_PYTHON:-}" ]; then
+        names=("$ATTRIBEAM_PYTHON")
+    fi
+    for name in "${names[@]}"; do
         if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
             command -v -- "$name"
             return
         fi
     done
-    echo "attribeam needs Python 3.11, 3.12 or 3.13, none was found on PATH; found: $(python3 --version 2>&1)." >&2
+    echo "attribeam needs Python 3.11, 3.12 or 3.13; tried: ${names[*]}; found: $(python3 --version 2>&1)." >&2
     echo "Install one (for example python3.11 and python3.11-venv) and start this command again." >&2
     return 1
 }
@@ -43,5 +46,5 @@ environment_has() {
 
 # What the environment depends on: changed files of packaging, or a moved checkout, make a new one.
 environment_digest() {
-    { printf '%s\n' "$1"; cat -- "$1/pyproject.toml" "$1/constraints.txt"; } | cksum | tr ' ' '-'
+    { printf '%s\n' "$1" "${ATTRIBEAM_PYTHON:-}"; cat -- "$1/pyproject.toml" "$1/constraints.txt"; } | cksum | tr ' ' '-'
 }

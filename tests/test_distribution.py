@@ -8,7 +8,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import venv
 import zipfile
 from dataclasses import dataclass
@@ -184,9 +183,3 @@ def test_the_console_script_audits_a_log_beside_a_users_modules(installed: Insta
     )
     installed.run("attribeam", "audit", "--input", "log.parquet", "--output", "audit", "--workers", "1")
     assert pq.read_table(installed.users_folder / "audit" / "evidence").num_rows
-
-
-def test_the_version_is_written_in_one_place_only() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert "version" not in project
-    assert project["dynamic"] == ["version"]
