@@ -1,0 +1,101 @@
+"""The quickstart notebook runs from top to bottom with the bundled models, and shows what its text says."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+
+from attribeam.schemas import SpanEvidence, Support
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a kernel would know and show after all cells: variables, printed text and shown values per cell id."""
+
+    names: dict[str, object]
+    printed: dict[str, str]
+    shown: dict[str, object]
+
+    def spans(self, name: str) -> list[SpanEvidence]:
+        found = self.names[name]
+        assert isinstance(found, list)
+        return found
+
+
+def _run_cell(source: str, names: dict[str, object]) -> object:
+    """Runs one cell as a kernel does; its value is that of a last line that is an expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, NOTEBOOK.name, "exec"), names)
+    return None if last is None else eval(compile(ast.Expression(last.value), NOTEBOOK.name, "eval"), names)
+
+
+def _cells() -> list[dict[str, object]]:
+    return json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+
+
+@pytest.fixture(scope="module")
+def executed() -> Executed:
+    names: dict[str, object] = {"__name__": "__main__"}
+    printed, shown = {}, {}
+    for cell in _cells():
+        if cell["cell_type"] == "code":
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                shown[cell["id"]] = _run_cell("".join(cell["source"]), names)
+            printed[cell["id"]] = output.getvalue()
+    return Executed(names, printed, shown)
+
+
+def test_the_notebook_is_kept_without_outputs_and_with_unique_ids() -> None:
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in _cells() if "outputs" in cell)
+    assert len({cell["id"] for cell in _cells()}) == len(_cells())
+
+
+def test_all_words_of_the_answer_lie_in_some_span(executed: Executed) -> None:
+    answer = executed.names["answer"]
+    covered = {place for span in executed.spans("spans") for place in range(span.chars.char_start, span.chars.char_end)}
+    assert covered.issuperset(place for place, character in enumerate(answer) if character.isalnum())
+
+
+@pytest.mark.parametrize(("text", "passage_index"), [("one million dollars", 0), ("two million dollars", 1)])
+def test_each_amount_leads_to_the_passage_of_its_year(executed: Executed, text: str, passage_index: int) -> None:
+    (span,) = [span for span in executed.spans("spans") if span.text == text]
+    assert span.top_passage_index == passage_index
+    assert span.support is Support.SUPPORTED
+
+
+def test_every_span_is_printed_with_its_support(executed: Executed) -> None:
+    lines = executed.printed["list-spans"].splitlines()
+    assert all(line.endswith(span.text) for line, span in zip(lines, executed.spans("spans"), strict=True))
+    assert {line.split()[0] for line in lines} == {"supported"}
+
+
+def test_the_evidence_of_one_span_quotes_its_passage(executed: Executed) -> None:
+    first, best, *_ = executed.printed["one-span"].splitlines()
+    assert first.startswith("passage 1, evidence mass 0.")
+    assert "Annual review 2013: " in best
+    assert "two million dollars" in best
+
+
+def test_the_wrong_amount_and_the_invented_purchase_are_unsupported_as_the_text_says(executed: Executed) -> None:
+    spans = {span.text: span for span in executed.spans("unsupported")}
+    amount, purchase = spans["three million dollars"], spans["Its director bought a second factory in Oslo"]
+    assert (amount.unmatched_values, purchase.unmatched_values) == (("three million",), ("Oslo",))
+    assert amount.evidence_mass > 0.5
+    assert purchase.evidence_mass < 0.05
+    assert "three million" in executed.printed["second-answer"]
+
+
+def test_the_table_has_one_row_per_span(executed: Executed) -> None:
+    table = executed.shown["make-table"]
+    assert isinstance(table, Table)
+    assert table.row_count == len(executed.spans("spans")) + len(executed.spans("unsupported"))
