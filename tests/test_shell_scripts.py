@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -35,22 +36,40 @@ def test_constraints_pin_every_direct_dependency_exactly() -> None:
     assert names <= {line.split("==")[0] for line in lines}
 
 
-def test_without_a_fitting_python_the_error_names_the_versions(tmp_path: Path) -> None:
+def _run_local_without_python(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Only the few tools that the script needs are on PATH, and no Python."""
     for tool in ("bash", "cat", "cksum", "tr", "grep", "dirname", "rm"):
         found = shutil.which(tool)
         assert found is not None
-        (tmp_path / tool).symlink_to(found)
-    checkout = tmp_path / "check out"
+        (folder / tool).symlink_to(found)
+    checkout = folder / "check out"
     checkout.mkdir()
     for name in ("run_local.sh", "make_environment.sh", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, checkout / name)
-    run = subprocess.run(
-        [str(tmp_path / "bash"), str(checkout / "run_local.sh")],
-        env={"PATH": str(tmp_path)},
+    return subprocess.run(
+        [str(folder / "bash"), str(checkout / "run_local.sh")],
+        env={"PATH": str(folder), **environment},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_without_a_fitting_python_the_error_names_the_versions(tmp_path: Path) -> None:
+    run = _run_local_without_python(tmp_path)
     assert run.returncode == 1
     assert "3.11, 3.12 or 3.13" in run.stderr
+
+
+def test_a_python_that_is_asked_for_is_the_only_one_tried(tmp_path: Path) -> None:
+    (tmp_path / "python3.11").symlink_to(sys.executable)
+    run = _run_local_without_python(tmp_path, ATTRIBEAM_PYTHON="python3.13")
+    assert run.returncode == 1
+    assert "tried: python3.13;" in run.stderr
+
+
+def test_the_fast_run_names_tests_that_exist() -> None:
+    (listed,) = re.findall(r"fast_tests=\((.*?)\)", (ROOT / "run_tests.sh").read_text(), flags=re.DOTALL)
+    names = [name.removeprefix("--ignore=") for name in listed.split()]
+    assert len(names) > 5
+    assert [name for name in names if not (ROOT / name).exists()] == []
