@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 21c4d9d2e4f069ac88a727a3ec9b861c2715b704fa9e55327274b85fc4b0ab4d
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 c325b32d3e94230ae9f8bd69c7ed1781e83859880001e4a97ff517bde067faf8
 "use strict";
 (() => {
   // elements.js
@@ -799,12 +799,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const { timeline, masses, shares, ranks, passages } = plotData;
     const cards = [
       timelineCard(timeline),
-      card({
-        title: "Evidence mass",
-        sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
-        draw: (width) => drawMasses(width, masses),
-        table: massTable(masses)
-      }),
+      massCard(masses),
       ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map((share) => shareCard(share, pick)),
       rankCard(ranks),
       ...passageCards(passages),
@@ -882,6 +877,15 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       size: "wide",
       draw: (width) => drawTimeline(width, timeline),
       table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows)
+    });
+  }
+  function massCard(masses) {
+    if (!masses.length) return null;
+    return card({
+      title: "Evidence mass",
+      sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
+      draw: (width) => drawMasses(width, masses),
+      table: massTable(masses)
     });
   }
   function massTable(masses) {
@@ -1043,9 +1047,13 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       { type: "button", class: "span-row", "data-span": index, "aria-pressed": "false" },
       el("span", { class: `glyph ${span.support}`, "aria-hidden": "true" }, GLYPHS[span.support]),
       el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
-      el("span", { class: "mass" }, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2))),
+      massBar(span),
       el("span", { class: "span-meta" }, spanMeta(span), mark ? el("span", { class: "mark-badge" }, mark) : null)
     );
+  }
+  function massBar(span) {
+    if (span.mass === null) return el("span", { class: "mass" }, el("span", {}, "–"));
+    return el("span", { class: "mass" }, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2)));
   }
   function struckText(item, span) {
     const text = spanText(item, span);

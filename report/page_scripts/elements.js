@@ -1,13 +1,13 @@
-// Making elements. Text from logs reaches the page through here only, as text nodes and attributes, never as markup.
+// Makes elements. Text from logs reaches the page only through here, as text nodes and attributes, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children; a child is a node or a text. Attributes that are null or false are left out. */
+/** An element; children are nodes or texts, and attributes that are null or false are left out. */
 export function el(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
 
-/** The same for SVG. */
+/** An SVG element, made like the others. */
 function svg(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
@@ -26,13 +26,13 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** A bar of ``share`` (0 to 1) of its width. */
+/** A bar that fills ``share`` (0 to 1) of its width. */
 export function shareBar(share, kind = "") {
   const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   return svg("svg", {"aria-hidden": "true"}, svg("rect", {class: kind, width, height: "100%"}));
 }
 
-/** Say something to a screen reader. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   byId("announcer").textContent = text;
 }

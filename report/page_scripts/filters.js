@@ -51,7 +51,7 @@ function chosenFilters() {
   return Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value]));
 }
 
-/** The items that pass all filters, in the chosen order; dead letters always come last. */
+/** The items that pass all filters, in the chosen order; dead letters come last. */
 export function filteredItems() {
   const chosen = chosenFilters();
   const words = byId("filter-text").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -92,7 +92,7 @@ export function resetFilters() {
   for (const name of FILTERS) byId(`filter-${name}`).value = "";
 }
 
-/** Set a filter also to what no answer of the worklist has, for a plot counts the answers beyond it too. */
+/** Set a filter, even to a value that no listed answer has: plots also count answers that are not in the worklist. */
 export function choose(field, value) {
   if (![...field.options].some((option) => option.value === value)) field.append(el("option", {value}, value));
   field.value = value;

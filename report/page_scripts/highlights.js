@@ -1,4 +1,4 @@
-// Lighting: a span lights its evidence, its atomic fact and the passage scores; evidence lights the spans that rest on it.
+// Highlights: a span lights its evidence, its atomic fact and its passage scores; evidence lights the spans that rest on it.
 
 import {byId, shareBar} from "./elements.js";
 import {showMarkBar} from "./mark_bar.js";
@@ -28,7 +28,7 @@ function has(node, name, index) {
   return node.dataset[name].split(" ").includes(String(index));
 }
 
-/** A piece with more score is brighter. */
+/** The larger a piece's score, the brighter it is. */
 function heat(node, score, index) {
   if (index === null) return node.style.removeProperty("--heat");
   const best = Math.max(...pieces(selection.item.spans[index]).map((piece) => piece.score), 1e-9);
@@ -62,7 +62,7 @@ function lightPiece(node) {
   for (const other of detail.querySelectorAll(".piece")) other.classList.toggle("lit", other === node);
 }
 
-/** Keep one span lit and make it what marks belong to; null lets go. */
+/** Keep one span lit, and let marks belong to it; null releases it. */
 export function pin(index) {
   selection.span = index;
   for (const node of byId("detail").querySelectorAll("[data-span]"))
@@ -71,7 +71,7 @@ export function pin(index) {
   showMarkBar();
 }
 
-/** Bring the best passage into view where passages scroll beside the answer. */
+/** Scroll to the best passage if the passages scroll beside the answer. */
 function showBest() {
   const box = byId("detail").querySelector(".passages");
   const best = box?.querySelector(".passage.best");

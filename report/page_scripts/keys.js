@@ -1,4 +1,4 @@
-// Keys. They do nothing while a field is written in or a dialog is open.
+// Keyboard shortcuts. They do nothing while a field has the focus or a dialog is open.
 
 import {announce, byId} from "./elements.js";
 import {pin, pinNeighbour} from "./highlights.js";

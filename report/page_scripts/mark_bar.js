@@ -1,4 +1,4 @@
-// The bar under an answer: its mark and note, or those of the chosen span.
+// The bar under an answer: its mark and note, or those of the selected span.
 
 import {announce, byId, el} from "./elements.js";
 import {MARKS, markOf, setMark} from "./marks.js";

@@ -20,7 +20,7 @@ const MARK_COLUMNS = [
   ["audit", "STRING"],
 ];
 
-/** One row a mark, in the order of the worklist; a mark of a whole answer has no span columns. */
+/** One row per mark, in the order of the worklist; marks of whole answers leave the span columns empty. */
 function markRows() {
   const rows = [];
   for (const item of items) {
@@ -51,7 +51,7 @@ function markRow(item, spanIndex, found) {
   };
 }
 
-/** Fields are quoted where need be; one that a spreadsheet would take for a formula gets an apostrophe in front. */
+/** A field, quoted if needed; one that a spreadsheet would take for a formula gets a leading apostrophe. */
 function csvText(rows) {
   const names = MARK_COLUMNS.map(([name]) => name);
   const lines = [names, ...rows.map((row) => names.map((name) => csvField(row[name])))];

@@ -1,4 +1,4 @@
-// Marks: what a person says about an answer or a span. They are kept in this browser, under the audit's key.
+// Marks: what a person thinks of an answer or a span. The browser stores them under the audit's key.
 
 import {byId} from "./elements.js";
 import {audit} from "./page_data.js";
@@ -26,7 +26,7 @@ export function markOf(item, spanIndex) {
   return marks.get(markKey(item, spanIndex)) ?? {mark: "", note: "", at: ""};
 }
 
-/** Change mark or note; one that has neither is forgotten. */
+/** Change mark or note; an entry with neither is dropped. */
 export function setMark(item, spanIndex, change) {
   const key = markKey(item, spanIndex);
   const next = {...markOf(item, spanIndex), ...change, at: new Date().toISOString()};

@@ -1,4 +1,4 @@
-// The data that the page carries, read once, and the items of the worklist made of it.
+// The data in the page, read once, and the items of the worklist made from it.
 
 import {byId} from "./elements.js";
 import {slice} from "./texts.js";
@@ -24,7 +24,7 @@ export const items = [
   })),
 ].map((item, index) => ({...item, index, ...(item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item))}));
 
-/** What filters and the worklist ask of an answer. */
+/** What filters and the worklist need to know of an answer. */
 function answerFacts(answer) {
   const counts = {supported: 0, weak: 0, unsupported: 0};
   for (const span of answer.spans) counts[span.support] += 1;
@@ -47,12 +47,12 @@ function deadLetterFacts(deadLetter) {
   };
 }
 
-/** The text of a span, cut out of the answer where the page has that. */
+/** The text of a span, cut out of the answer if the page has it. */
 export function spanText(item, span) {
   return span.text ?? slice(item.answer, ...span.at);
 }
 
-/** The evidence of a span; ``text`` and ``id`` are there only where the page has no passages. */
+/** The evidence of a span; ``text`` and ``id`` are set only if the page lacks the passages. */
 export function pieces(span) {
   span.pieces ??= span.evidence.map(([passage, title, start, end, score, id, text]) => ({
     passage,
@@ -65,7 +65,7 @@ export function pieces(span) {
   return span.pieces;
 }
 
-/** All that the search looks at, in lower case. */
+/** All texts of an item that can be searched, in lower case. */
 export function haystack(item) {
   if (item.haystack === undefined) {
     const passages = (item.passages ?? []).flatMap((passage) => [passage.id, passage.title, passage.text]);

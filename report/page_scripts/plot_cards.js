@@ -1,4 +1,4 @@
-// One card a plot: what it shows in words, the drawing, and the same figures as a table.
+// One card per plot: what it shows in words, the drawing, and its figures as a table.
 
 import {byId, el} from "./elements.js";
 import {audit, plotData, SUPPORTS} from "./page_data.js";
@@ -16,17 +16,12 @@ import {NOTHING, number, percent, plural, shortened} from "./texts.js";
 
 const drawings = [];
 
-/** ``pick`` filters the worklist by what a click on a bar stands for. */
+/** Show all plots; a click on a bar calls ``pick`` with the filters that it stands for. */
 export function showPlots(pick) {
   const {timeline, masses, shares, ranks, passages} = plotData;
   const cards = [
     timelineCard(timeline),
-    card({
-      title: "Evidence mass",
-      sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
-      draw: (width) => drawMasses(width, masses),
-      table: massTable(masses),
-    }),
+    massCard(masses),
     ...shares
       .filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1))
       .map((share) => shareCard(share, pick)),
@@ -52,7 +47,7 @@ function card({title, sub, draw, table, size = "", onPick = null}) {
   );
 }
 
-/** Draw what is visible and has another width than before. */
+/** Draw the plots that are visible and whose width has changed. */
 export function redraw() {
   for (const drawing of drawings) {
     const width = drawing.canvas.clientWidth;
@@ -61,13 +56,14 @@ export function redraw() {
     const node = drawing.draw(width);
     node.setAttribute("role", "img");
     node.setAttribute("aria-label", drawing.title);
-    for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // names are not allowed there
+    // A plain g element must not have a name.
+    for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label");
     drawing.canvas.replaceChildren(node);
     if (drawing.onPick) letPick(node, drawing.onPick);
   }
 }
 
-/** Let a click on the bar of a group, or on the weak part of that, filter the worklist. */
+/** Make the bars of groups, and the weak parts of these bars, react to clicks. */
 function letPick(node, onPick) {
   for (const [bars, support] of [
     ["g.pick", "unsupported"],
@@ -114,6 +110,17 @@ function timelineCard(timeline) {
     size: "wide",
     draw: (width) => drawTimeline(width, timeline),
     table: figureTable("When answers were given", [timeline.unit, ...SUPPORTS], rows),
+  });
+}
+
+/** Left out if no span has an evidence mass, as with methods that are not attention. */
+function massCard(masses) {
+  if (!masses.length) return null;
+  return card({
+    title: "Evidence mass",
+    sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
+    draw: (width) => drawMasses(width, masses),
+    table: massTable(masses),
   });
 }
 

@@ -1,4 +1,4 @@
-// The drawings, by Observable Plot. Colours are variables of the style sheet, so that they follow the theme.
+// The drawings, made by Observable Plot. Colours are variables of the style sheet, so they follow the theme.
 
 import {audit, SUPPORTS} from "./page_data.js";
 import {NOTHING, number, percent, plural, shortened} from "./texts.js";
@@ -10,7 +10,7 @@ function draw(width, options) {
   return Plot.plot({className: "drawing", width, marginTop: 12, marginRight: 12, ...options});
 }
 
-/** One row a support of each group, for stacked marks. */
+/** One row per group and support, for stacked marks. */
 function bySupport(groups, keys) {
   return groups.flatMap((group, index) =>
     SUPPORTS.map((support) => ({...keys(group, index), support, spans: group[support]})),
@@ -93,7 +93,7 @@ export function drawMasses(width, masses) {
   });
 }
 
-/** Bars of the unsupported share, the weak share behind it, and the share in figures at the end. */
+/** Bars of the unsupported share and, behind them, of the weak share; the unsupported share stands at the end. */
 export function drawShares(width, groups) {
   const rows = groups.map(({value, counts}) => ({
     name: value ?? NOTHING,
@@ -178,7 +178,7 @@ export function drawRanks(width, ranks) {
   });
 }
 
-/** Bars of answers with evidence in a passage, and behind them of rows that retrieved it. */
+/** Bars of the answers with evidence in a passage and, behind them, of the rows that retrieved it. */
 export function drawPassages(width, uses) {
   const title = (use) =>
     `${use.passage_id}\nevidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;

@@ -1,4 +1,4 @@
-// One item beside the list: an answer with its spans and passages, or a dead letter with the way out.
+// One item beside the list: an answer with its spans and passages, or a dead letter.
 
 import {el, shareBar} from "./elements.js";
 import {markBar} from "./mark_bar.js";
@@ -82,9 +82,15 @@ function spanRow(item, span, index) {
     {type: "button", class: "span-row", "data-span": index, "aria-pressed": "false"},
     el("span", {class: `glyph ${span.support}`, "aria-hidden": "true"}, GLYPHS[span.support]),
     el("span", {class: "span-text", dir: "auto"}, struckText(item, span)),
-    el("span", {class: "mass"}, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2))),
+    massBar(span),
     el("span", {class: "span-meta"}, spanMeta(span), mark ? el("span", {class: "mark-badge"}, mark) : null),
   );
+}
+
+/** The evidence mass as a bar and a figure; methods that are not attention have none. */
+function massBar(span) {
+  if (span.mass === null) return el("span", {class: "mass"}, el("span", {}, "–"));
+  return el("span", {class: "mass"}, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2)));
 }
 
 function struckText(item, span) {
@@ -142,7 +148,7 @@ function passageHead(id, index) {
   );
 }
 
-/** The text with its evidence marked; every marked piece can be focused and knows its spans. */
+/** The text with its evidence marked; every piece can have the focus and knows its spans. */
 function markedText(item, text, ranges) {
   return cut(text, ranges).map(([part, hits]) => (hits.length ? piece(item, part, hits) : part));
 }
@@ -170,7 +176,7 @@ function piece(item, part, hits) {
   return node;
 }
 
-/** The evidence alone, where the log cannot be read. */
+/** The evidence alone, if the log cannot be read. */
 function fragmentPassages(item) {
   const count = Math.max(0, ...item.spans.map((span) => span.scores.length));
   return [...Array(count).keys()].map((index) => fragmentPassage(item, index));

@@ -1,11 +1,11 @@
-// Texts cut at the ends of ranges that may overlap and nest.
+// Cuts texts at the ends of ranges, which may overlap and nest.
 
 import {pieces, spanText} from "./page_data.js";
 import {length, occurrences, slice} from "./texts.js";
 
 /**
  * Cut a text at all ends of ``ranges`` ([start, end, value]).
- * Gives [text, values] pairs that together are the text; values are those of the ranges that cover the piece.
+ * The pairs [text, values] make up the whole text; values are those of the ranges that cover the piece.
  */
 export function cut(text, ranges) {
   const size = length(text);
@@ -44,7 +44,7 @@ export function evidenceRanges(item, passage, inTitle) {
   );
 }
 
-/** The shortest of some spans: what is meant where they nest. */
+/** The shortest of some spans: where spans nest, a person means the innermost. */
 export function innermost(item, spans) {
   const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
   return spans.reduce((best, index) => (best === null || size(index) < size(best) ? index : best), null);

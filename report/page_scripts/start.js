@@ -1,4 +1,4 @@
-// Sets everything going. The figures at the top are on the screen before this runs.
+// Starts the page. The figures at the top are on the screen before this runs.
 
 import {byId} from "./elements.js";
 import {FILTERS, fillFilters, resetFilters} from "./filters.js";

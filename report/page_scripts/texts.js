@@ -1,8 +1,8 @@
-// Texts by code points, which is how the records count; strings of this language count UTF-16 units.
+// Texts by code points, as the records count them; JavaScript strings count UTF-16 units.
 
 const counted = new Map();
 
-/** UTF-16 positions of every code point, or null where both counts agree. */
+/** The UTF-16 position of every code point, or null if both counts agree. */
 function positions(text) {
   if (!counted.has(text)) counted.set(text, /[\ud800-\udfff]/.test(text) ? unitPositions(text) : null);
   return counted.get(text);
@@ -31,7 +31,7 @@ export function length(text) {
   return units === null ? text.length : units.length - 1;
 }
 
-/** Half-open ranges, in code points, where ``part`` stands in ``text``. */
+/** The half-open ranges, in code points, where ``part`` occurs in ``text``. */
 export function occurrences(text, part) {
   const found = [];
   const size = length(part);
@@ -50,7 +50,7 @@ export function plural(count, one, many = `${one}s`) {
   return `${number.format(count)} ${count === 1 ? one : many}`;
 }
 
-/** A moment in ISO 8601 as date and time in UTC. */
+/** A time in ISO 8601 as date and time in UTC. */
 export function moment(text) {
   return text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : "";
 }

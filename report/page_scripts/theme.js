@@ -1,11 +1,11 @@
-// Light or dark: as the system has it, or as chosen with the button.
+// Light or dark: as the system asks, or as chosen with the button.
 
 import {byId} from "./elements.js";
 
 const THEMES = ["", "light", "dark"];
 const THEME_NAMES = {"": "as the system", light: "light", dark: "dark"};
 
-/** Go from the system's colours to light, to dark, and back. */
+/** Switch from the system's colours to light, to dark, and back. */
 export function nextTheme() {
   setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "") + 1) % THEMES.length]);
 }
@@ -18,7 +18,7 @@ export function setTheme(theme) {
   try {
     localStorage.setItem("attribeam-theme", theme);
   } catch {
-    // without a store the choice lasts as long as the page
+    // Without storage, the choice lasts as long as the page.
   }
 }
 

@@ -1,4 +1,4 @@
-// Which view is shown: it stands in the address, so that the browser's back and forward work.
+// Which view is open. The address holds it, so the browser's back and forward buttons work.
 
 import {announce, byId, el} from "./elements.js";
 import {choose, NO_GENERATOR, resetFilters} from "./filters.js";
@@ -16,7 +16,7 @@ export function inAnswers() {
 
 export function go(place) {
   if (location.hash !== place) location.hash = place;
-  showView(); // at once, for the next key may come before the browser tells of the change
+  showView(); // at once, because the next key may come before the browser's hashchange event
 }
 
 export function showView() {

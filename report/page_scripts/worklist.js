@@ -1,4 +1,4 @@
-// The list of answers. Rows are made a page at a time, as they come into view.
+// The list of answers. Rows are made page by page, as they come into view.
 
 import {byId, el} from "./elements.js";
 import {anyFilter, filteredItems} from "./filters.js";
@@ -59,7 +59,7 @@ function deadLetterRow(item) {
   ];
 }
 
-/** What makes an answer worth a look, in a few tags. */
+/** Tags that say why an answer is worth a look. */
 function whyTags(item) {
   const counts = ["unsupported", "weak"].filter((support) => item.counts[support]);
   const tags = counts.map((support) =>
@@ -74,7 +74,7 @@ function markTags(item) {
   return mark ? [el("span", {class: "mark-badge"}, mark)] : [];
 }
 
-/** Make a row anew, for its marks have changed. */
+/** Rebuild a row after its marks have changed. */
 export function refreshRow(item) {
   const old = byId(`row-${item.index}`);
   if (!old) return;
@@ -85,7 +85,7 @@ export function refreshRow(item) {
   if (focused) next.focus();
 }
 
-/** Show which row is open, making rows up to it. */
+/** Show which row is open; make rows up to it if needed. */
 export function showCurrent() {
   byId("worklist").querySelector("[aria-current]")?.removeAttribute("aria-current");
   const place = listed.indexOf(selection.item);
@@ -96,7 +96,7 @@ export function showCurrent() {
   open.scrollIntoView({block: "nearest"});
 }
 
-/** The item ``step`` places on from the open one, or null at an end. */
+/** The item ``step`` places after the open one, or null beyond an end. */
 export function neighbour(step) {
   const place = listed.indexOf(selection.item);
   return place < 0 ? (listed[0] ?? null) : (listed[place + step] ?? null);

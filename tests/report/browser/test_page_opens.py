@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.report.browser.audits import LoggedAudit
 from tests.report.browser.open_page import OpenPage
@@ -67,4 +70,21 @@ def test_a_thousand_answers_are_listed_and_can_be_reached(page: OpenPage, crowde
     assert made < 1000
     page.script("document.querySelector('#worklist').scrollTop = 1e6")
     page.wait(lambda: len(page.all("#worklist li")) > made)
+    assert page.complaints() == []
+
+
+def test_a_method_without_evidence_mass_leaves_its_plot_and_its_bars_out(
+    page: OpenPage, harbour: LoggedAudit, tmp_path: Path
+) -> None:
+    text = harbour.page.read_text(encoding="utf-8")
+    text, spans = re.subn(r'"mass":[0-9.]+', '"mass":null', text)
+    text, plots = re.subn(r'"masses":\[[^]]*\]', '"masses":[]', text)
+    assert (spans, plots) == (5, 1)
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    page.open(tmp_path / "page.html")
+    assert "Evidence mass" not in page.texts(".plot h3")
+    assert "Which place in the prompt is used" in page.texts(".plot h3")
+    page.go("#answers/1")
+    assert page.texts(".span-row .mass") == ["–", "–"]
+    assert not page.all(".span-row .mass svg")
     assert page.complaints() == []
