@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
-from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribeam.attribution.evidence.span_evidence import span_evidence
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
+from attribeam.attribution.methods.models import ModelChoice, encodes, load_audit_models
+from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.models.language_model import LanguageModel
 
 PassageLike: TypeAlias = str | Passage | Mapping[str, str | None] | tuple[str | None, str]
 
@@ -24,10 +30,36 @@ _PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
 class Attributor:
     """Parser and model together; made by ``from_pretrained``."""
 
-    def __init__(self, *, parser: AnswerParser, model: AttentionModel, spans: Sequence[SpanKind]) -> None:
+    def __init__(
+        self,
+        *,
+        parser: AnswerParser,
+        model: AttentionModel | None,
+        spans: Sequence[SpanKind],
+        options: MethodOptions | None = None,
+        language: LanguageModel | None = None,
+    ) -> None:
+        """Put loaded parts together; without ``options`` the method is that of the model's settings.
+
+        Raises:
+            UsageError: if the options name no method that can be used.
+        """
         self.parser = parser
-        self.model = model
         self.spans = tuple(spans)
+        self._options = options or (MethodOptions() if model is None else model.settings)
+        self.method = resolve_method(self._options)
+        self._models = LoadedModels(attention=model, language=language, hidden_layer=self._options.hidden_layer)
+
+    @property
+    def model(self) -> AttentionModel:
+        """The attention model.
+
+        Raises:
+            RuntimeError: if the method needs none.
+        """
+        if self._models.attention is None:
+            raise RuntimeError(f"{self.method.name} has no attention model, one was asked for")
+        return self._models.attention
 
     @classmethod
     @takes_options(AttributorOptions)
@@ -38,14 +70,18 @@ class Attributor:
 
         Raises:
             ModelLoadError: if the model cannot be loaded.
+            UsageError: if there is no such method.
             ValueError: if an option is out of its range.
         """
+        method = options.only(MethodOptions)
+        choice = ModelChoice.of(model=options.only(ModelOptions), method=method, threads=options.threads)
+        models = load_audit_models(choice, resolve_method(method).needs)
         return cls(
             parser=AnswerParser.from_pretrained(options.parser),
-            model=load_attention_model(
-                options.only(ModelOptions), method=options.only(MethodOptions), threads=options.threads
-            ),
+            model=models.attention,
             spans=options.spans,
+            options=method,
+            language=models.language,
         )
 
     def attribute(
@@ -72,41 +108,33 @@ class Attributor:
 
     def attribute_many(self, records: Sequence[QARecord]) -> list[tuple[SpanEvidence, ...] | RowFault]:
         """One outcome a record, in the order of ``records``; rows run through the model in batches."""
-        encoded = [self._encode(record) for record in records]
-        good = [(record, row) for record, row in zip(records, encoded, strict=True) if isinstance(row, EncodedRow)]
-        attributed = self.model.attribute([row for _, row in good], [len(record.passages) for record, _ in good])
-        parsed = self.parser.parse_many([record.answer for record, _ in good])
-        found = (
-            tokens if isinstance(tokens, RowFault) else self._evidence(record, row, tokens, tree)
-            for (record, row), tokens, tree in zip(good, attributed, parsed, strict=True)
+        checked = [self._encoded(record) for record in records]
+        parsed = iter(self.parser.parse_many([one[0].answer for one in checked if not isinstance(one, RowFault)]))
+        rows = [one if isinstance(one, RowFault) else self._row(*one, next(parsed)) for one in checked]
+        outcomes = iter(
+            model_outcomes(self.method, self._models, [row for row in rows if not isinstance(row, RowFault)])
         )
-        return [*_merged(encoded, found)]
+        return [row if isinstance(row, RowFault) else self._evidence(row, next(outcomes)) for row in rows]
 
-    def _encode(self, record: QARecord) -> EncodedRow | RowFault:
+    def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | RowFault:
         try:
             _check_record(record)
-            return self.model.encode(record)
+            return record, self.model.encode(record) if encodes(self.method.needs) else None
         except RowFault as fault:
             return fault
 
-    def _evidence(
-        self, record: QARecord, encoded: EncodedRow, tokens: TokenAttribution, parsed: ParsedAnswer
-    ) -> tuple[SpanEvidence, ...] | RowFault:
+    def _row(self, record: QARecord, encoded: EncodedRow | None, parsed: ParsedAnswer) -> AuditRow:
         spans = choose_target_spans(parsed, record.answer, kinds=self.spans, given=record.target_spans)
+        return AuditRow(record, parsed, spans, encoded)
+
+    def _evidence(self, row: AuditRow, outcome: Outcome) -> tuple[SpanEvidence, ...] | RowFault:
+        if isinstance(outcome, RowFault):
+            return outcome
+        settings = None if self._models.attention is None else self._models.attention.settings
         try:
-            return span_evidence(
-                record=record, parsed=parsed, spans=spans, encoded=encoded, tokens=tokens, settings=self.model.settings
-            )
+            return evidence_of(row, outcome, method=self.method, options=self._options, settings=settings)
         except RowFault as fault:
             return fault
-
-
-def _merged(
-    encoded: Sequence[EncodedRow | RowFault], found: Iterator[tuple[SpanEvidence, ...] | RowFault]
-) -> Iterator[tuple[SpanEvidence, ...] | RowFault]:
-    """Put the outcomes of the rows that could be encoded back among the faults of those that could not."""
-    for row in encoded:
-        yield row if isinstance(row, RowFault) else next(found)
 
 
 def _record(

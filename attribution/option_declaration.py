@@ -86,6 +86,7 @@ class Option:
     in_directory: bool
     paper: str
     extends_paper: bool
+    quiet: bool
 
     @property
     def flag(self) -> str:
@@ -114,6 +115,7 @@ def option(
     in_directory: bool = False,
     paper: str = "",
     extends_paper: bool = False,
+    quiet: bool = False,
     kw_only: bool = True,
 ) -> Any:
     """A field of a class of options.
@@ -129,6 +131,8 @@ def option(
         in_directory: whether ``attribution_config.json`` may hold it.
         paper: the section of the paper that has it.
         extends_paper: whether the paper has no such option; the default then does as the paper.
+        quiet: whether manifests and file metadata leave it out at its default, so that audits from before the option
+            was there go on.
         kw_only: for type checkers, whether the field is given by keyword only.
     """
     said = {name: value for name, value in locals().items() if name not in ("default", "kw_only")}
@@ -167,13 +171,22 @@ class Options(BaseModel):
             for name, one in declared(type(self)).items()
         }
 
+    def recorded(self) -> dict[str, object]:
+        """As ``given``, without the quiet options that have their defaults."""
+        options = declared(type(self))
+        return {
+            name: value
+            for name, value in self.given().items()
+            if not options[name].quiet or value != options[name].default
+        }
+
     def replaced(self, **changes: object) -> Self:
         """The same options but for ``changes``; None takes a value back.
 
         Raises:
             ValueError: as the constructor.
         """
-        return type(self)(**(self._set_values() | changes))
+        return type(self)(**(self.explicit() | changes))
 
     def over(self, defaults: Self) -> Self:
         """The options that were given, and for all others those of ``defaults``.
@@ -181,14 +194,15 @@ class Options(BaseModel):
         Raises:
             ValueError: if they do not fit together.
         """
-        return defaults.replaced(**self._set_values())
+        return defaults.replaced(**self.explicit())
 
-    def _set_values(self) -> dict[str, object]:
+    def explicit(self) -> dict[str, object]:
+        """The options that somebody gave."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def only(self, options: type[_O]) -> _O:
         """Those of these options that ``options`` declares, too."""
-        return options(**{name: value for name, value in self._set_values().items() if name in options.model_fields})
+        return options(**{name: value for name, value in self.explicit().items() if name in options.model_fields})
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, *groups: str) -> Self:
@@ -324,6 +338,10 @@ def _explained(options: type[Options]) -> str:
 
 
 def option_texts(options: Options) -> dict[str, str]:
-    """The values in force as texts, for a file's metadata."""
-    values = {name: getattr(options, name) for name in declared(type(options))}
+    """The values in force as texts, for a file's metadata; without the quiet options that have their defaults."""
+    values = {
+        name: getattr(options, name)
+        for name, one in declared(type(options)).items()
+        if not one.quiet or getattr(options, name) != one.default
+    }
     return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}

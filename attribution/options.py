@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, parse_span_kinds
 from attribeam.attribution.option_declaration import Options, Parsed, Value, declared, option
@@ -30,6 +30,7 @@ from attribeam.schemas import SpanKind
 
 LOADING, READING, HEADS = "loading", "reading", "heads"
 METHOD, UNION, SUPPORT = "method", "union", "support"
+HIDDEN, LANGUAGE = "hidden", "language"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
 """Groups of options; each command adds those that mean something to it."""
 
@@ -127,19 +128,15 @@ class TrainedOptions(Options):
     )  # fmt: skip
 
 
-def _known_method(name: str) -> str:
-    return str(Method(name))
-
-
 class MethodOptions(Options):
     """How evidence is found and judged: union, augmentation, passage decision and support.
 
     A span is supported from ``supported_threshold`` on, unsupported below ``weak_threshold``, and weak in between.
     """
 
-    method: Value[Annotated[str, AfterValidator(_known_method)]] = option(
-        default="attn-union-dep", group=METHOD, choices=tuple(map(str, Method)), paper="3.2, 3.3",
-        help="how the attributions of a span's tokens become its evidence",
+    method: Value[str] = option(
+        default="attn-union-dep", group=METHOD, metavar="NAME|MODULE:CLASS", paper="3.2, 3.3",
+        help="how evidence is found, see docs/evaluation.md, or a class of your own, see docs/adding_a_method.md",
     )  # fmt: skip
     top_k: Value[PositiveInteger] = option(
         default=2, group=UNION, metavar="K", in_directory=True, paper="3.2",
@@ -148,6 +145,10 @@ class MethodOptions(Options):
     isolation_tau: Value[TokenDistance] = option(
         default=2.0, group=UNION, metavar="TAU", in_directory=True, paper="3.2",
         help="evidence tokens with no other evidence within TAU tokens are dropped; inf keeps all of them",
+    )  # fmt: skip
+    strict_isolation: Value[bool] = option(
+        default=False, group=UNION, paper="3.2", quiet=True,
+        help="drop isolated evidence also where nothing else is left; such a span then has no passage",
     )  # fmt: skip
     own_token_weight: Value[PositiveInteger] = option(
         default=1, group=UNION, metavar="N", in_directory=True, extends_paper=True,
@@ -168,6 +169,15 @@ class MethodOptions(Options):
     weak_threshold: Value[Fraction] = option(
         default=0.25, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
         help="evidence mass below which a span is unsupported",
+    )  # fmt: skip
+
+    hidden_layer: WholeNumber | None = option(
+        default=None, group=HIDDEN, metavar="L", default_words="floor(L/2)", paper="3.4", quiet=True,
+        help="layer of the hidden states that the hss methods compare, 0 for the embeddings",
+    )  # fmt: skip
+    language_model: str | None = option(
+        default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1", quiet=True,
+        help="causal language model of cci and of log-probability drops: a hub id or a directory",
     )  # fmt: skip
 
     @model_validator(mode="after")

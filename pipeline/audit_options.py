@@ -8,9 +8,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from attribeam.attribution.option_declaration import add_options
+from attribeam.attribution.methods.audit_row import thresholds_of
+from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.option_declaration import add_options, declared
 from attribeam.attribution.option_types import name_list, positive_integer
 from attribeam.attribution.options import (
+    HIDDEN,
+    LANGUAGE,
     LOADING,
     METHOD,
     PARSER,
@@ -64,6 +68,7 @@ class RunOptions:
 
 
 _SETTINGS = AuditSettings()
+_METHOD_GROUPS = (METHOD, UNION, SUPPORT, HIDDEN, LANGUAGE)
 
 
 def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,9 +88,10 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
     """
     try:
         columns = parse_column_mapping(arguments.columns)
-        method = MethodOptions.from_arguments(arguments, METHOD, UNION, SUPPORT)
+        method = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    check_read(method)
     return AuditSettings(
         columns=columns,
         extra_columns=arguments.extra_columns,
@@ -97,6 +103,22 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         dead_letter_text=arguments.dead_letter_text,
         threads=arguments.threads,
     )
+
+
+def check_read(options: MethodOptions) -> None:
+    """Refuse a method that cannot be used, and options that say nothing to it.
+
+    Raises:
+        UsageError: with the way out.
+    """
+    method = resolve_method(options)
+    given = [name for name, value in options.recorded().items() if value is not None and name != "method"]
+    for name in given:
+        if method.reads is not None and name not in method.reads:
+            flag = declared(MethodOptions)[name].flag
+            raise UsageError(
+                f"{flag} says nothing to --method {options.method}; leave it out, or choose another method"
+            )
 
 
 def read_run_options(arguments: argparse.Namespace) -> RunOptions:
@@ -137,6 +159,21 @@ def _check_run(arguments: argparse.Namespace) -> None:
             "directory there, or name a --runner"
         )
     check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
+    _check_support_gates(arguments)
+
+
+def _check_support_gates(arguments: argparse.Namespace) -> None:
+    """Refuse gates on what the method cannot tell."""
+    options = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
+    method = resolve_method(options)
+    judged = thresholds_of(method, options, None) is not None
+    for gate in arguments.fail_if:
+        of_mass = gate.metric == "evidence_mass_mean" and not method.gives_mass
+        if of_mass or (not judged and gate.metric.startswith(("supported_", "weak_"))):
+            raise UsageError(
+                f"--fail-if {str(gate)!r}: {options.method} has no {'evidence mass' if of_mass else 'thresholds'}, so "
+                f"that {gate.metric} says nothing; choose another gate or method"
+            )
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +192,7 @@ def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
 def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("target spans and method")
     add_options(group, AttributorOptions, SPANS, PARSER)
-    add_options(group, MethodOptions, METHOD, UNION, SUPPORT)
+    add_options(group, MethodOptions, *_METHOD_GROUPS)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

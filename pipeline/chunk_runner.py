@@ -27,13 +27,7 @@ from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, dead_letter_counts
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.stage_metrics import (
-    ROWS_IN_WINDOWS,
-    TOKENS,
-    counter_sum,
-    listening_for_rows,
-    take_stage_seconds,
-)
+from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds, token_sums
 
 
 def run_chunk(
@@ -76,7 +70,7 @@ def run_chunk(
 def _run_graph(
     rows: RowRange, settings: AuditSettings, schemas: OutputSchemas, folder: Path, fatal_rows: Mapping[int, str]
 ) -> tuple[int | None, int | None]:
-    """Tokens, and rows in windows, where the runner counts them."""
+    """Tokens, and rows in windows, where the method has some and the runner counts them."""
     output = GraphOutput(
         evidence_prefix=str(folder / "evidence"),
         dead_letter_prefix=str(folder / "dead_letters"),
@@ -86,7 +80,7 @@ def _run_graph(
     build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, distributed=False, fatal_rows=fatal_rows)
     result = pipeline.run()
     result.wait_until_finish()
-    return counter_sum(result, TOKENS), counter_sum(result, ROWS_IN_WINDOWS)
+    return token_sums(result, counted=settings.encodes_rows)
 
 
 def _only_file(folder: Path, prefix: str, schema: pa.Schema) -> Path:

@@ -13,6 +13,7 @@ from typing import cast
 import pyarrow as pa
 
 from attribeam import __version__
+from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
@@ -31,7 +32,7 @@ def plain_settings(settings: AuditSettings) -> dict[str, object]:
 
 def _plain_options(value: object) -> object:
     if isinstance(value, Options):
-        return value.given()
+        return value.recorded()
     return asdict(cast(TemplateText, value))
 
 
@@ -57,8 +58,9 @@ def output_schemas(
 ) -> OutputSchemas:
     """The schemas of evidence and dead letters, with the provenance as metadata."""
     metadata = output_metadata(settings, models)
+    has_mass = resolve_method(settings.method).gives_mass
     return OutputSchemas(
-        evidence=evidence_schema(extra_fields=extra_fields, metadata=metadata),
+        evidence=evidence_schema(extra_fields=extra_fields, metadata=metadata, has_mass=has_mass),
         dead_letters=dead_letter_schema(metadata),
     )
 
@@ -89,8 +91,8 @@ def _json_constant(name: str) -> str:
 
 def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> AuditSettings:
     """``settings`` with the commit that ``models``, the provenance, names for a hub model; a local one has none."""
-    revision = models["model_revision"]
-    if revision.startswith("sha256:"):
+    revision = models.get("model_revision")
+    if revision is None or revision.startswith("sha256:"):
         return settings
     return replace(settings, model=settings.model.replaced(revision=revision))
 

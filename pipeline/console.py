@@ -148,10 +148,16 @@ def readable_duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def summary_text(manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
-    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` is written."""
+def summary_text(
+    manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False, isolated_spans: int = 0
+) -> str:
+    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` is written.
+
+    ``isolated_spans`` are those of which the isolation filter left nothing.
+    """
+    counts = [*_count_lines(manifest.counts), *_method_remarks(manifest, isolated_spans)]
     places = [*_place_lines(output, page=page), *_hints(manifest.counts)]
-    return "\n".join([*_headline(manifest, earlier_rows), "", *_count_lines(manifest.counts), "", *places])
+    return "\n".join([*_headline(manifest, earlier_rows), "", *counts, "", *places])
 
 
 def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
@@ -175,6 +181,15 @@ def _count_lines(counts: AuditCounts) -> Iterator[str]:
     for support in Support:
         spans = counts.spans.get(support, 0)
         yield _count_line(f"  {support}", spans, _share_text(spans, counts.span_count))
+
+
+def _method_remarks(manifest: RunManifest, isolated_spans: int) -> Iterator[str]:
+    """What the numbers of spans do not say by themselves."""
+    if isolated_spans:
+        yield _count_line("  isolated", isolated_spans, _share_text(isolated_spans, manifest.counts.span_count))
+    method = manifest.models.get("method")
+    if method is not None and "supported_threshold" not in manifest.models:
+        yield f"support: {method} has no thresholds; weak means that evidence was found"
 
 
 def _place_lines(output: str, *, page: bool) -> Iterator[str]:

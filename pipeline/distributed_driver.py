@@ -32,7 +32,7 @@ from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.stage_metrics import ROWS_IN_WINDOWS, TOKENS, counter_sum
+from attribeam.transforms.stage_metrics import token_sums
 
 _FOLDERS = ("evidence", "dead_letters")
 
@@ -57,7 +57,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     _clear_output(options)
     schemas = output_schemas(settings, models, check.extra_fields)
     result = _submit(beam_options, with_pinned_model(sent, models), options, plan, schemas)
-    counts = _reconcile(options, plan, result)
+    counts = _reconcile(options, plan, result, settings)
     manifest = make_run_manifest(
         status=RunStatus.DONE,
         settings=settings,
@@ -135,7 +135,7 @@ def _submit(
     return result
 
 
-def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult) -> AuditCounts:
+def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult, settings: AuditSettings) -> AuditCounts:
     """Counts from the files that were written, and from the runner's counters what is not in them.
 
     Raises:
@@ -143,8 +143,9 @@ def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult) -> 
     """
     evidence, dead_letters = (_files_in(options.output, folder) for folder in _FOLDERS)
     ranges = [RowRange(file.path, 0, file.row_count) for file in plan.inputs]
-    counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=counter_sum(result, TOKENS))
-    return replace(counts, rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS))
+    tokens, in_windows = token_sums(result, counted=settings.encodes_rows)
+    counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=tokens)
+    return replace(counts, rows_in_windows=in_windows)
 
 
 def _check_output(options: RunOptions) -> None:

@@ -6,9 +6,10 @@ import errno
 import os
 import re
 
+from attribeam.attribution.evidence.span_result import MethodError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.worker_messages import WorkerDied, WorkerFailed
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
@@ -51,6 +52,8 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
     """Why the models cannot be loaded."""
     if isinstance(error, ModelLoadError):
         return f"the attributor cannot be loaded: {error}"
+    if isinstance(error, UsageError):
+        return str(error)
     model, parser = settings.model.model, settings.parser
     return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_root_message(error)}"
 
@@ -63,10 +66,19 @@ def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
         return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
     if isinstance(error, MemoryError) or "MemoryError" in reason:
         return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
+    if (fault := _method_fault(error, reason)) is not None:
+        return f"{fault}. Mend the method, then start the same command again"
     return (
         f"{where} could not be audited: {reason}. If the file is damaged or was changed meanwhile, replace it or leave "
         f"it out of --input; --verbose shows where it happened. {RESUME_HINT}"
     )
+
+
+def _method_fault(error: BaseException, reason: str) -> str | None:
+    """What a method of the user's own did wrong, whether Beam kept the error or put it into a message."""
+    if isinstance(error, MethodError):
+        return reason
+    return reason.partition("MethodError: ")[2] or None
 
 
 def _root_message(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import Reason, SpanKind, Support
 from attribeam.schemas.run_manifest import RunManifest
 
-_SUMMED_COLUMNS = ("span_kind", "support", "evidence_mass", "unmatched_values")
+_SUMMED_COLUMNS = ("span_kind", "support", "evidence_mass", "evidence_isolated", "unmatched_values")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,15 @@ class EvidenceTotals:
 
     Attributes:
         spans: target spans by (span kind, support).
-        evidence_mass: sum of the spans' evidence masses.
+        evidence_mass: sum of the spans' evidence masses, None where no span has one.
         unmatched_spans: spans with at least one unmatched value.
+        isolated_spans: spans of which the isolation filter left nothing.
     """
 
     spans: Mapping[tuple[str, str], int]
-    evidence_mass: float
+    evidence_mass: float | None
     unmatched_spans: int
+    isolated_spans: int
 
     @property
     def span_count(self) -> int:
@@ -41,7 +43,7 @@ class EvidenceTotals:
 
 
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
-    """One pass over four columns of the evidence, in small batches.
+    """One pass over five columns of the evidence, in small batches.
 
     Raises:
         RunError: if a file cannot be read.
@@ -51,12 +53,15 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
 
 def _sum_batches(batches: Iterable[pa.RecordBatch]) -> EvidenceTotals:
     spans: Counter[tuple[str, str]] = Counter()
-    mass, unmatched = 0.0, 0
+    mass: float | None = None
+    unmatched = isolated = 0
     for batch in batches:
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
-        mass += pc.sum(batch["evidence_mass"]).as_py() or 0.0
+        of_batch = pc.sum(batch["evidence_mass"]).as_py()
+        mass = mass if of_batch is None else (mass or 0.0) + of_batch
+        isolated += pc.sum(batch["evidence_isolated"]).as_py() or 0
         unmatched += pc.sum(pc.greater(pc.list_value_length(batch["unmatched_values"]), 0)).as_py() or 0
-    return EvidenceTotals(dict(sorted(spans.items())), mass, unmatched)
+    return EvidenceTotals(dict(sorted(spans.items())), mass, unmatched, isolated)
 
 
 Value = float | None
@@ -179,6 +184,12 @@ def _evidence_metrics() -> Iterator[Metric]:
     def unmatched_share(run: RunMetrics) -> Value:
         return None if run.evidence is None else share(run.evidence.unmatched_spans, run.evidence.span_count)
 
+    def isolated(run: RunMetrics) -> Value:
+        return None if run.evidence is None else run.evidence.isolated_spans
+
+    def isolated_share(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.isolated_spans, run.evidence.span_count)
+
     def mass_mean(run: RunMetrics) -> Value:
         return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.span_count)
 
@@ -186,6 +197,10 @@ def _evidence_metrics() -> Iterator[Metric]:
     yield Metric(
         "unmatched_share", "share", "spans with an unmatched value among all spans", unmatched_share, of_evidence=True
     )
+    yield Metric(
+        "isolated_spans", "spans", "spans of which the isolation filter left nothing", isolated, of_evidence=True
+    )
+    yield Metric("isolated_share", "share", "those spans among all spans", isolated_share, of_evidence=True)
     yield Metric("evidence_mass_mean", "share", "mean evidence mass of the spans", mass_mean, of_evidence=True)
 
 

@@ -102,6 +102,9 @@ def _span_families(metrics: RunMetrics) -> Iterator[Family]:
     yield _single_family(
         metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all spans."
     )
+    isolated = "Spans of which the isolation filter left nothing"
+    yield _single_family(metrics, "isolated_spans", Unit.SPANS, "isolated_spans", f"{isolated}.")
+    yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all spans.")
     mean = "Mean evidence mass of the spans."
     yield _single_family(metrics, "evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", mean)
 

@@ -11,7 +11,9 @@ from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from attribeam.attribution.attention.attention_model import load_attention_model
+from attribeam.attribution.methods.models import load_audit_models
+from attribeam.attribution.methods.provenance import audit_provenance
+from attribeam.attribution.methods.registry import resolve_method
 from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.failures import explain_chunk_failure, explain_load_failure
 from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerFailed
@@ -52,16 +54,19 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
 
 
 def load_models(settings: AuditSettings) -> dict[str, str]:
-    """Load the attributor and the parser, which stay loaded for the stages; returns their provenance.
+    """Load what the method needs, and the parser, which stay loaded for the stages; returns their provenance.
 
     Raises:
-        ModelLoadError: if the attributor cannot be loaded.
+        ModelLoadError: if a model cannot be loaded.
+        UsageError: if the method cannot be used.
         FileNotFoundError, ValueError: if the parser cannot be.
     """
-    model = load_attention_model(settings.model, method=settings.method, threads=settings.threads)
+    method = resolve_method(settings.method)
+    models = load_audit_models(settings.models, method.needs)
     parser = take_parser(settings.parser)
     return_parser(settings.parser, parser)
-    return {**model.provenance(), "parser": parser.identity, "spacy_version": version("spacy")}
+    provenance = audit_provenance(method, settings.method, models)
+    return {**provenance, "parser": parser.identity, "spacy_version": version("spacy")}
 
 
 def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> ChunkAttempt:

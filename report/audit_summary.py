@@ -152,7 +152,7 @@ def model_line(audit: AuditDirectory) -> str:
     """Model, layer, method and thresholds on one line."""
     models = audit.manifest.models
     parts = (
-        f"model {models.get('model', 'unknown')}",
+        f"model {models['model']}" if "model" in models else "",
         f"layer {models['layer']} of {models.get('layer_count', '?')}" if "layer" in models else "",
         models.get("method", ""),
         f"supported from {models['supported_threshold']}" if "supported_threshold" in models else "",

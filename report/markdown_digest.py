@@ -85,8 +85,12 @@ def _facts(answer: AuditedAnswer) -> str:
 
 def _span(span: SpanEvidence) -> str:
     unmatched = ", ".join(escape_markdown(value) for value in span.unmatched_values)
-    cells = (span.support, span.span_kind, f"{span.evidence_mass:.0%}", _cut(span.text), unmatched, _best(span))
+    cells = (span.support, span.span_kind, _mass(span), _cut(span.text), unmatched, _best(span))
     return f"| {' | '.join(cells)} |"
+
+
+def _mass(span: SpanEvidence) -> str:
+    return "" if span.evidence_mass is None else f"{span.evidence_mass:.0%}"
 
 
 def _best(span: SpanEvidence) -> str:

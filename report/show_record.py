@@ -66,7 +66,7 @@ class AnswerView:
     def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
         label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ")
         label.append(f"{span.support:<12}", style=_STYLES[span.support])
-        label.append(f"{span.span_kind:<10}{span.evidence_mass:>5.0%} of attention on evidence  ")
+        label.append(f"{span.span_kind:<10}{_mass(span)}  ")
         yield label.append(_cut(span.text), style=_STYLES[span.support])
         if span.unmatched_values:
             values = ", ".join(one_line(value) for value in span.unmatched_values)
@@ -112,6 +112,10 @@ def _passage_marks(spans: Sequence[SpanEvidence], index: int, *, in_title: bool)
         for piece in span.evidence
         if (piece.passage_index, piece.in_title) == (index, in_title)
     ]
+
+
+def _mass(span: SpanEvidence) -> str:
+    return "" if span.evidence_mass is None else f"{span.evidence_mass:>5.0%} of attention on evidence"
 
 
 def _place(piece: EvidencePiece) -> str:

@@ -253,7 +253,10 @@ MASS_BINS = 40
 
 @dataclass(frozen=True, slots=True)
 class MassHistogram:
-    """Spans by evidence mass in ``MASS_BINS`` equal bins over [0, 1]; the last bin includes 1."""
+    """Spans by evidence mass in ``MASS_BINS`` equal bins over [0, 1]; the last bin includes 1.
+
+    No bins where no span has a mass.
+    """
 
     bins: tuple[SupportCounts, ...]
 
@@ -268,10 +271,13 @@ class MassTally:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch of spans."""
+        batch = batch.filter(pc.is_valid(batch.column("evidence_mass")))
         mass = batch.column("evidence_mass").to_numpy(zero_copy_only=False)
         bins = np.clip((mass * MASS_BINS).astype(np.int64), 0, MASS_BINS - 1)
         np.add.at(self._counts, (bins, support_codes(batch)), 1)
 
     def result(self) -> MassHistogram:
         """The counts of all batches."""
+        if not self._counts.any():
+            return MassHistogram(())
         return MassHistogram(tuple(SupportCounts(*(int(count) for count in row)) for row in self._counts))

@@ -87,8 +87,8 @@ class RiskTally:
 
 
 def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
-    """The risk of each span, shape (spans,)."""
-    mass = batch.column("evidence_mass").to_numpy(zero_copy_only=False).astype(np.float64)
+    """The risk of each span, shape (spans,); a span of a method without evidence mass counts as one of mass 0."""
+    mass = pc.fill_null(batch.column("evidence_mass"), 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
     unmatched = pc.list_value_length(batch.column("unmatched_values")).to_numpy(zero_copy_only=False) > 0
     risk: npt.NDArray[np.float64] = _SUPPORT_RISK[support_codes(batch)] * (1 - mass) + UNMATCHED_RISK * unmatched
     return np.clip(risk, 0.0, 1.0)

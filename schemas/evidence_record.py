@@ -126,15 +126,21 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
     }
 
 
-def evidence_schema(*, extra_fields: Sequence[pa.Field] = (), metadata: Mapping[str, str] | None = None) -> pa.Schema:
+def evidence_schema(
+    *, extra_fields: Sequence[pa.Field] = (), metadata: Mapping[str, str] | None = None, has_mass: bool = True
+) -> pa.Schema:
     """The Arrow schema of ``evidence/``; every field carries its description in its metadata.
 
-    ``extra_fields`` are the fields of ``--extra-columns``; ``metadata`` is the run's provenance.
+    ``extra_fields`` are the fields of ``--extra-columns``; ``metadata`` is the run's provenance. Without ``has_mass``
+    the evidence mass may be null.
 
     Raises:
         ValueError: if an extra field has the name of a field of the record.
     """
-    own = [_field(name, kind, nullable, text) for name, kind, nullable, text in _EVIDENCE_FIELDS]
+    own = [
+        _field(name, kind, nullable or (name == "evidence_mass" and not has_mass), text)
+        for name, kind, nullable, text in _EVIDENCE_FIELDS
+    ]
     taken = {field.name for field in own}
     for field in extra_fields:
         if field.name in taken:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.methods.models import ModelChoice, encodes
+from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import SpanKind
 
@@ -32,3 +34,13 @@ class AuditSettings:
     max_text_chars: int = 1_000_000
     dead_letter_text: bool = False
     threads: int = 1
+
+    @property
+    def encodes_rows(self) -> bool:
+        """Whether the method reads the attention model's tokens."""
+        return encodes(resolve_method(self.method).needs)
+
+    @property
+    def models(self) -> ModelChoice:
+        """Which models the method may need, and how to load them."""
+        return ModelChoice.of(parser=self.parser, model=self.model, method=self.method, threads=self.threads)

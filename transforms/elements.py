@@ -11,20 +11,18 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import Coder, registry
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.schemas import QARecord, RowFault, TargetSpan
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import QARecord
 from attribeam.transforms.stage_metrics import stage, thread_stage
-
-Outcome: TypeAlias = TokenAttribution | RowFault
 
 _MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
 """One for all stages of a process, however many of its threads ask at once; it starts with the first block."""
@@ -72,33 +70,37 @@ def _attribute_in_thread(attribute: Callable[[], list[Outcome]]) -> list[Outcome
 
 @dataclass(frozen=True, slots=True)
 class TokenisedRow:
-    """A record and its tokens: short enough for the model, and so for the parser."""
+    """A record and its tokens, short enough for the model and so for the parser; None where no model reads them."""
 
     record: QARecord
-    encoded: EncodedRow
+    encoded: EncodedRow | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """A row that is ready for the model."""
+_CHARS_PER_TOKEN = 4
 
-    record: QARecord
-    parsed: ParsedAnswer
-    spans: tuple[TargetSpan, ...]
-    encoded: EncodedRow
+
+def row_weight(row: TokenisedRow | AuditRow) -> int:
+    """Tokens of the prompt and the response, those of all its windows where a row has some.
+
+    About as many where the tokens are not known.
+    """
+    if row.encoded is not None:
+        return row.encoded.token_count
+    record = row.record
+    return 1 + (len(record.answer) + sum(len(one.text) for one in record.passages)) // _CHARS_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
 class AttributedBlock:
-    """Rows with their token-wise attributions, or the fault of a row that the model could not do.
+    """Rows with what the model's stage found of them, or the fault of a row that it could not do.
 
-    ``settings`` are those of the union that belong to the model. Rows and outcomes are parallel; the outcomes may
-    still be on their way.
+    ``settings`` are the method's options merged with the model's, None without a model. Rows and outcomes are parallel;
+    the outcomes may still be on their way.
     """
 
     rows: tuple[AuditRow, ...]
     outcomes: BlockOutcomes
-    settings: MethodOptions
+    settings: MethodOptions | None
 
 
 class PackRows(beam.DoFn):
@@ -148,7 +150,7 @@ class RowCoder(Coder):
 
     def estimate_size(self, value: TokenisedRow | AuditRow | AttributedBlock) -> int:
         rows = value.rows if isinstance(value, AttributedBlock) else (value,)
-        return _BYTES_A_TOKEN * sum(row.encoded.token_count for row in rows)
+        return _BYTES_A_TOKEN * sum(row_weight(row) for row in rows)
 
     def is_deterministic(self) -> bool:
         return False

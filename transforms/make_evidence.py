@@ -9,15 +9,15 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.evidence.span_evidence import span_evidence
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of
+from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.transforms.attribute_rows import token_count
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DeadLetterOffice
-from attribeam.transforms.elements import AttributedBlock, AuditRow
+from attribeam.transforms.elements import AttributedBlock
 from attribeam.transforms.stage_metrics import count_audited_rows, stage
 
 
@@ -30,8 +30,12 @@ class MakeEvidence(beam.DoFn):
 
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
         self._schema = schema
+        self._options = settings.method
         self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
         self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
+
+    def setup(self) -> None:
+        self._method = resolve_method(self._options)
 
     def start_bundle(self) -> None:
         self._pending_block: AttributedBlock | None = None
@@ -50,29 +54,32 @@ class MakeEvidence(beam.DoFn):
 
     def _make_tables(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
         audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
-        tokens = in_windows = 0
+        encoded: list[EncodedRow] = []
         for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):
             spans = self._spans(row, outcome, block.settings)
             if isinstance(spans, beam.pvalue.TaggedOutput):
                 yield spans
             else:
                 audited.append((row.record, spans))
-                tokens += token_count(row)
-                in_windows += bool(row.encoded.windows)
-        count_audited_rows([spans for _, spans in audited], tokens=tokens, in_windows=in_windows)
+                encoded += [row.encoded] if row.encoded is not None else []
+        count_audited_rows(
+            [spans for _, spans in audited],
+            tokens=sum(one.token_count for one in encoded),
+            in_windows=sum(bool(one.windows) for one in encoded),
+        )
         with stage("write"):
             table = evidence_table(audited, self._schema)
         if table.num_rows:
             yield table
 
     def _spans(
-        self, row: AuditRow, outcome: TokenAttribution | RowFault, settings: MethodOptions
+        self, row: AuditRow, outcome: Outcome, settings: MethodOptions | None
     ) -> tuple[SpanEvidence, ...] | beam.pvalue.TaggedOutput:
         if isinstance(outcome, RowFault):
             return self._model_faults.refuse(row.record, outcome)
         try:
             with stage("evidence"):
-                return evidence_of(row, outcome, settings)
+                return evidence_of(row, outcome, method=self._method, options=self._options, settings=settings)
         except RowFault as fault:
             return self._own_faults.refuse(row.record, fault)
 
@@ -82,15 +89,3 @@ def _in_window(made: pa.Table | beam.pvalue.TaggedOutput) -> WindowedValue | bea
     if isinstance(made, beam.pvalue.TaggedOutput):
         return beam.pvalue.TaggedOutput(made.tag, GlobalWindows.windowed_value(made.value))
     return GlobalWindows.windowed_value(made)
-
-
-def evidence_of(row: AuditRow, tokens: TokenAttribution, settings: MethodOptions) -> tuple[SpanEvidence, ...]:
-    """The evidence of all spans of one row."""
-    return span_evidence(
-        record=row.record,
-        parsed=row.parsed,
-        spans=row.spans,
-        encoded=row.encoded,
-        tokens=tokens,
-        settings=settings,
-    )

@@ -15,17 +15,21 @@ import apache_beam as beam
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
+from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.schemas import QARecord, Reason, RowFault, Stage, TargetSpan
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
-from attribeam.transforms.elements import AuditRow, PackRows, TokenisedRow, register_row_coders
+from attribeam.transforms.elements import PackRows, TokenisedRow, register_row_coders
 from attribeam.transforms.stage_metrics import stage
 
 
 @dataclass
 class EncodeRows(beam.PTransform):
-    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter where it is too long."""
+    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter where it is too long.
+
+    Rows of a method that no attention model serves go through as they are.
+    """
 
     settings: AuditSettings
 
@@ -46,12 +50,12 @@ class Encode(beam.DoFn):
         self._office = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
 
     def setup(self) -> None:
-        self._encoder = load_row_encoder(self._settings.model)
+        self._encoder = load_row_encoder(self._settings.model) if self._settings.encodes_rows else None
 
     def process(self, record: QARecord) -> Iterator[TokenisedRow | beam.pvalue.TaggedOutput]:
         try:
             with stage("encode"):
-                encoded = self._encoder.encode(record)
+                encoded = None if self._encoder is None else self._encoder.encode(record)
         except RowFault as fault:
             yield self._office.refuse(record, fault)
         else:

@@ -90,6 +90,11 @@ def counter_sum(result: PipelineResult, name: str) -> int | None:
     return sum(one.result or 0 for one in counters if one.key.metric.name == name) if counters else None
 
 
+def token_sums(result: PipelineResult, *, counted: bool) -> tuple[int | None, int | None]:
+    """Tokens, and rows in windows; None where the method has none, or the runner reports no counters of ours."""
+    return (counter_sum(result, TOKENS), counter_sum(result, ROWS_IN_WINDOWS)) if counted else (None, None)
+
+
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")
 _stage_totals: dict[str, list[float]] = {}
 

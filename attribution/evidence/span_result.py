@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribeam.schemas import CharRange, EvidencePiece
+from attribeam.schemas.errors import RunError
+
+
+class MethodError(RunError):
+    """A method breaks its protocol; the message names method and row, and what was expected and found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ class UnionScores:
         unions: intp [evidence], whose evidence it is; ascending.
         columns: intp [evidence], prompt column of the kept evidence, ascending within a union, all within passages.
         scores: float64 [evidence], w(t, d_j) > 0 of each, in attention mass.
-        evidence_isolated: for each union True where the filter would have left nothing, so that the unfiltered
-            evidence stands.
+        evidence_isolated: for each union True where all evidence was isolated, so that the filter alone would leave
+            nothing.
     """
 
     unions: _Places
@@ -55,8 +55,10 @@ class PassageScores:
         visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
         self._scores = np.where(visible[top_columns], tokens.top_scores[responses].astype(np.float64), 0.0)
 
-    def unite(self, weights: npt.NDArray[np.int64], *, isolation_tau: float) -> UnionScores:
+    def unite(self, weights: npt.NDArray[np.int64], *, isolation_tau: float, strict: bool = False) -> UnionScores:
         """Unite response tokens, then drop isolated evidence.
+
+        Where all evidence of a union is isolated, all of it stays, or with ``strict`` none, as in Algorithm 1.
 
         Args:
             weights: int64 [unions, responses], how often a response token's attribution counts in each union.
@@ -68,10 +70,11 @@ class PassageScores:
         kept = keep_neighboured(columns, unions, isolation_tau=isolation_tau)
         left = np.zeros(len(weights), dtype=np.bool_)
         left[unions[kept]] = True
-        kept |= ~left[unions]
+        isolated = (np.bincount(unions, minlength=len(weights)) > 0) & ~left
+        if not strict:
+            kept |= isolated[unions]
         unions, places = unions[kept], places[kept]
-        any_evidence = np.bincount(unions, minlength=len(weights)) > 0
-        return UnionScores(unions, columns[kept], united[unions, places], (any_evidence & ~left).tolist())
+        return UnionScores(unions, columns[kept], united[unions, places], isolated.tolist())
 
     def mean_masses(
         self, scores: UnionScores, *, union_of_span: Sequence[int], firsts: Sequence[int], ends: Sequence[int]

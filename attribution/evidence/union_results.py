@@ -79,7 +79,9 @@ class _Response:
         """The results of some spans, whose sums are made at once."""
         weights, context = self._weights_and_context(spans)
         scores = keep_best_windows(
-            self._passage_scores.unite(weights.unions, isolation_tau=self._settings.isolation_tau),
+            self._passage_scores.unite(
+                weights.unions, isolation_tau=self._settings.isolation_tau, strict=self._settings.strict_isolation
+            ),
             encoded=self._encoded,
             passage_count=len(self._passages),
             window=self._settings.evidence_window,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.methods.language_context import LanguageContext
     from attribeam.attribution.methods.words import WordMatches
     from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.options import MethodOptions
 
 
 Counts = npt.NDArray[np.int64]
@@ -58,10 +59,14 @@ class AnswerTokens:
     def of_spans(self, spans: Sequence[CharRange]) -> Counts:
         """int64 [spans, tokens]: 1 for a span's own tokens."""
         counts = np.zeros((len(spans), len(self.covering)), dtype=np.int64)
-        firsts, ends = self._alignment.tokens_of_ranges(spans)
-        for row, first, end in zip(counts, firsts.tolist(), ends.tolist(), strict=True):
+        for row, first, end in zip(counts, *self.runs_of(spans), strict=True):
             row[first:end] = 1
         return counts
+
+    def runs_of(self, spans: Sequence[CharRange]) -> tuple[list[int], list[int]]:
+        """The half-open run of each span's own tokens: first tokens, ends."""
+        firsts, ends = self._alignment.tokens_of_ranges(spans)
+        return firsts.tolist(), ends.tolist()
 
     def of_facts(self, spans: Sequence[CharRange], *, own_token_weight: int = 1) -> Counts:
         """int64 [spans, tokens]: in the atomic facts of how many of the span's tokens each token is (Section 3.3)."""
@@ -204,7 +209,7 @@ class _ForwardPass:
 _Internal = TypeVar("_Internal")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedModels:
     """The models that the chosen methods need; None where none of them does.
 
@@ -216,12 +221,25 @@ class LoadedModels:
     hidden_layer: int | None = None
     language: LanguageModel | None = None
 
+    @property
+    def device(self) -> torch.device:
+        """Where they run.
+
+        Raises:
+            ValueError: if there is none but a parser.
+        """
+        model = self.attention or self.language
+        if model is None:
+            raise ValueError("a device has only a model of attention or language, none is loaded")
+        return model.device
+
 
 class AnswerContext:
     """One answer and what is computed from it, each when a method first asks for it.
 
     ``needs`` are those of all methods that will ask: what they need of the model is taken at once. What the caller has
-    already, it gives: the parsed answer, the encoded row, its token-wise attributions.
+    already, it gives: the parsed answer, the encoded row, its token-wise attributions, and the method's options merged
+    with the model's.
 
     Attributes:
         record: question, passages and answer.
@@ -238,13 +256,19 @@ class AnswerContext:
         parsed: ParsedAnswer | None = None,
         encoded: EncodedRow | None = None,
         attention: TokenAttribution | None = None,
+        settings: MethodOptions | None = None,
     ) -> None:
         self.record = record
         self.spans = tuple(spans)
         self._models = models
         self._needs = needs
+        self._settings = settings
         given = {"parsed": parsed, "encoded": encoded, "_attention": attention}
         vars(self).update({name: part for name, part in given.items() if part is not None})
+
+    def settings_in_force(self, options: MethodOptions) -> MethodOptions:
+        """The user's options merged with the model's: the user's, else the model directory's, else the paper's."""
+        return self._settings or self.model.union_settings(options)
 
     @property
     def model(self) -> AttentionModel:

@@ -10,7 +10,15 @@ import numpy as np
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.union_results import union_results
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
-from attribeam.attribution.methods.method import Method, MethodSettings, Need, PassageScore
+from attribeam.attribution.methods.method import (
+    OWN_OPTIONS,
+    THRESHOLDS,
+    UNION_OPTIONS,
+    Method,
+    MethodSettings,
+    Need,
+    PassageScore,
+)
 from attribeam.attribution.methods.paper_union import paper_union_results
 from attribeam.attribution.options import Method as UnionMethod
 from attribeam.attribution.options import MethodOptions
@@ -42,6 +50,9 @@ class AttentionUnion:
     union: UnionMethod
     settings: MethodSettings
     needs: frozenset[Need] = _NEEDS
+    gives_mass: bool = True
+    calibrated: bool = True
+    reads: frozenset[str] | None = UNION_OPTIONS | OWN_OPTIONS | THRESHOLDS
 
     @property
     def name(self) -> str:
@@ -50,7 +61,7 @@ class AttentionUnion:
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Passage scores and evidence of ``evidence.union_results``, as the audit computes them."""
-        settings = context.model.union_settings(self.settings.union_options(self.union))
+        settings = context.settings_in_force(self.settings.union_options(self.union))
         return results_of_union(context, context.attended[1], settings, passage_score=self.settings.passage_score)
 
 
@@ -59,8 +70,10 @@ def results_of_union(
 ) -> list[SpanResult]:
     """One result a span by ``settings.method``, from the attributions of the answer's tokens."""
     if passage_score is not PassageScore.SUM:
-        counts, tau = _union_counts(context, settings), settings.isolation_tau
-        return paper_union_results(context, tokens, counts, isolation_tau=tau, passage_score=passage_score)
+        counts = _union_counts(context, settings)
+        return paper_union_results(
+            context, tokens, counts, settings=settings, passage_score=passage_score, mass_of_spans=True
+        )
     return union_results(
         answer=context.record.answer,
         passages=context.record.passages,
@@ -85,16 +98,20 @@ class WidenedUnion:
     counts: Callable[[AnswerContext], Counts]
     settings: MethodSettings
     needs: frozenset[Need] = _NEEDS
+    gives_mass: bool = True
+    calibrated: bool = False
+    reads: frozenset[str] | None = UNION_OPTIONS | THRESHOLDS
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the counted tokens' evidence."""
-        union = context.model.union_settings(self.settings.union_options(UnionMethod.ATTN_UNION))
+        union = context.settings_in_force(self.settings.union_options(UnionMethod.ATTN_UNION))
         return paper_union_results(
             context,
             context.attended[1],
             self.counts(context),
-            isolation_tau=union.isolation_tau,
+            settings=union,
             passage_score=self.settings.passage_score,
+            mass_of_spans=True,
         )
 
 

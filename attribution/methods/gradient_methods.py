@@ -12,7 +12,7 @@ from attribeam.attribution.evidence.passage_evidence import evidence_pieces, sca
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.method import Need, WithoutMass
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage
 
@@ -20,7 +20,7 @@ _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class ContrastiveGradients:
+class ContrastiveGradients(WithoutMass):
     """``cci``: the ``top_k`` prompt tokens with the largest contrastive saliency of each target token, united.
 
     The similarity S of Equation 1 is the saliency; the passage with the largest sum is the one (Section 4.1). Isolated
@@ -30,6 +30,7 @@ class ContrastiveGradients:
     top_k: int = 3
     name: str = "cci"
     needs: frozenset[Need] = frozenset({Need.LANGUAGE_MODEL})
+    reads: frozenset[str] = frozenset({"language_model"})
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """One backward pass a response token that any span has."""

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
-from attribeam.attribution.methods.method import Method, MethodSettings, Need
+from attribeam.attribution.methods.method import UNION_OPTIONS, Method, MethodSettings, Need, WithoutMass
 from attribeam.attribution.methods.paper_union import paper_union_results
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 _NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
+_READS = frozenset({"hidden_layer"})
 
 WINDOW = 8
 """W, the tokens of a window (Section 4.1)."""
@@ -32,7 +33,7 @@ def hidden_state_methods(settings: MethodSettings) -> tuple[Method, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenUnion:
+class HiddenUnion(WithoutMass):
     """``hss-union`` and ``hss-union-dep``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
 
     Top-k, tau and the weight of a span's own tokens are the options', else the paper's: what a model brings of its own
@@ -43,6 +44,7 @@ class HiddenUnion:
     augmented: bool
     settings: MethodSettings
     needs: frozenset[Need] = _NEEDS
+    reads: frozenset[str] = _READS | UNION_OPTIONS | {"own_token_weight"}
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
@@ -51,13 +53,13 @@ class HiddenUnion:
             context,
             context.hidden_similarity.top_columns(settings.top_k),
             _counts(context, augmented=self.augmented, own_token_weight=settings.own_token_weight),
-            isolation_tau=settings.isolation_tau,
+            settings=settings,
             passage_score=settings.passage_score,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenAverage:
+class HiddenAverage(WithoutMass):
     """``hss-avg`` and ``hss-avg-dep``: the passage with the window most similar to the span's mean state.
 
     With augmentation the span is first widened to the tokens of its atomic facts, each counted once (Section 4.2.3).
@@ -67,6 +69,7 @@ class HiddenAverage:
     name: str
     augmented: bool
     needs: frozenset[Need] = _NEEDS
+    reads: frozenset[str] = _READS
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """A passage's score is the cosine of its best window, 0 where it is negative."""

@@ -30,7 +30,10 @@ class Method(Protocol):
 
     Attributes:
         name: as ``--method`` gives it.
-        needs: what it reads of the context.
+        needs: what it reads of the context; it decides which models are loaded.
+        gives_mass: whether its results have a mass, a share of the span's attention.
+        calibrated: whether the support thresholds of models were made for that mass.
+        reads: the options that mean something to it besides those of the models; None for all.
     """
 
     @property
@@ -39,6 +42,15 @@ class Method(Protocol):
     @property
     def needs(self) -> frozenset[Need]: ...
 
+    @property
+    def gives_mass(self) -> bool: ...
+
+    @property
+    def calibrated(self) -> bool: ...
+
+    @property
+    def reads(self) -> frozenset[str] | None: ...
+
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         """One result a target span of the context, in their order.
 
@@ -46,6 +58,21 @@ class Method(Protocol):
             RowFault: if the answer cannot be attributed.
         """
         ...
+
+
+class WithoutMass:
+    """A method whose results have no mass, and that no option but those of its models changes."""
+
+    gives_mass = False
+    calibrated = False
+    reads: frozenset[str] | None = frozenset()
+
+
+UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation"})
+"""What a union over any token-wise attributions reads."""
+OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window"})
+"""What we added to the union of attention."""
+THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
 
 
 def needs_of(methods: Iterable[Method]) -> frozenset[Need]:
@@ -75,6 +102,11 @@ class MethodSettings(MethodOptions):
         help="how the scores of a passage's tokens become its own, in the union methods",
     )  # fmt: skip
     seed: Value[WholeNumber] = option(default=0, help="seed of the passages that are drawn at random")
+
+    @classmethod
+    def of(cls, options: MethodOptions) -> MethodSettings:
+        """The audit's options, with the defaults of what only a comparison asks for."""
+        return options if isinstance(options, cls) else cls().replaced(**options.explicit())
 
     def union_options(self, method: str) -> MethodOptions:
         """The audit's options among these, for the union of ``method``."""

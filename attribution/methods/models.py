@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.attribution.option_declaration import declared
+from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -37,15 +40,64 @@ class ModelChoice:
     language: ModelOptions | None = None
     threads: int | None = None
 
+    @classmethod
+    def of(
+        cls, *, model: ModelOptions, method: MethodOptions, parser: str = "bundled", threads: int | None = None
+    ) -> ModelChoice:
+        """What the options ask for; a language model of its own is loaded as the model is, from its main branch."""
+        language = None
+        if method.language_model is not None:
+            loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
+            given = {name: value for name, value in model.explicit().items() if name in loading}
+            language = ModelOptions().replaced(**{**given, "model": method.language_model, "revision": None})
+        return cls(
+            parser=parser,
+            model=model,
+            method=method,
+            hidden_layer=method.hidden_layer,
+            language=language,
+            threads=threads,
+        )
 
-def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
-    """The models for methods of these needs.
+
+class ModelStage(StrEnum):
+    """What an audit does between parsing and evidence."""
+
+    NONE = "none"
+    ATTENTION = "attention"
+    METHOD = "method"
+
+
+def stage_of(needs: frozenset[Need]) -> ModelStage:
+    """Nothing, the attention of whole blocks for the method to read, or the method itself, beside its model."""
+    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL}:
+        return ModelStage.METHOD
+    return ModelStage.ATTENTION if Need.ATTENTION in needs else ModelStage.NONE
+
+
+def encodes(needs: frozenset[Need]) -> bool:
+    """Whether the tokens of the attention model are needed."""
+    return bool(needs & _OF_THE_MODEL)
+
+
+@lru_cache(maxsize=1)
+def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
+    """The models of an audit's method; the last ones stay loaded. Parsers are the stages' own.
+
+    Raises:
+        ModelLoadError: as ``load_models``.
+    """
+    return load_models(choice, needs - {Need.PARSER}, shared=True)
+
+
+def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = False) -> LoadedModels:
+    """The models for methods of these needs; ``shared`` ones stay loaded for the next who wants the same.
 
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.
     """
     return LoadedModels(
-        attention=_load_attention(choice, needs) if needs & _OF_THE_MODEL else None,
+        attention=_load_attention(choice, needs, shared=shared) if needs & _OF_THE_MODEL else None,
         parser=_load_parser(choice.parser) if Need.PARSER in needs else None,
         hidden_layer=choice.hidden_layer,
         language=_load_language(choice) if Need.LANGUAGE_MODEL in needs else None,
@@ -62,16 +114,17 @@ def _load_parser(name: str) -> AnswerParser:
         raise ModelLoadError(f"parser {name!r} could not be loaded: {error}; see --parser") from error
 
 
-def _load_attention(choice: ModelChoice, needs: frozenset[Need]) -> AttentionModel:
+def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool) -> AttentionModel:
     """The model up to the captured layer, and up to that of the hidden states where these are needed."""
-    from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
     from attribeam.attribution.attention.hidden_states import layer_modules
     from attribeam.schemas.errors import ModelLoadError
 
     hidden = Need.HIDDEN_STATES in needs
     try:
         options = _with_hidden_layer(choice) if hidden else choice.model
-        model = AttentionModel.from_pretrained(options, method=choice.method, threads=choice.threads)
+        load = load_attention_model if shared else AttentionModel.from_pretrained
+        model = load(options, method=choice.method, threads=choice.threads)
         if hidden:
             layer_modules(model.network)
     except ValueError as error:

@@ -10,6 +10,7 @@ from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.union import PassageScores, UnionScores
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
 from attribeam.attribution.methods.method import PassageScore
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 
 
@@ -18,8 +19,9 @@ def paper_union_results(
     tokens: TokenAttribution,
     counts: Counts,
     *,
-    isolation_tau: float,
+    settings: MethodOptions,
     passage_score: PassageScore,
+    mass_of_spans: bool = False,
 ) -> list[SpanResult]:
     """One result a span, as the paper has it: nothing of our own is added to the decision.
 
@@ -27,19 +29,29 @@ def paper_union_results(
         context: the answer.
         tokens: attributions of its response tokens, by attention or another similarity.
         counts: int64 [spans, tokens], how often each of ``context.answer_tokens`` counts for a span.
-        isolation_tau: of the filter; infinite switches it off.
+        settings: those of the filter.
         passage_score: how tokens' scores become a passage's.
+        mass_of_spans: whether ``tokens`` are attention, of which each span has a share on its evidence.
     """
     encoded, passages = context.encoded, context.record.passages
-    scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.answer_tokens.covering).unite(
-        counts, isolation_tau=isolation_tau
-    )
+    token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.answer_tokens.covering)
+    scores = token_scores.unite(counts, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation)
     found = zip(
         passage_scores(scores, encoded=encoded, passage_count=len(passages), rule=passage_score).tolist(),
         evidence_pieces(scores, encoded=encoded, passages=passages),
+        _masses(context, token_scores, scores) if mass_of_spans else [None] * len(counts),
+        scores.evidence_isolated,
         strict=True,
     )
-    return [SpanResult(tuple(sums), scaled_pieces(pieces, 1.0)) for sums, pieces in found]
+    return [
+        SpanResult(tuple(sums), scaled_pieces(pieces, 1.0), mass=mass, isolated=isolated)
+        for sums, pieces, mass, isolated in found
+    ]
+
+
+def _masses(context: AnswerContext, token_scores: PassageScores, scores: UnionScores) -> list[float]:
+    firsts, ends = context.answer_tokens.runs_of(context.spans)
+    return token_scores.mean_masses(scores, union_of_span=range(len(firsts)), firsts=firsts, ends=ends)
 
 
 BEST_TOKENS = 5

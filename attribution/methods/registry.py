@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from attribeam.attribution.methods.attention_methods import attention_methods
 from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.hidden_state_methods import hidden_state_methods
 from attribeam.attribution.methods.method import Method, MethodSettings
+from attribeam.attribution.methods.user_method import load_user_method
 from attribeam.attribution.methods.words import word_methods
+from attribeam.attribution.options import MethodOptions
+from attribeam.schemas.errors import UsageError
+
+_OF_LABELS = ("random", "oracle")
 
 
 def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
@@ -21,3 +27,31 @@ def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
         word_methods(),
     )
     return {method.name: method for family in families for method in family}
+
+
+def resolve_method(options: MethodOptions) -> Method:
+    """The method that ``options.method`` names: one of ``all_methods``, or ``module:Name`` of the user's own.
+
+    Raises:
+        UsageError: if there is none; the message says what there is.
+    """
+    settings = MethodSettings.of(options)
+    return method_named(options.method, all_methods(settings), settings)
+
+
+def method_named(name: str, known: Mapping[str, Method], settings: MethodSettings) -> Method:
+    """One of ``known``, or the user's own.
+
+    Raises:
+        UsageError: if there is none of the name.
+    """
+    if name in known:
+        return known[name]
+    if ":" in name:
+        return load_user_method(name, settings)
+    if name in _OF_LABELS:
+        raise UsageError(f"--method {name!r} needs labels, it is for attribeam evaluate only")
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    names = ", ".join(known)
+    raise UsageError(f"--method {name!r}: unknown; {hint}there are: {names}; or module:Name of your own")

@@ -14,7 +14,7 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import sentence_bounds
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
-from attribeam.attribution.methods.method import Method, Need
+from attribeam.attribution.methods.method import Method, Need, WithoutMass
 from attribeam.schemas import CharRange, EvidencePiece, Passage
 
 _WIDE = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -147,7 +147,7 @@ def word_methods() -> tuple[Method, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanWords:
+class SpanWords(WithoutMass):
     """``words``: the span's own words."""
 
     name: str = "words"
@@ -159,7 +159,7 @@ class SpanWords:
 
 
 @dataclass(frozen=True, slots=True)
-class FactWords:
+class FactWords(WithoutMass):
     """``words-dep``: the words of the atomic facts of the span's words, and the span's own."""
 
     name: str = "words-dep"
@@ -177,7 +177,7 @@ class FactWords:
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceWords:
+class SentenceWords(WithoutMass):
     """``words-sent``: the words of the sentences that the span stands in."""
 
     name: str = "words-sent"

@@ -19,6 +19,8 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import RowLayout, pack_by_token_budget
+from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, evidence_of
+from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
@@ -27,10 +29,8 @@ from attribeam.logs.parquet_log import QARecordReader
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
-from attribeam.transforms.attribute_rows import BLOCK_ROWS, attribute_block
+from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.elements import AuditRow
-from attribeam.transforms.make_evidence import evidence_of
 
 
 @dataclass(slots=True)
@@ -129,9 +129,11 @@ def _run_block(
         ]
     with clock.stage("attention"):
         outcomes = attribute_block(model, rows)
+    method = resolve_method(model.settings)
     with clock.stage("evidence"):
         found = [
-            evidence_of(row, _attributed(tokens), model.settings) for row, tokens in zip(rows, outcomes, strict=True)
+            evidence_of(row, _attributed(tokens), method=method, options=model.settings, settings=model.settings)
+            for row, tokens in zip(rows, outcomes, strict=True)
         ]
     with clock.stage("write"):
         _write(rows, found, writer)
@@ -152,7 +154,7 @@ def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], wr
 def _count(
     rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], model: AttentionModel, clock: StageClock
 ) -> None:
-    lengths = [len(row.encoded.token_ids) for row in rows]
+    lengths = [len(row.encoded.token_ids) for row in rows if row.encoded is not None]
     clock.spans += sum(len(spans) for spans in found)
     clock.tokens += sum(lengths)
     if model.layout is RowLayout.END_TO_END:

@@ -13,6 +13,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
+from attribeam.schemas.errors import UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -146,7 +147,7 @@ def shape(span: SpanEvidence) -> tuple[object, ...]:
 def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
     with pytest.raises(ValueError, match="nearest"):
         Attributor.from_pretrained("/absent/model", query_position="nearest")
-    with pytest.raises(ValueError, match="mean"):
+    with pytest.raises(UsageError, match="'mean': unknown"):
         Attributor.from_pretrained("/absent/model", method="mean")
 
 

@@ -21,13 +21,15 @@ def made_metrics(*, status: RunStatus = RunStatus.DONE, parser: str = "tiny") ->
         DeadLetterCount("validate", "no_passages", 1),
     )
     counts = AuditCounts(40, 37, letters, {"supported": 85, "unsupported": 10, "weak": 5}, 9000)
-    totals = EvidenceTotals(SPANS, evidence_mass=62.5, unmatched_spans=8)
+    totals = EvidenceTotals(SPANS, evidence_mass=62.5, unmatched_spans=8, isolated_spans=5)
     return RunMetrics(made_manifest(counts, status=status, parser=parser), totals)
 
 
 def metrics_of_nothing() -> RunMetrics:
     """An audit of a log without rows."""
-    return RunMetrics(made_manifest(AuditCounts()), EvidenceTotals({}, evidence_mass=0.0, unmatched_spans=0))
+    return RunMetrics(
+        made_manifest(AuditCounts()), EvidenceTotals({}, evidence_mass=None, unmatched_spans=0, isolated_spans=0)
+    )
 
 
 def made_manifest(counts: AuditCounts, *, status: RunStatus = RunStatus.DONE, parser: str = "tiny") -> RunManifest:

@@ -126,4 +126,4 @@ def test_files_are_replaced_whole(tmp_path: Path) -> None:
 def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path).root))
     spans = {("facts", "supported"): 3, ("mentions", "unsupported"): 3}
-    assert totals == EvidenceTotals(spans, evidence_mass=3 * (0.625 + 0.0625), unmatched_spans=3)
+    assert totals == EvidenceTotals(spans, evidence_mass=3 * (0.625 + 0.0625), unmatched_spans=3, isolated_spans=0)

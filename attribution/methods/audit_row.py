@@ -1,0 +1,170 @@
+"""One audited answer: what the models find, what the method says about its spans, and the evidence records of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.evidence.span_evidence import evidence_records
+from attribeam.attribution.evidence.span_result import MethodError, SpanResult
+from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
+from attribeam.attribution.methods.method import Method
+from attribeam.attribution.methods.models import ModelStage, stage_of
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attention.attention_model import AttentionModel
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A row that is ready for the method; ``encoded`` is None where no attention model reads it."""
+
+    record: QARecord
+    parsed: ParsedAnswer
+    spans: tuple[TargetSpan, ...]
+    encoded: EncodedRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowResults:
+    """What a method said about the spans of one row, in their order."""
+
+    results: tuple[SpanResult, ...]
+
+
+Found: TypeAlias = TokenAttribution | RowResults | None
+"""What the models leave of a row: attributions for the method to read, or what it said; None without a model."""
+Outcome: TypeAlias = Found | RowFault
+
+
+def model_outcomes(method: Method, models: LoadedModels, rows: Sequence[AuditRow]) -> list[Outcome]:
+    """One outcome per row, in order: token-wise attributions in batches where the method needs no more.
+
+    A method that looks further into its model runs here, row by row: what it looks at is too large to be kept.
+    """
+    if stage_of(method.needs) is ModelStage.METHOD:
+        return [_method_outcome(method, models, row) for row in rows]
+    return [None] * len(rows) if models.attention is None else [*attribute_block(models.attention, rows)]
+
+
+def _method_outcome(method: Method, models: LoadedModels, row: AuditRow) -> RowResults | RowFault:
+    spans = [span.chars for span in row.spans]
+    context = AnswerContext(row.record, spans, models, method.needs, parsed=row.parsed, encoded=row.encoded)
+    try:
+        return RowResults(checked_results(method, context))
+    except RowFault as fault:
+        return fault
+
+
+def attribute_block(model: AttentionModel, rows: Sequence[AuditRow]) -> list[TokenAttribution | RowFault]:
+    """One outcome per row, in order.
+
+    Raises:
+        RuntimeError: if a row is not encoded, or the model gives another number of outcomes; rows would be lost.
+    """
+    encoded = [row.encoded for row in rows if row.encoded is not None]
+    outcomes = model.attribute(encoded, [len(row.record.passages) for row in rows]) if len(encoded) == len(rows) else []
+    if len(outcomes) != len(rows):
+        raise RuntimeError(f"the model should give one outcome for each of {len(rows)} rows, gave {len(outcomes)}")
+    return outcomes
+
+
+def evidence_of(
+    row: AuditRow, found: Found, *, method: Method, options: MethodOptions, settings: MethodOptions | None
+) -> tuple[SpanEvidence, ...]:
+    """The evidence of all spans of one row; ``settings`` are the ``options`` merged with the model's, None without one.
+
+    Raises:
+        RowFault: if the answer cannot be attributed.
+        MethodError: if the method breaks its protocol.
+    """
+    results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
+    return evidence_records(
+        record=row.record,
+        parsed=row.parsed,
+        spans=row.spans,
+        results=results,
+        thresholds=thresholds_of(method, options, settings),
+    )
+
+
+def _results(
+    row: AuditRow, attention: TokenAttribution | None, method: Method, settings: MethodOptions | None
+) -> tuple[SpanResult, ...]:
+    context = AnswerContext(
+        row.record,
+        [span.chars for span in row.spans],
+        LoadedModels(),
+        method.needs,
+        parsed=row.parsed,
+        encoded=row.encoded,
+        attention=attention,
+        settings=settings,
+    )
+    return checked_results(method, context)
+
+
+def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOptions | None) -> MethodOptions | None:
+    """The settings whose thresholds judge the method's mass; None where none were made for it, and none are given.
+
+    ``options`` are the user's, ``in_force`` those merged with the model's.
+    """
+    given = {"supported_threshold", "weak_threshold"} <= options.model_fields_set
+    return in_force or options if method.gives_mass and (method.calibrated or given) else None
+
+
+def checked_results(method: Method, context: AnswerContext) -> tuple[SpanResult, ...]:
+    """What the method says about each span.
+
+    Raises:
+        RowFault: if the answer cannot be attributed.
+        MethodError: if it says anything that no evidence record could hold.
+    """
+    results = tuple(method.span_results(context))
+    complaint = _complaint(results, context, gives_mass=method.gives_mass)
+    if complaint is not None:
+        source = context.record.source
+        where = f"row {source.source_row} of {source.source_file!r}"
+        raise MethodError(f"method {method.name!r} gave a wrong result at {where}: {complaint}")
+    return results
+
+
+def _complaint(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> str | None:
+    if len(results) != len(context.spans):
+        return f"there should be one result per span, {len(context.spans)}, there were {len(results)}"
+    passages = context.record.passages
+    found = ((index, _span_complaint(one, passages, gives_mass=gives_mass)) for index, one in enumerate(results))
+    return next((f"span {index}: {text}" for index, text in found if text is not None), None)
+
+
+def _span_complaint(result: SpanResult, passages: Sequence[Passage], *, gives_mass: bool) -> str | None:
+    if not isinstance(result, SpanResult):
+        return f"a result should be a SpanResult, was: {type(result).__name__}"
+    if len(result.passage_scores) != len(passages):
+        return f"passage_scores should have one score per passage, {len(passages)}, had {len(result.passage_scores)}"
+    if not all(0 <= score < math.inf for score in result.passage_scores):
+        return f"passage_scores should be finite and not negative, were: {result.passage_scores}"
+    if (result.mass is not None) is not gives_mass:
+        return f"mass should be {'given' if gives_mass else 'None, as gives_mass says'}, was: {result.mass}"
+    if result.mass is not None and not 0 <= result.mass <= 1:
+        return f"mass should be from 0 to 1, was: {result.mass}"
+    return next(filter(None, (_piece_complaint(piece, passages) for piece in result.evidence)), None)
+
+
+def _piece_complaint(piece: EvidencePiece, passages: Sequence[Passage]) -> str | None:
+    if not 0 <= piece.passage_index < len(passages):
+        return f"passage_index of evidence should be from 0 to {len(passages) - 1}, was: {piece.passage_index}"
+    passage = passages[piece.passage_index]
+    text = (passage.title or "") if piece.in_title else passage.text
+    if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
+        place = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
+        return f"the text of evidence should be what its passage has at its range, is not: {place} of {len(text)}"
+    return (
+        None if 0 < piece.score < math.inf else f"a score of evidence should be finite and positive, was: {piece.score}"
+    )

@@ -1,0 +1,40 @@
+"""What the evidence of an audit depends on besides its input, for file metadata and the run manifest."""
+
+from __future__ import annotations
+
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.audit_row import thresholds_of
+from attribeam.attribution.methods.method import THRESHOLDS, Method, Need
+from attribeam.attribution.methods.user_method import UserMethod
+from attribeam.attribution.option_declaration import option_texts
+from attribeam.attribution.options import MethodOptions
+
+
+def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
+    """Models, method and versions; ``device`` is always there.
+
+    Raises:
+        UsageError: if it cannot be said which code a method of the user's own is.
+    """
+    found = {"device": "cpu"}
+    if models.language is not None:
+        found |= {"device": models.language.device.type, **models.language.provenance()}
+    if models.attention is not None:
+        own = models.attention.provenance()
+        found |= {name: value for name, value in own.items() if name not in MethodOptions.model_fields}
+    if Need.HIDDEN_STATES in method.needs and models.attention is not None:
+        layer = models.hidden_layer
+        found["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
+    if isinstance(method, UserMethod):
+        found["method_code"] = method.code
+    return {**found, **_method_texts(method, options, models)}
+
+
+def _method_texts(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
+    """The method's name, and the options that it reads, as they are in force."""
+    merged = models.attention.settings if models.attention is not None and Need.ATTENTION in method.needs else None
+    read = frozenset(options.explicit()) if method.reads is None else method.reads
+    if thresholds_of(method, options, merged) is None:
+        read -= THRESHOLDS
+    texts = option_texts(merged or options)
+    return {name: text for name, text in texts.items() if name == "method" or (name in read and name != "hidden_layer")}

@@ -1,0 +1,134 @@
+"""A method of the user's own: ``module:Name``, imported, made and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from attribeam.attribution.evidence.span_result import MethodError, SpanResult
+from attribeam.attribution.methods.answer_context import AnswerContext
+from attribeam.attribution.methods.method import MethodSettings, Need
+from attribeam.schemas import RowFault
+from attribeam.schemas.errors import UsageError
+
+
+class UserMethod:
+    """The user's method under the name that ``--method`` gives it; what it lacks of the protocol has a default."""
+
+    calibrated = False
+    reads: frozenset[str] | None = None
+
+    def __init__(self, name: str, own: object) -> None:
+        """Check the protocol.
+
+        Raises:
+            UsageError: if ``own`` lacks ``needs`` or ``span_results``, or its needs are none of ``Need``.
+        """
+        self.name = name
+        self.needs = _needs(name, own)
+        self.gives_mass = bool(getattr(own, "gives_mass", False))
+        self._own = own
+        self._span_results = _span_results(name, own)
+
+    def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
+        """What the user's class says.
+
+        Raises:
+            RowFault: if it refuses the row.
+            MethodError: if it raises anything else.
+        """
+        try:
+            return self._span_results(context)
+        except (RowFault, MethodError, MemoryError):
+            raise
+        except Exception as error:
+            where = f"row {context.record.source.source_row} of {context.record.source.source_file!r}"
+            raise MethodError(
+                f"method {self.name!r} raised {type(error).__name__} at {where}; it may refuse a row by raising "
+                "attribeam.schemas.RowFault, --verbose shows where it failed"
+            ) from error
+
+    @property
+    def code(self) -> str:
+        """What the method's code is: its own ``identity``, else the SHA-256 of the file that it stands in.
+
+        Raises:
+            UsageError: if there is neither.
+        """
+        identity = getattr(self._own, "identity", None)
+        if isinstance(identity, str):
+            return identity
+        try:
+            path = inspect.getsourcefile(type(self._own))
+        except TypeError:
+            path = None
+        if path is None or not Path(path).is_file():
+            raise UsageError(f"--method {self.name!r}: should stand in a file, or have an `identity`; has neither")
+        return "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
+    """The method ``module:Name``, made by calling ``Name`` with the settings.
+
+    Modules are looked for where Python looks, and then in the working directory.
+
+    Raises:
+        UsageError: if it cannot be imported or made, or is no method.
+    """
+    module_name, _, attribute = name.partition(":")
+    module = _import(name, module_name)
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        there = ", ".join(_callables(module)) or "none"
+        raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {there}")
+    try:
+        own = factory(settings)
+    except Exception as error:
+        raise UsageError(
+            f"--method {name!r}: {attribute} should take the options as its one argument, raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return UserMethod(name, own)
+
+
+def _import(name: str, module_name: str) -> ModuleType:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:
+        raise UsageError(
+            f"--method {name!r}: module {module_name!r} could not be imported, {type(error).__name__}: {error}; it "
+            f"should be installed or stand in {folder} (with --runner, ship it with --setup_file)"
+        ) from error
+
+
+def _callables(module: ModuleType) -> list[str]:
+    """The public classes and functions that the module defines itself."""
+    found = vars(module).items()
+    return [name for name, one in found if callable(one) and getattr(one, "__module__", "") == module.__name__]
+
+
+def _needs(name: str, own: object) -> frozenset[Need]:
+    needs = getattr(own, "needs", None)
+    kinds = ", ".join(repr(str(need)) for need in Need)
+    try:
+        if needs is None or isinstance(needs, str):
+            raise TypeError
+        return frozenset(Need(need) for need in needs)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"--method {name!r}: needs should be a set of {kinds}, was: {needs!r}") from error
+
+
+def _span_results(name: str, own: object) -> Callable[[AnswerContext], Sequence[SpanResult]]:
+    found = getattr(own, "span_results", None)
+    if not callable(found):
+        raise UsageError(f"--method {name!r}: should have span_results(context), has: {type(found).__name__}")
+    method: Callable[[AnswerContext], Sequence[SpanResult]] = found
+    return method
