@@ -99,6 +99,7 @@ class Option:
         if self.default_words is not None:
             return self.default_words
         words = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+        words = "none" if self.default == () else words
         return f"the model's, else {words}" if self.in_directory else words
 
 

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 
 from attribeam.attribution.methods.audit_row import thresholds_of
 from attribeam.attribution.methods.registry import resolve_method
-from attribeam.attribution.option_declaration import add_options, declared
-from attribeam.attribution.option_types import name_list, positive_integer
+from attribeam.attribution.option_declaration import Options, Value, add_options, declared, option
+from attribeam.attribution.option_types import PositiveInteger, name_list, positive_integer
 from attribeam.attribution.options import (
     HIDDEN,
     LANGUAGE,
@@ -34,32 +33,43 @@ from attribeam.transforms.audit_settings import AuditSettings
 LOCAL = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How an audit is run; none of this changes a record except ``rows_per_chunk``, which cuts the batches.
+RUN, MONITORING = "run", "monitoring"
 
-    Attributes:
-        output: directory, or a prefix of one of Beam's file systems with a distributed runner.
-        workers: None for as many as there are CPUs, or one where the model runs on a GPU.
-        runner: "local", or the name of a Beam runner, which then gets ``runner_options``.
-        fail_if: quality gates as texts, judged on what the whole audit came to.
-        otel: send the metrics through OpenTelemetry; the environment may ask for it, too.
-        report: write ``report.html``, the page that shows what a local audit found.
-    """
 
-    input: tuple[str, ...]
-    output: str
-    workers: int | None = None
-    rows_per_chunk: int = 500
-    overwrite: bool = False
-    dry_run: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    runner: str = LOCAL
-    runner_options: tuple[str, ...] = ()
-    fail_if: tuple[str, ...] = ()
-    otel: bool = False
-    report: bool = True
+class RunOptions(Options):
+    """How an audit is run; none of this changes a record except ``rows_per_chunk``, which cuts the batches."""
+
+    input: Value[tuple[str, ...]] = option(default=(), help="Parquet files, local or s3://, ...")
+    output: Value[str] = option(
+        default="",
+        help="directory, or with a distributed runner a prefix of one of Beam's file systems",
+    )
+    workers: PositiveInteger | None = option(
+        default=None, group=RUN, metavar="N", default_words="the number of CPUs; 1 where the model runs on a GPU",
+        help="worker processes",
+    )  # fmt: skip
+    rows_per_chunk: Value[PositiveInteger] = option(
+        default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
+    )
+    overwrite: Value[bool] = option(default=False, group=RUN, help="redo finished chunks")
+    dry_run: Value[bool] = option(
+        default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
+    )
+    quiet: Value[bool] = option(default=False, group=RUN, help="no progress and no summary, only errors")
+    verbose: Value[bool] = option(
+        default=False, group=RUN, help="show Beam's and the models' messages, and tracebacks of errors"
+    )
+    runner: Value[str] = option(
+        default=LOCAL, group=RUN, metavar="NAME",
+        help="a Beam runner for one distributed run, e.g. DataflowRunner; it gets all further options, such as "
+        "--setup_file ./setup.py",
+    )  # fmt: skip
+    runner_options: Value[tuple[str, ...]] = option(default=(), help="what the Beam runner gets")
+    fail_if: Value[tuple[str, ...]] = option(default=(), help="quality gates on what the whole audit came to")
+    otel: Value[bool] = option(
+        default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
+    )
+    report: Value[bool] = option(default=True, help="write report.html, the page that shows what a local audit found")
 
     @property
     def gates(self) -> tuple[QualityGate, ...]:
@@ -128,19 +138,11 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         UsageError: if there are arguments that nobody knows, or no output is named.
     """
     _check_run(arguments)
-    return RunOptions(
+    return RunOptions.from_arguments(arguments, RUN, MONITORING).replaced(
         input=tuple(arguments.input),
-        output=arguments.output or "",
-        workers=arguments.workers,
-        rows_per_chunk=arguments.rows_per_chunk,
-        overwrite=arguments.overwrite,
-        dry_run=arguments.dry_run,
-        quiet=arguments.quiet,
-        verbose=arguments.verbose,
-        runner=arguments.runner,
+        output=arguments.output,
         runner_options=tuple(arguments.runner_options),
         fail_if=tuple(dict.fromkeys(str(gate) for gate in arguments.fail_if)),
-        otel=arguments.otel,
         report=not arguments.no_report,
     )
 
@@ -200,36 +202,20 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("run").add_argument
-    add(
-        "--workers", type=positive_integer, metavar="N",
-        help="processes (default: the number of CPUs; 1 where the model runs on a GPU)",
-    )  # fmt: skip
-    add(
+    group = parser.add_argument_group("run")
+    group.add_argument(
         "--threads", type=positive_integer, default=_SETTINGS.threads, metavar="N",
-        help="CPU threads of one process (default: %(default)s)",
+        help="CPU threads per worker process (default: %(default)s)",
     )  # fmt: skip
-    add(
-        "--rows-per-chunk", type=positive_integer, default=RunOptions.__dataclass_fields__["rows_per_chunk"].default,
-        metavar="N", help="rows that are committed at a time (default: %(default)s)",
-    )  # fmt: skip
-    add("--overwrite", action="store_true", help="redo finished chunks")
-    add("--dry-run", action="store_true", help="check the input, try a few rows, estimate; write nothing")
-    add("--quiet", action="store_true", help="no progress and no summary, only errors")
-    add("--verbose", action="store_true", help="Beam's and the models' messages, tracebacks of errors")
-    add(
-        "--runner", default=LOCAL, metavar="NAME",
-        help="a Beam runner for one distributed run, e.g. DataflowRunner; it gets all further options, such as "
-        "--setup_file ./setup.py (default: %(default)s)",
-    )  # fmt: skip
+    add_options(group, RunOptions, RUN)
 
 
 def _add_monitoring(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("quality and monitoring").add_argument
-    add(
+    group = parser.add_argument_group("quality and monitoring")
+    group.add_argument(
         "--fail-if", type=quality_gate, action="append", default=[], metavar="'NAME OP NUMBER'",
         help="quality gate, such as 'unsupported_share > 0.05'; exit code 3 if it holds for the finished audit; may be "
         "repeated; docs/monitoring.md names the metrics",
     )  # fmt: skip
-    add("--no-report", action="store_true", help="do not write report.html")
-    add("--otel", action="store_true", help="send the metrics with OpenTelemetry, configured by OTEL_* variables")
+    group.add_argument("--no-report", action="store_true", help="do not write report.html")
+    add_options(group, RunOptions, MONITORING)

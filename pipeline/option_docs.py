@@ -14,6 +14,7 @@ from pathlib import Path
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.option_declaration import Option, Options, declared
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions, TrainedOptions
+from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.command_line import COMMANDS
 
 BEGIN = "<!-- generated: begin -->"
@@ -24,6 +25,7 @@ _SECTIONS: Mapping[str, tuple[type[Options], tuple[type[Options], ...]]] = {
     "Method": (MethodOptions, ()),
     "Spans, parser, threads": (AttributorOptions, (ModelOptions, MethodOptions)),
     "Comparison of methods": (MethodSettings, (MethodOptions,)),
+    "Running an audit": (RunOptions, ()),
     "Set by the model directory only": (TrainedOptions, ()),
 }
 """Heading: the options of a class, without those of others."""
@@ -70,13 +72,13 @@ def _section(
 
 
 def _cells(one: Option, helps: Mapping[str, Mapping[str, str]]) -> list[str]:
-    is_flag = one.default is False
+    is_flag = isinstance(one.default, bool)
     taken = [command for command, by_flag in helps.items() if by_flag.get(one.flag, "").startswith(one.help)]
     cells = (
         f"`{one.name}`",
         one.help,
         one.expects or ("yes or no" if is_flag else "text"),
-        "no" if is_flag else one.default_in_words,
+        ("yes" if one.default else "no") if is_flag else one.default_in_words,
         _paper(one),
         "yes" if one.in_directory else "",
         ", ".join(taken),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +79,7 @@ def make_run_manifest(
         rows_per_second=round(own_rows / (seconds - clock.load_seconds), 3) if own_rows else 0.0,
         configuration=configuration,
         inputs=plan.inputs,
-        options={**plain_settings(settings), "run": asdict(options)},
+        options={**plain_settings(settings), "run": options.given()},
         models=dict(models),
         versions=package_versions(),
         counts=counts,

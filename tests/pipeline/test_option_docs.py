@@ -25,6 +25,7 @@ from attribeam.attribution.options import (
     ModelOptions,
     Quantization,
 )
+from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import output_metadata, plain_settings
 from attribeam.pipeline.option_docs import option_helps, option_tables, with_tables
 from attribeam.schemas import SpanKind
@@ -216,8 +217,15 @@ def test_pickled_options_remember_what_was_given() -> None:
 
 def test_paper_weights_switch_off_what_the_paper_lacks() -> None:
     own = MethodOptions(top_k=6, own_token_weight=12, sentence_weight=0.4, evidence_window=160, weak_threshold=0.1)
-    expected = own.replaced(own_token_weight=1, sentence_weight=0.0, evidence_window=float("inf"))
-    assert own.with_paper_weights() == expected
+    paper = own.with_paper_weights()
+    assert (paper.own_token_weight, paper.sentence_weight, paper.evidence_window) == (1, 0, float("inf"))
+    assert (paper.top_k, paper.weak_threshold) == (6, 0.1)
+    assert {"own_token_weight", "sentence_weight", "evidence_window"} <= paper.model_fields_set
+
+
+def test_options_of_a_run_reach_the_manifest_in_their_order() -> None:
+    assert [*RunOptions(input=("a.parquet",), output="out").given()] == [*declared(RunOptions)]
+    assert json.loads(json.dumps(RunOptions().given()))["rows_per_chunk"] == 500
 
 
 def test_options_are_frozen() -> None:
