@@ -177,3 +177,13 @@ def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
     assert len(found) == MASS_BINS
     for number, counts in enumerate(found):
         assert counts == SupportCounts(*(wanted[number, support] for support in SUPPORTS))
+
+
+@pytest.mark.parametrize(("masses", "counted_spans"), [([0.5, None, 1.0], 2), ([None, None], 0)])
+def test_spans_without_a_mass_are_in_no_bin(masses: list[float | None], counted_spans: int) -> None:
+    tally = MassTally()
+    for batch in span_batches([{"evidence_mass": mass} for mass in masses], size=1):
+        tally.add(batch)
+    bins = tally.result().bins
+    assert sum(one.spans for one in bins) == counted_spans
+    assert len(bins) == (MASS_BINS if counted_spans else 0)

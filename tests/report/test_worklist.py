@@ -81,6 +81,7 @@ def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batc
         ({"support": "supported", "evidence_mass": 0.5}, 0.0),
         ({"support": "weak", "evidence_mass": 0.25}, 0.375),
         ({"support": "unsupported", "evidence_mass": 0.125}, 0.875),
+        ({"support": "weak", "evidence_mass": None}, 0.5),
         ({"support": "supported", "unmatched_values": ["40"]}, 0.5),
         ({"support": "unsupported", "evidence_mass": 0.125, "unmatched_values": ["40"]}, 1.0),
     ],
