@@ -52,6 +52,9 @@ class RunOptions(Options):
         default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
     )
     overwrite: Value[bool] = option(default=False, group=RUN, help="redo finished chunks")
+    verify: Value[bool] = option(
+        default=False, group=RUN, help="say how many finished chunks are as they were written; damaged ones are redone"
+    )
     dry_run: Value[bool] = option(
         default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
     )

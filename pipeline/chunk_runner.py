@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from attribeam.logs.files import open_file
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
+from attribeam.pipeline.output_directory import file_sha256
 from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, dead_letter_counts
@@ -99,8 +99,7 @@ def _describe(path: Path) -> OutputFile:
     """Name, rows, size and digest of a file, which is on disk for good afterwards."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, sha256)
+    return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, file_sha256(path))
 
 
 _BATCH_ROWS = 16_384

@@ -82,7 +82,9 @@ def _audit(
     first, models = start_first_worker(pool)
     configuration = configuration_hash(settings, models, check.extra_fields)
     store = ChunkStore(directory, configuration=configuration)
+    progress = choose_progress(quiet=options.quiet)
     finished = store.keep_finished(plan.chunks, overwrite=options.overwrite)
+    _tell_damage(store, finished, options, progress)
     record = RunRecord(
         directory,
         settings=settings,
@@ -100,13 +102,27 @@ def _audit(
         directory=directory,
         schemas=output_schemas(settings, models, check.extra_fields),
         models=models,
-        progress=choose_progress(quiet=options.quiet),
+        progress=progress,
         finished=finished,
     )
     clock.mark_loaded()
     manifest = _run_with_record(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
+
+
+def _tell_damage(
+    store: ChunkStore, finished: Mapping[str, ChunkManifest], options: RunOptions, progress: Progress
+) -> None:
+    """Say which finished chunks are done again, and with ``--verify`` also how many need not be."""
+    if store.damaged:
+        progress.note(
+            f"files are damaged or missing in {len(store.damaged)} of {len(store.damaged) + len(finished)} finished "
+            f"chunks, first in {store.damaged[0]}; these chunks are audited again"
+        )
+    if options.verify:
+        size = sum(one.evidence.size_bytes + one.dead_letters.size_bytes for one in finished.values())
+        progress.note(f"{len(finished)} finished chunks ({size / 1e6:,.1f} MB) are verified: as they were written")
 
 
 @dataclass(eq=False)

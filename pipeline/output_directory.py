@@ -6,12 +6,13 @@ Light to import: it reads no log and loads no library.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MARKER = "_attribeam"
 OWN_PARQUET = re.compile(r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}\.parquet|part-\d{5}-of-\d{5}\.parquet")
 _OWN_MANIFEST = re.compile(r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}\.json(\.new)?")
+_OWN_ATTEMPT = re.compile(r".+-[0-9a-f]{32}")
 
 
 class OutputDirectory:
@@ -38,6 +40,7 @@ class OutputDirectory:
         self.chunks = root / "_chunks"
         self.attempts = root / "_attempts"
         self.run_manifest = root / "run_manifest.json"
+        self.folders = (self.evidence, self.dead_letters, self.chunks, self.attempts)
 
     def check(self) -> None:
         """Refuse a directory that holds what no audit wrote; changes nothing.
@@ -65,7 +68,7 @@ class OutputDirectory:
             UsageError: if another audit holds it, or there is something that is not ours.
         """
         self.check()
-        for folder in (self.root, self.evidence, self.dead_letters, self.chunks, self.attempts):
+        for folder in (self.root, *self.folders):
             folder.mkdir(parents=True, exist_ok=True)
             if folder == self.root:
                 (self.root / MARKER).touch()
@@ -84,22 +87,42 @@ class OutputDirectory:
 
     def remove_attempts(self) -> None:
         """Remove what interrupted runs left."""
-        for attempt in self.attempts.iterdir():
+        for attempt in _own_paths(self.attempts, _OWN_ATTEMPT):
             shutil.rmtree(attempt)
 
     def remove_working_folders(self) -> None:
-        """Remove the folder of the attempts; only what a reader needs stays."""
-        shutil.rmtree(self.attempts)
+        """Remove the folder of the attempts, unless it holds a hidden file; only what a reader needs stays."""
+        self.remove_attempts()
+        with suppress(OSError):
+            self.attempts.rmdir()
+
+    def remove_chunks_but(self, kept: Collection[str]) -> None:
+        """Remove every chunk's manifest and files, in this order, unless its name is among ``kept``."""
+        for folder, pattern in ((self.chunks, _OWN_MANIFEST), *((one, OWN_PARQUET) for one in self.folders[:2])):
+            for path in _own_paths(folder, pattern):
+                if path.name.removesuffix(path.suffix) not in kept:
+                    path.unlink()
 
     def _foreign_files(self) -> Iterator[Path]:
-        for folder, pattern in (
-            (self.evidence, OWN_PARQUET),
-            (self.dead_letters, OWN_PARQUET),
-            (self.chunks, _OWN_MANIFEST),
-        ):
+        patterns = (OWN_PARQUET, OWN_PARQUET, _OWN_MANIFEST, _OWN_ATTEMPT)
+        for folder, pattern in zip(self.folders, patterns, strict=True):
+            if folder.exists() and not folder.is_dir():
+                yield folder
             for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-                if not path.name.startswith(".") and not pattern.fullmatch(path.name):
+                own = pattern.fullmatch(path.name) and path.is_dir() == (folder == self.attempts)
+                if not own and not path.name.startswith("."):
                     yield path
+
+
+def _own_paths(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """What an audit wrote into a folder; hidden files and folders, such as a file manager's, are left alone."""
+    return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and not path.name.startswith("."))
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal; about 0.7 seconds of CPU time per GB."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -128,11 +151,13 @@ class ChunkStore:
     def __init__(self, directory: OutputDirectory, *, configuration: str) -> None:
         self._directory = directory
         self._configuration = configuration
+        self.damaged: list[str] = []
 
     def keep_finished(self, chunks: Sequence[Chunk], *, overwrite: bool) -> dict[str, ChunkManifest]:
         """The manifests of chunks that are finished and fit; everything else that a run wrote is removed.
 
-        A chunk fits if its input's content, its rows, the configuration, and the size of its files are what they were.
+        A chunk fits if its input's content, its rows, the configuration, and the bytes of its files are what they were.
+        ``damaged`` names those that would fit but for their files.
 
         Raises:
             UsageError: if finished chunks are there and all are of other input or configuration; nothing was removed.
@@ -140,20 +165,13 @@ class ChunkStore:
         if not overwrite:
             self._refuse_another_audit(chunks)
         finished = {} if overwrite else self._finished(chunks)
-        kept = {f"{name}.json" for name in finished}
-        for path in self._directory.chunks.iterdir():
-            if path.name not in kept:
-                path.unlink()
-        kept = {f"{name}.parquet" for name in finished}
-        for folder in (self._directory.evidence, self._directory.dead_letters):
-            for path in folder.glob("*.parquet"):
-                if path.name not in kept:
-                    path.unlink()
+        self._directory.remove_chunks_but(finished)
         return finished
 
     def _refuse_another_audit(self, chunks: Sequence[Chunk]) -> None:
         contents = {chunk.input.sha256 for chunk in chunks}
-        there = [found for path in self._directory.chunks.iterdir() if (found := self._read(path.stem)) is not None]
+        paths = _own_paths(self._directory.chunks, _OWN_MANIFEST)
+        there = [found for path in paths if (found := self._read(path.stem)) is not None]
         if there and not any(
             found.configuration == self._configuration and found.input_sha256 in contents for found in there
         ):
@@ -205,8 +223,14 @@ class ChunkStore:
             and (manifest.row_start, manifest.row_end) == (chunk.rows.row_start, chunk.rows.row_end)
             and manifest.configuration == self._configuration
         )
-        return same and self._is_there(manifest.evidence) and self._is_there(manifest.dead_letters)
+        whole = same and self._is_as_written(manifest.evidence) and self._is_as_written(manifest.dead_letters)
+        if same and not whole:
+            self.damaged.append(chunk.name)
+        return whole
 
-    def _is_there(self, file: OutputFile) -> bool:
+    def _is_as_written(self, file: OutputFile) -> bool:
         path = self._directory.root / file.path
-        return path.is_file() and path.stat().st_size == file.size_bytes
+        try:
+            return path.stat().st_size == file.size_bytes and file_sha256(path) == file.sha256
+        except OSError:
+            return False

@@ -10,7 +10,7 @@ import pytest
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.input_plan import Chunk
-from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
+from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory, file_sha256
 from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile
@@ -30,7 +30,8 @@ def _commit(directory: OutputDirectory, chunk: Chunk = CHUNK, *, configuration: 
     folder.mkdir()
     (folder / "evidence.parquet").write_bytes(b"12345")
     (folder / "letters.parquet").write_bytes(b"678")
-    evidence, letters = (OutputFile(f"{name}.parquet", 1, size, "") for name, size in (("evidence", 5), ("letters", 3)))
+    paths = (folder / "evidence.parquet", folder / "letters.parquet")
+    evidence, letters = (OutputFile(path.name, 1, path.stat().st_size, file_sha256(path)) for path in paths)
     attempt = ChunkAttempt(str(folder), evidence, letters, AuditCounts(rows=3, audited=3), 1.0)
     ChunkStore(directory, configuration=configuration).commit(chunk, attempt)
 
@@ -91,12 +92,35 @@ def test_overwrite_redoes_what_fits(directory: OutputDirectory) -> None:
     assert _names(directory) == []
 
 
-@pytest.mark.parametrize("folder", ["evidence", "dead_letters"])
-def test_a_chunk_whose_file_is_gone_or_cut_is_redone(directory: OutputDirectory, folder: str) -> None:
+@pytest.mark.parametrize("content", [b"1", b"00000", None], ids=["cut", "rotten", "gone"])
+def test_a_chunk_whose_file_is_not_as_written_is_redone(directory: OutputDirectory, content: bytes | None) -> None:
     _commit(directory)
-    (directory.root / folder / f"{CHUNK.name}.parquet").write_bytes(b"1")
-    assert ChunkStore(directory, configuration="c").keep_finished([CHUNK], overwrite=False) == {}
+    path = directory.root / "evidence" / f"{CHUNK.name}.parquet"
+    path.write_bytes(content or b"")
+    if content is None:
+        path.unlink()
+    store = ChunkStore(directory, configuration="c")
+    assert store.keep_finished([CHUNK], overwrite=False) == {}
+    assert store.damaged == [CHUNK.name]
     assert _names(directory) == []
+
+
+def test_a_chunk_whose_dead_letters_are_rotten_is_redone(directory: OutputDirectory) -> None:
+    _commit(directory)
+    (directory.root / "dead_letters" / f"{CHUNK.name}.parquet").write_bytes(b"000")
+    assert ChunkStore(directory, configuration="c").keep_finished([CHUNK], overwrite=False) == {}
+
+
+def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> None:
+    _commit(directory)
+    (directory.chunks / ".cache").mkdir()
+    (directory.attempts / ".DS_Store").touch()
+    (directory.evidence / f".{CHUNK.name}.parquet").touch()
+    store = ChunkStore(directory, configuration="c")
+    assert store.keep_finished([CHUNK], overwrite=True) == {}
+    directory.remove_working_folders()
+    left = ["_attempts/.DS_Store", "_chunks/.cache", f"evidence/.{CHUNK.name}.parquet"]
+    assert _names(directory) == left
 
 
 def test_files_without_a_manifest_are_removed(directory: OutputDirectory) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -88,6 +89,20 @@ def test_the_same_command_again_finds_all_chunks_finished(
     assert audit.run_here(undisturbed, "--workers", "1") == 0
     assert f"{ROWS} of {ROWS} rows were finished by an earlier run" in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in (undisturbed / "evidence").iterdir()} == before
+
+
+def test_a_finished_chunk_that_rots_is_audited_again(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    rotten = sorted((output / "evidence").iterdir())[2]
+    content = rotten.read_bytes()
+    rotten.write_bytes(content[:100] + bytes(40) + content[140:])
+    assert audit.run_here(output, "--workers", "1", "--verify") == 0
+    stderr = capfd.readouterr().err
+    assert f"damaged or missing in 1 of 5 finished chunks, first in {rotten.stem}" in stderr
+    assert "4 finished chunks (" in stderr
+    assert output_digests(output) == output_digests(undisturbed)
 
 
 def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run(

@@ -36,6 +36,22 @@ def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path: Path) -
         OutputDirectory(tmp_path / "out").check()
 
 
+@pytest.mark.parametrize("place", ["_attempts/mine.txt", "_chunks/00000-log-r0000000000.json/x", "dead_letters"])
+def test_what_is_not_as_an_audit_leaves_it_is_refused_by_name(tmp_path: Path, place: str) -> None:
+    root = tmp_path / "out"
+    with OutputDirectory(root).locked():
+        pass
+    path = root / place
+    if path.is_dir():
+        path.rmdir()
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    named = place.removesuffix("/x")
+    with pytest.raises(UsageError, match=f"{named}.*move it away"), OutputDirectory(root).locked():
+        pass
+    assert path.exists()
+
+
 def test_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(UsageError, match="is a file"):
