@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from attribeam.schemas import evidence_schema
-from attribeam.schemas.errors import LogFormatError
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.schemas.errors import LogFormatError, UsageError
+
+PARQUET = "parquet"
+"""The format of a log where none is named."""
 
 TypeCheck = Callable[[pa.DataType], bool]
 
@@ -129,51 +129,70 @@ INPUT_FIELDS = (
     InputField("prompt", False, is_text, "a string"),
 )
 _NOT_READ = frozenset({"prompt"})
-_LEAVES = {"passages": ("text", "title", "passage_id"), "target_spans": ("char_start", "char_end")}
+_MEMBERS = {"passages": ("text", "title", "passage_id"), "target_spans": ("char_start", "char_end")}
 
 
 @dataclass(frozen=True, slots=True)
-class InputFormat:
-    """Where the fields of the QA record stand in one file.
+class LogOptions:
+    """How a log is read; the same for all files of a run, and picklable.
 
     Attributes:
-        columns: (field, column) of every field that the file has, in the order of ``INPUT_FIELDS``.
-        extra_fields: the Arrow fields of the extra columns, in the order of ``--extra-columns``.
+        columns: (field of the QA record, column of the log) pairs where the names differ.
+        extra_columns: columns of the log that are kept in ``QARecord.extra_columns``.
+        max_text_chars: longest text of one field in code points; a longer one makes its row faulty.
+        format: what kind of file it is, see ``attribeam.logs.reader``.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...] = ()
+    extra_columns: tuple[str, ...] = ()
+    max_text_chars: int = 1_000_000
+    format: str = PARQUET
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPart:
+    """A column to read; where its items are structs, only their ``members`` (None: the whole column)."""
+
+    column: str
+    members: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """Which columns of one file hold the fields of the QA record.
+
+    Attributes:
+        pairs: (field, column) of every field that the file has, in the order of ``INPUT_FIELDS``.
+        extra_fields: the Arrow fields of the extra columns, in the order of ``LogOptions.extra_columns``.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
     extra_fields: tuple[pa.Field, ...]
 
     @classmethod
-    def from_schema(cls, file: str, schema: pa.Schema, settings: AuditSettings) -> InputFormat:
-        """Find the columns that ``settings`` ask for in a file's schema.
+    def from_schema(cls, file: str, schema: pa.Schema, options: LogOptions) -> ColumnMap:
+        """Find the columns that ``options`` ask for in a file's schema.
 
         Raises:
             LogFormatError: if a column is missing, is there twice or has another type than expected.
         """
-        mapping = dict(settings.columns)
+        mapping = dict(options.columns)
         found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
-        extra_fields = tuple(_extra_field(name, file, schema) for name in settings.extra_columns)
-        try:
-            evidence_schema(extra_fields=extra_fields)
-        except ValueError as error:
-            raise LogFormatError(str(error)) from error
+        extra_fields = tuple(_extra_field(name, file, schema) for name in options.extra_columns)
         return cls(tuple((name, column) for name, column in found if column is not None), extra_fields)
 
     def column_of(self, field: str) -> str:
         """The column of a field; the field's own name where the file has none."""
-        return dict(self.columns).get(field, field)
+        return dict(self.pairs).get(field, field)
 
     def has(self, field: str) -> bool:
         """True where the file has a column for the field."""
-        return field in dict(self.columns)
+        return field in dict(self.pairs)
 
-    def leaf_paths(self, schema: pq.ParquetSchema) -> list[str]:
-        """The Parquet leaf columns to read: not those of other columns, nor other members of the structs."""
-        wanted = [(column, _LEAVES.get(name)) for name, column in self.columns if name not in _NOT_READ]
-        wanted += [(field.name, None) for field in self.extra_fields]
-        paths = [schema.column(index).path for index in range(len(schema))]
-        return [path for path in paths if any(_is_leaf_of(path, column, leaves) for column, leaves in wanted)]
+    def parts(self) -> list[ColumnPart]:
+        """What has to be read of the file: no other columns, and no other members of passages and spans."""
+        own = [ColumnPart(column, _MEMBERS.get(name)) for name, column in self.pairs if name not in _NOT_READ]
+        return own + [ColumnPart(field.name) for field in self.extra_fields]
 
 
 def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
@@ -182,30 +201,30 @@ def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
     "generator=" says that a log has no such field, whatever its columns are called.
 
     Raises:
-        LogFormatError: if the list is no such list, or names an unknown field or the same one twice.
+        UsageError: if the list is no such list, or names an unknown field or the same one twice.
     """
     pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in text.split(",") if item.strip()]
     names = [field.name for field in INPUT_FIELDS]
     for pair in pairs:
         if len(pair) != 2 or pair[0] not in names:
-            raise LogFormatError(
+            raise UsageError(
                 f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {pair[0]!r}"
             )
     if len({pair[0] for pair in pairs}) < len(pairs):
-        raise LogFormatError(f"--columns should name each field once, was: {text!r}")
+        raise UsageError(f"--columns should name each field once, was: {text!r}")
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
-def check_same_extra_fields(formats: Mapping[str, InputFormat]) -> tuple[pa.Field, ...]:
-    """The extra fields that all files of a run share; ``formats`` has one format a file, in the run's order.
+def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:
+    """The extra fields that all files of a run share; ``maps`` has one per file, in the run's order.
 
     Raises:
         LogFormatError: if an extra column has different types.
     """
-    files = list(formats)
-    shared = formats[files[0]].extra_fields if files else ()
+    files = list(maps)
+    shared = maps[files[0]].extra_fields if files else ()
     for file in files[1:]:
-        for ours, theirs in zip(shared, formats[file].extra_fields, strict=True):
+        for ours, theirs in zip(shared, maps[file].extra_fields, strict=True):
             if ours.type != theirs.type:
                 raise LogFormatError(
                     f"extra column {ours.name!r} should have one type in all files, is {ours.type} in {files[0]} and "
@@ -242,12 +261,3 @@ def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.D
     raise LogFormatError(
         f"{file}: one column {column!r} is needed, there is {found}; the file has: {', '.join(schema.names)}; {way_out}"
     )
-
-
-def _is_leaf_of(path: str, column: str, leaves: tuple[str, ...] | None) -> bool:
-    if path == column:
-        return True
-    if not path.startswith(f"{column}."):
-        return False
-    inner = path[len(column) + 1 :].split(".")
-    return leaves is None or len(inner) <= 2 or inner[-1] in leaves

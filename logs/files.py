@@ -1,87 +1,166 @@
-"""The files of a log: found by pattern, opened, and told apart by what they hold."""
+"""Where the bytes of a log come from: the files of a pattern, their content, and whether they are still the same."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import BinaryIO
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from attribeam.logs.patterns import Entry, find_files
 
-from attribeam.schemas.errors import RunError, UsageError
+if TYPE_CHECKING:
+    from pyarrow import fs
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
+_GCS_SECONDS = 60
+"""How long Google's client tries again; its own default is a quarter of an hour."""
 
 
-def match_files(patterns: Sequence[str]) -> list[str]:
-    """The files of all patterns, sorted, each once; hidden and ``_``-marked files are left out.
+class LogStorage(Protocol):
+    """Where logs lie. Picklable, and holds no open connection, because every process makes its own."""
 
-    Raises:
-        UsageError: if a pattern matches nothing, or its file system cannot be asked.
+    def find(self, pattern: str, *, suffix: str) -> list[str]:
+        """The files of a pattern, sorted, each once; a folder means all files below it that end in ``suffix``.
+
+        Raises:
+            OSError: if the file system cannot be asked.
+        """
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """The file's bytes, seekable, and never decompressed whatever its name ends in.
+
+        Raises:
+            OSError: if it cannot be opened.
+        """
+
+    def stamp(self, path: str) -> str | None:
+        """What changes when the file is replaced or written to, such as its size and time; None where there is none.
+
+        Cheap: no content is read. Two stamps are comparable within one run of one program.
+
+        Raises:
+            OSError: if the file system cannot be asked.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowStorage:
+    """Local disks, and ``s3://``, ``gs://`` and ``hdfs://`` with Arrow's own clients.
+
+    Credentials, region and endpoint come from where those clients look: ``AWS_*`` variables and ``~/.aws``,
+    ``GOOGLE_APPLICATION_CREDENTIALS``, ``HADOOP_HOME``.
     """
-    found: set[str] = set()
-    for pattern in patterns:
-        paths = [path for path in _match_pattern(pattern) if not _file_name(path).startswith((".", "_"))]
-        if not paths:
-            raise UsageError(
-                f"--input should name existing Parquet files, nothing matches {pattern!r}; "
-                "for a folder say folder/*.parquet"
-            )
-        found.update(paths)
-    return sorted(found)
+
+    def find(self, pattern: str, *, suffix: str) -> list[str]:
+        return find_files(pattern, _RemoteFolders() if "://" in pattern else _LocalFolders(), suffix=suffix)
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        if "://" in path:
+            system, inner = _locate(path)
+            with system.open_input_file(inner) as file:
+                yield file
+        else:
+            with Path(path).open("rb") as local:
+                yield local
+
+    def stamp(self, path: str) -> str | None:
+        if "://" in path:
+            info = _info(path)
+            return f"{info.size} bytes of {info.mtime_ns}" if info.is_file else None
+        try:
+            return _local_stamp(Path(path).stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
 
-@contextmanager
-def open_file(path: str) -> Iterator[BinaryIO]:
-    """The file's bytes, seekable, never decompressed whatever its name ends in."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        yield file
+def _local_stamp(found: os.stat_result) -> str:
+    """Device, inode and size, and when content and inode last changed; the latter cannot be set back by hand."""
+    return f"{found.st_dev}:{found.st_ino}, {found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}"
 
 
-def read_footer(path: str) -> pq.FileMetaData:
-    """The footer of a Parquet file.
-
-    Raises:
-        RunError: if the file cannot be opened or is no Parquet file.
-    """
-    try:
-        with open_file(path) as file:
-            return pq.read_metadata(file)
-    except (OSError, BeamIOError, pa.ArrowException) as error:
-        found = " ".join(str(error).split())
-        raise RunError(
-            f"input file {path!r} should be readable Parquet, but its footer is not: {found}; "
-            "replace the file or leave it out of --input"
-        ) from error
-
-
-def fingerprint_file(path: str) -> tuple[int, str]:
+def fingerprint_file(storage: LogStorage, path: str) -> tuple[int, str]:
     """Size in bytes and SHA-256 of a file's content, so that a rewritten file is never taken for the old one.
 
     Raises:
         OSError: if the file cannot be read.
     """
     digest, size = hashlib.sha256(), 0
-    with open_file(path) as file:
-        while block := file.read(_BLOCK):
+    with storage.open(path) as file:
+        while block := file.read(_BLOCK_BYTES):
             digest.update(block)
             size += len(block)
     return size, digest.hexdigest()
 
 
-def _match_pattern(pattern: str) -> list[str]:
-    """Paths of one pattern; Beam finds nothing by a bare name, so that it gets a folder for the time of the search."""
-    bare = "/" not in pattern
+class _LocalFolders:
+    """The search on this machine; a link that leads nowhere is a file, which then cannot be opened by its name."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        try:
+            with os.scandir(folder or ".") as found:
+                return [_local_entry(one.name, one.path) for one in found]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def entry(self, path: str) -> Entry | None:
+        return _local_entry(path, path) if os.path.lexists(path) else None
+
+
+def _local_entry(name: str, path: str) -> Entry:
     try:
-        (result,) = FileSystems.match([f"./{pattern}" if bare else pattern])
-    except (BeamIOError, ValueError) as error:
-        raise UsageError(f"--input {pattern!r} cannot be looked up: {error}") from error
-    return [metadata.path.removeprefix("./") if bare else metadata.path for metadata in result.metadata_list]
+        found = Path(path).stat()
+    except OSError:
+        return Entry(name, is_folder=False, identity=path)
+    return Entry(name, is_folder=stat.S_ISDIR(found.st_mode), identity=f"{found.st_dev}:{found.st_ino}")
 
 
-def _file_name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
+class _RemoteFolders:
+    """The search in a bucket or on a cluster."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        from pyarrow.fs import FileSelector, FileType
+
+        system, inner = _locate(folder)
+        found = system.get_file_info(FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
+        return [Entry(one.base_name, one.type == FileType.Directory, identity=one.path) for one in found]
+
+    def entry(self, path: str) -> Entry | None:
+        from pyarrow.fs import FileType
+
+        info = _info(path)
+        if info.type == FileType.NotFound:
+            return None
+        return Entry(info.base_name, info.type == FileType.Directory, identity=info.path)
+
+
+def _info(path: str) -> fs.FileInfo:
+    system, inner = _locate(path)
+    return system.get_file_info(inner.rstrip("/") or "/")
+
+
+def _locate(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI and the path inside it, which is taken as it is written: nothing in it is decoded."""
+    scheme, _, rest = path.partition("://")
+    authority, _, inner = rest.partition("/")
+    options = f"?retry_limit_seconds={_GCS_SECONDS}" if scheme in ("gs", "gcs") else ""
+    system, root = _file_system(f"{scheme}://{authority}/{options}")
+    return system, f"{root.rstrip('/')}/{inner}"
+
+
+@lru_cache(maxsize=64)
+def _file_system(root: str) -> tuple[fs.FileSystem, str]:
+    """The client is made once per process; Arrow's file systems are imported where one is needed."""
+    from pyarrow.fs import FileSystem
+
+    try:
+        system, inner = FileSystem.from_uri(root)
+    except ValueError as error:
+        raise OSError(f"{root!r} should begin with s3://, gs://, hdfs:// or file://: {error}") from error
+    return system, inner

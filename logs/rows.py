@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.columns import InputFormat, is_text, plain_array
+from attribeam.logs.columns import ColumnMap, is_text, plain_array
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 
 
@@ -21,19 +21,33 @@ from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, Ro
 class RowRange:
     """Rows ``[row_start, row_end)`` of ``file`` (0-based within the file).
 
-    ``duplicate_rows`` are the rows of this range whose record_id stands earlier in the same file, ascending; they
-    are found when the run is planned, because a range sees only itself.
+    Attributes:
+        duplicate_rows: the rows of this range whose record_id stands earlier in the same file, ascending; they are
+            found when the run is planned, because a range sees only itself.
+        stamp: the file's stamp when it was fingerprinted, see ``LogStorage.stamp``; None where nobody asks whether it
+            is still the same.
     """
 
     file: str
     row_start: int
     row_end: int
     duplicate_rows: tuple[int, ...] = ()
+    stamp: str | None = None
 
     @property
     def row_count(self) -> int:
         """Number of rows in the range."""
         return self.row_end - self.row_start
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyRow:
+    """A row that no record can be made of. ``record_id`` and ``answer`` are None where they are what is faulty."""
+
+    source: RowSource
+    record_id: str | None
+    fault: RowFault
+    answer: str | None
 
 
 _MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
@@ -71,10 +85,10 @@ class RawRow:
     extra_columns: tuple[tuple[str, object | RowFault], ...]
 
 
-def raw_rows(batch: pa.RecordBatch, input_format: InputFormat) -> Iterator[RawRow]:
+def raw_rows(batch: pa.RecordBatch, column_map: ColumnMap) -> Iterator[RawRow]:
     """The rows of a batch, in order."""
-    values = {name: _field_values(name, column, batch, input_format) for name, column in _READERS.items()}
-    extra = [(field.name, plain_array(batch.column(field.name))) for field in input_format.extra_fields]
+    values = {name: _field_values(name, column, batch, column_map) for name, column in _READERS.items()}
+    extra = [(field.name, plain_array(batch.column(field.name))) for field in column_map.extra_fields]
     for index in range(batch.num_rows):
         row = {name: column[index] for name, column in values.items()}
         yield RawRow(**row, extra_columns=tuple((name, _read_extra_value(name, array[index])) for name, array in extra))
@@ -87,10 +101,10 @@ def text_values(array: pa.Array) -> list[RawText]:
     return values
 
 
-def _field_values(name: str, reader: _Reader, batch: pa.RecordBatch, input_format: InputFormat) -> list[Any]:
-    if not input_format.has(name):
+def _field_values(name: str, reader: _Reader, batch: pa.RecordBatch, column_map: ColumnMap) -> list[Any]:
+    if not column_map.has(name):
         return [None] * batch.num_rows
-    return reader(batch.column(input_format.column_of(name)))
+    return reader(batch.column(column_map.column_of(name)))
 
 
 def _passage_values(array: pa.Array) -> list[list[RawPassage | None] | None]:
@@ -176,12 +190,19 @@ class RowValidator:
     """Checks the rows of one file.
 
     Attributes:
-        input_format: names the columns in messages.
+        column_map: names the columns in messages.
         max_text_chars: longest text in code points.
     """
 
-    input_format: InputFormat
+    column_map: ColumnMap
     max_text_chars: int
+
+    def outcome(self, raw: RawRow, source: RowSource, *, duplicate: bool) -> QARecord | FaultyRow:
+        """The QA record of a row, or what is wrong with it."""
+        try:
+            return self.validate(raw, source, duplicate=duplicate)
+        except RowFault as fault:
+            return FaultyRow(source, _value_or_none(self.record_id, raw), fault, _value_or_none(self.answer, raw))
 
     def validate(self, raw: RawRow, source: RowSource, *, duplicate: bool) -> QARecord:
         """The QA record of a row.
@@ -191,7 +212,7 @@ class RowValidator:
         """
         record_id = self.record_id(raw)
         if duplicate:
-            column = self.input_format.column_of("record_id")
+            column = self.column_map.column_of("record_id")
             message = f"column {column!r} should name each row of a file once, an earlier row has the same id"
             raise RowFault(Reason.DUPLICATE_RECORD_ID, f"{message}; keep one of the rows", column=column)
         question = self._needed_text("question", raw.question)
@@ -298,7 +319,7 @@ class RowValidator:
     def _fault(
         self, reason: Reason, field: str, expected: str, found: str, way_out: str = "complete the log"
     ) -> RowFault:
-        column = self.input_format.column_of(field)
+        column = self.column_map.column_of(field)
         return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
 
 
@@ -306,3 +327,11 @@ def _checked_extra_value(name: str, value: object | RowFault) -> tuple[str, obje
     if isinstance(value, RowFault):
         raise value
     return name, value
+
+
+def _value_or_none(part: Callable[[RawRow], str], raw: RawRow) -> str | None:
+    """A part of the row, None where it is what is faulty."""
+    try:
+        return part(raw)
+    except RowFault:
+        return None

@@ -25,6 +25,7 @@ from attribeam.attribution.options import (
     MethodOptions,
     ModelOptions,
 )
+from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.schemas.errors import UsageError
@@ -100,14 +101,14 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         UsageError: if options do not fit together.
     """
     try:
-        columns = parse_column_mapping(arguments.columns)
         method = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
     except ValueError as error:
         raise UsageError(str(error)) from error
     check_read(method)
     return AuditSettings(
-        columns=columns,
+        columns=parse_column_mapping(arguments.columns),
         extra_columns=arguments.extra_columns,
+        log_format=arguments.log_format,
         span_kinds=arguments.spans,
         parser=arguments.parser,
         model=ModelOptions.from_arguments(arguments, LOADING, READING),
@@ -183,9 +184,12 @@ def _check_support_gates(arguments: argparse.Namespace) -> None:
 
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("input and output").add_argument
-    add("--input", nargs="+", action="extend", required=True, metavar="GLOB", help="Parquet files, local or s3://, ...")
+    add(
+        "--input", nargs="+", action="extend", required=True, metavar="GLOB",
+        help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood",
+    )  # fmt: skip
     add("--output", metavar="DIR", help="directory for evidence/, dead_letters/ and run_manifest.json")
-    add("--columns", default="", metavar="FIELD=COLUMN,...", help="e.g. record_id=trace_id,answer=response")
+    add_log_arguments(add)
     add("--extra-columns", type=name_list, default=(), metavar="COLUMN,...", help="columns to carry into the evidence")
     add(
         "--max-text-chars", type=positive_integer, default=_SETTINGS.max_text_chars, metavar="N",

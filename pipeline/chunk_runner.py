@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from attribeam.logs.files import open_file
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
@@ -27,6 +26,7 @@ from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, dead_letter_counts
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds, token_sums
 
 
@@ -176,7 +176,7 @@ class _Ledger:
 
 def _batches(paths: Iterable[str], columns: list[str]) -> Iterator[pa.RecordBatch]:
     for path in paths:
-        with open_file(path) as file, pq.ParquetFile(file) as parquet:
+        with BeamStorage().open(path) as file, pq.ParquetFile(file) as parquet:
             yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
 
 

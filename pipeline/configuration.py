@@ -16,6 +16,7 @@ from attribeam import __version__
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
+from attribeam.logs.columns import PARQUET
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -24,10 +25,10 @@ _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", 
 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
-    """The settings as JSON values; infinity as the text "inf"."""
+    """The settings as JSON values; infinity as the text "inf", and no ``log_format`` where it is Parquet."""
     text = json.dumps(asdict(settings), default=_plain_options)
     plain: dict[str, object] = json.loads(text, parse_constant=_json_constant)
-    return plain
+    return {name: value for name, value in plain.items() if (name, value) != ("log_format", PARQUET)}
 
 
 def _plain_options(value: object) -> object:

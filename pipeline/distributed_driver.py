@@ -23,7 +23,7 @@ from attribeam.pipeline.configuration import (
 )
 from attribeam.pipeline.console import summary_text
 from attribeam.pipeline.graph import GraphOutput, build_graph
-from attribeam.pipeline.input_plan import InputPlan, check_input, make_plan
+from attribeam.pipeline.input_plan import InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
 from attribeam.pipeline.quality_gates import judge_gates
@@ -32,6 +32,7 @@ from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.beam_storage import BeamStorage, check_extra
 from attribeam.transforms.stage_metrics import token_sums
 
 _FOLDERS = ("evidence", "dead_letters")
@@ -47,9 +48,9 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
         RunError: if the run failed or its rows do not reconcile.
     """
     clock = RunClock()
-    check = check_input(options.input, settings)
-    _check_output(options)
     beam_options = _beam_options(options)
+    check = check_input(options.input, settings, BeamStorage())
+    _check_output(options)
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
@@ -57,6 +58,8 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     _clear_output(options)
     schemas = output_schemas(settings, models, check.extra_fields)
     result = _submit(beam_options, with_pinned_model(sent, models), options, plan, schemas)
+    for chunk in plan.chunks:
+        check_input_unchanged(chunk.rows, BeamStorage())
     counts = _reconcile(options, plan, result, settings)
     manifest = make_run_manifest(
         status=RunStatus.DONE,
@@ -93,7 +96,7 @@ def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str
 
 
 def _beam_options(options: RunOptions) -> PipelineOptions:
-    """Beam's own options.
+    """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
 
     Raises:
         UsageError: if Beam has no such runner.
@@ -103,6 +106,7 @@ def _beam_options(options: RunOptions) -> PipelineOptions:
         create_runner(options.runner)
     except (ValueError, ImportError, AttributeError) as error:
         raise UsageError(f"--runner {options.runner!r} is none of Beam's: {error}") from error
+    FileSystems.set_options(beam_options)
     return beam_options
 
 
@@ -154,6 +158,7 @@ def _check_output(options: RunOptions) -> None:
     Raises:
         UsageError: if there are some, and ``--overwrite`` was not given.
     """
+    check_extra(options.output)
     there = _earlier_files(options)
     if there and not options.overwrite:
         raise UsageError(f"--output holds files already, such as {there[0]!r}; choose another, or give --overwrite")

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
+from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.transforms.attribute_rows import AttributeRows, PackForModel
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.dead_letters import DEAD_LETTERS, WriteDeadLetters
 from attribeam.transforms.make_evidence import MakeEvidence
 from attribeam.transforms.prepare_rows import EncodeRows, ParseAnswers
@@ -45,7 +47,8 @@ def build_graph(
     """
     spread = _Spread(distributed)
     ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
-    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {})
+    storage = BeamStorage() if distributed else ArrowStorage()
+    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {}, storage)
     encoded = read.records | "EncodeRows" >> EncodeRows(settings)
     parsed = encoded.rows | "ParseAnswers" >> ParseAnswers(settings)
     blocks = parsed.parsed | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from attribeam.logs.columns import InputFormat, check_same_extra_fields
-from attribeam.logs.files import fingerprint_file, match_files, read_footer
-from attribeam.logs.parquet_log import find_duplicate_rows
+from attribeam.logs.columns import check_same_extra_fields
+from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
-from attribeam.schemas.errors import LogFormatError, RunError, UsageError
+from attribeam.schemas import evidence_schema
+from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 from attribeam.schemas.run_manifest import InputFile
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -21,11 +23,15 @@ _MAX_STEM_CHARS = 48
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A Parquet file that can be audited; ``id_column`` is its column of record ids."""
+    """A log that can be audited."""
 
-    path: str
+    log: QALog
     row_count: int
-    id_column: str
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self.log.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +69,89 @@ class InputPlan:
         return sum(file.row_count for file in self.inputs)
 
 
-def check_input(patterns: Sequence[str], settings: AuditSettings) -> InputCheck:
-    """Find the files, read their footers only, and check all schemas before anything else happens.
+def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogStorage | None = None) -> InputCheck:
+    """Find the files, read what they say of themselves, and check all columns before anything else happens.
 
     Raises:
-        UsageError: if nothing matches, a file is no Parquet file, a column is missing or has another type, or the
+        UsageError: if nothing matches, a file is of another format, a column is missing or has another type, or the
             files do not agree on the types of the extra columns.
+        DataError: if a file is damaged.
     """
-    footers = {path: read_footer(path) for path in match_files(patterns)}
+    storage = storage or ArrowStorage()
+    logs = [QALog(path, settings.log_options, storage) for path in match_files(patterns, settings, storage)]
     try:
-        formats = {
-            path: InputFormat.from_schema(path, footer.schema.to_arrow_schema(), settings)
-            for path, footer in footers.items()
-        }
-        extra_fields = check_same_extra_fields(formats)
+        checked = {log.path: log.check() for log in logs}
+        extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
     except LogFormatError as error:
-        raise UsageError(str(error)) from error
-    files = tuple(
-        CheckedFile(path, footer.num_rows, formats[path].column_of("record_id")) for path, footer in footers.items()
-    )
-    return InputCheck(files, extra_fields)
+        raise UsageError(f"--input: {error}") from error
+    except DataError as error:
+        raise DataError(f"--input: {error}") from error
+    _check_extra_names(extra_fields)
+    return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields)
+
+
+def match_files(patterns: Sequence[str], settings: AuditSettings, storage: LogStorage) -> list[str]:
+    """The files of all patterns, sorted, each once.
+
+    Raises:
+        UsageError: if a pattern matches nothing, or its file system cannot be asked.
+    """
+    suffix = reader_named(settings.log_format).suffix
+    found: set[str] = set()
+    for pattern in patterns:
+        paths = _files_of(pattern, suffix, storage)
+        if not paths:
+            raise UsageError(
+                f"--input should name existing logs, nothing matches {pattern!r}; a folder means the *{suffix} files "
+                'below it, and files whose names begin with "." or "_" are passed over'
+            )
+        found.update(paths)
+    return sorted(found)
+
+
+def _files_of(pattern: str, suffix: str, storage: LogStorage) -> list[str]:
+    if not pattern.strip():
+        raise UsageError("--input should name logs or a folder of them, was empty; is a variable of the script unset?")
+    try:
+        return storage.find(pattern, suffix=suffix)
+    except OSError as error:
+        raise UsageError(f"--input {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
+
+
+def _check_extra_names(extra_fields: Sequence[pa.Field]) -> None:
+    try:
+        evidence_schema(extra_fields=extra_fields)
+    except ValueError as error:
+        raise UsageError(f"--extra-columns: {error}") from error
 
 
 def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
     """Fingerprint the checked files, find their duplicate ids, and cut them into chunks.
 
     Raises:
-        RunError: if a file cannot be read.
+        DataError: if a file cannot be read, or changes meanwhile.
     """
     inputs: list[InputFile] = []
     chunks: list[Chunk] = []
     for index, file in enumerate(check.files):
-        try:
-            size_bytes, sha256 = fingerprint_file(file.path)
-            duplicates = find_duplicate_rows(file.path, id_column=file.id_column).tolist()
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(
-                f"input file {file.path!r} cannot be read: {error}; replace the file or leave it out of --input"
-            ) from error
+        stamp = file.log.stamp()
+        size_bytes, sha256 = file.log.fingerprint()
+        duplicates = file.log.duplicate_rows().tolist()
+        file.log.check_unchanged(stamp)
         inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))
-        chunks += _split_into_chunks(index, inputs[-1], duplicates, rows_per_chunk)
+        whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), stamp)
+        chunks += _split_into_chunks(index, inputs[-1], whole, rows_per_chunk)
     return InputPlan(tuple(inputs), tuple(chunks))
+
+
+def check_input_unchanged(rows: RowRange, storage: LogStorage | None = None) -> None:
+    """Refuse to keep what was read of a file that is no longer the one that was fingerprinted.
+
+    Raises:
+        DataError: if it was replaced or written to, or is gone.
+    """
+    if rows.stamp is not None:
+        QALog(rows.file, storage=storage or ArrowStorage()).check_unchanged(rows.stamp)
 
 
 def chunk_name(file_index: int, path: str, row_start: int) -> str:
@@ -113,11 +161,9 @@ def chunk_name(file_index: int, path: str, row_start: int) -> str:
     return f"{file_index:05d}-{readable}-r{row_start:010d}"
 
 
-def _split_into_chunks(
-    file_index: int, file: InputFile, duplicates: Sequence[int], rows_per_chunk: int
-) -> Iterator[Chunk]:
+def _split_into_chunks(file_index: int, file: InputFile, whole: RowRange, rows_per_chunk: int) -> Iterator[Chunk]:
     for row_start in range(0, max(1, file.row_count), rows_per_chunk):
         row_end = min(row_start + rows_per_chunk, file.row_count)
-        inside = tuple(row for row in duplicates if row_start <= row < row_end)
-        name = chunk_name(file_index, file.path, row_start)
-        yield Chunk(name, RowRange(file.path, row_start, row_end, inside), file)
+        inside = tuple(row for row in whole.duplicate_rows if row_start <= row < row_end)
+        rows = RowRange(file.path, row_start, row_end, inside, whole.stamp)
+        yield Chunk(chunk_name(file_index, file.path, row_start), rows, file)

@@ -14,7 +14,7 @@ from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas
 from attribeam.pipeline.console import Progress, choose_progress, summary_text
 from attribeam.pipeline.failures import describe_failure, describe_rows
-from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, make_plan
+from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.row_isolation import RowIsolation
@@ -26,7 +26,7 @@ from attribeam.pipeline.worker_pool import (
     start_first_worker,
     worker_count,
 )
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import AttribeamError, RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -173,6 +173,7 @@ class _ChunkRun:
             raise RunError(describe_failure(message, self._describe_work(worker)))
 
     def _commit(self, chunk: Chunk, attempt: ChunkAttempt, *, reported: int = 0) -> None:
+        check_input_unchanged(chunk.rows)
         self.finished[chunk.name] = self.store.commit(chunk, attempt)
         self.progress.advance(chunk.rows.row_count - reported)
 
@@ -230,7 +231,7 @@ def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, worker
     except KeyboardInterrupt:
         record.write(RunStatus.INTERRUPTED, run.finished)
         raise
-    except RunError:
+    except AttribeamError:
         record.write(RunStatus.FAILED, run.finished)
         raise
     finally:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from attribeam.report.audited_logs import AuditedLogs, LogState, open_log
+from attribeam.report.audited_logs import AuditedLogs, LogState
 
 SHOWN_RANKS = 20
 
@@ -142,33 +141,18 @@ def _distinct_pairs(batch: pa.RecordBatch) -> list[tuple[str, int, str]]:
     return list(zip(*members, strict=True))
 
 
-_BATCH_ROWS = 4096
-
-
 def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
     """Rows of the logs by the id of a passage that they retrieved; None unless every log is still as audited.
 
     Only the ids are read. Rows that became dead letters count as well.
     """
-    if any(log.state is not LogState.AS_AUDITED for log in logs.files.values()):
+    if any(file.state is not LogState.AS_AUDITED for file in logs.files.values()):
         return None
     counts: Counter[str] = Counter()
-    column = logs.columns.get("passages", "passages")
-    for path in logs.files:
-        for ids in _passage_id_lists(path, column):
+    for file in logs.files.values():
+        for ids in file.log.passage_ids():
             counts.update(_rows_by_id(ids))
     return counts
-
-
-def _passage_id_lists(path: str, column: str) -> Iterable[pa.Array]:
-    """The lists of passage ids of a log, batch by batch; nothing where its passages have no ids."""
-    with open_log(path) as source:
-        parquet = pq.ParquetFile(source, pre_buffer=False)
-        paths = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-        leaves = [path for path in paths if path.startswith(f"{column}.") and path.endswith(".passage_id")]
-        if leaves:
-            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=leaves, use_threads=False):
-                yield batch.column(0)
 
 
 def _rows_by_id(lists: pa.Array) -> dict[str, int]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from attribeam.report.audited_answer import AuditedAnswer
-from attribeam.report.audited_logs import LoggedAnswer
 from attribeam.report.terminal_text import Mark, harmless, line_ranges, marked_lines, one_line
-from attribeam.schemas import EvidencePiece, SpanEvidence, Support
+from attribeam.schemas import EvidencePiece, QARecord, SpanEvidence, Support
 
 _STYLES = {Support.SUPPORTED: "cyan", Support.WEAK: "yellow underline", Support.UNSUPPORTED: "bold red underline"}
 _LETTERS = {Support.SUPPORTED: "s", Support.WEAK: "w", Support.UNSUPPORTED: "U"}
@@ -29,7 +28,7 @@ class AnswerView:
     width: int
     max_pieces: int
 
-    def lines(self, answer: AuditedAnswer, texts: LoggedAnswer | None) -> Iterator[Text]:
+    def lines(self, answer: AuditedAnswer, texts: QARecord | None) -> Iterator[Text]:
         """All lines; without ``texts``, only what the evidence holds. Nothing in them can control the terminal."""
         yield from self._head(answer)
         if texts is not None:
@@ -79,7 +78,7 @@ class AnswerView:
         if not span.evidence:
             yield Text(f"{_MARGIN}        no evidence", style=_QUIET)
 
-    def _passages(self, answer: AuditedAnswer, texts: LoggedAnswer) -> Iterator[Text]:
+    def _passages(self, answer: AuditedAnswer, texts: QARecord) -> Iterator[Text]:
         for index, passage in enumerate(texts.passages):
             name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
             yield from self._block(name, passage.text, _passage_marks(answer.spans, index, in_title=False))

@@ -19,9 +19,9 @@ import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows
-from attribeam.report.audited_logs import AuditedLogs, LoggedAnswer
+from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.support_distribution import support_codes
-from attribeam.schemas import RowSource
+from attribeam.schemas import QARecord, RowSource
 
 UNMATCHED_RISK = 0.5
 WORST_SHARE = 2 / 3
@@ -117,7 +117,7 @@ class EmbeddedAnswer:
 
     answer: AuditedAnswer
     risk: float
-    texts: LoggedAnswer | None
+    texts: QARecord | None
 
     @property
     def extra_columns(self) -> tuple[tuple[str, str], ...]:
@@ -159,7 +159,7 @@ def _spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> di
     return spans
 
 
-def _text_length(answer: LoggedAnswer) -> int:
+def _text_length(answer: QARecord) -> int:
     passages = sum(len(one.text) + len(one.title or "") for one in answer.passages)
     return passages + len(answer.question) + len(answer.answer)
 

@@ -8,6 +8,7 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.logs.columns import PARQUET, LogOptions
 from attribeam.schemas import SpanKind
 
 
@@ -18,6 +19,7 @@ class AuditSettings:
     Attributes:
         columns: (field of the QA record, column of the log) pairs where the names differ.
         extra_columns: columns of the log that are carried through to the evidence.
+        log_format: what kind of files the logs are, see ``attribeam.logs.reader``.
         span_kinds: which target spans are chosen, see ``attribeam.attribution.answers.target_spans``.
         parser: "bundled", an installed spaCy pipeline's name, or a directory.
         max_text_chars: longest text of one field in code points; a longer one is a dead letter.
@@ -27,6 +29,7 @@ class AuditSettings:
 
     columns: tuple[tuple[str, str], ...] = ()
     extra_columns: tuple[str, ...] = ()
+    log_format: str = PARQUET
     span_kinds: tuple[SpanKind, ...] = DEFAULT_SPAN_KINDS
     parser: str = "bundled"
     model: ModelOptions = field(default_factory=ModelOptions)
@@ -34,6 +37,11 @@ class AuditSettings:
     max_text_chars: int = 1_000_000
     dead_letter_text: bool = False
     threads: int = 1
+
+    @property
+    def log_options(self) -> LogOptions:
+        """How the logs are read."""
+        return LogOptions(self.columns, self.extra_columns, self.max_text_chars, self.log_format)
 
     @property
     def encodes_rows(self) -> bool:

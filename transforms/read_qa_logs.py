@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import apache_beam as beam
 
-from attribeam.logs.parquet_log import QARecordReader
-from attribeam.logs.rows import RowRange
+from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow, RowRange
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, Stage
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice, tag_dead_letter
@@ -24,37 +25,54 @@ class ReadQALogs(beam.PTransform):
 
     settings: AuditSettings
     fatal_rows: Mapping[int, str] = field(default_factory=dict)
+    storage: LogStorage = field(default_factory=ArrowStorage)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def expand(self, row_ranges: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        return row_ranges | beam.ParDo(ReadRows(self.settings, self.fatal_rows)).with_outputs(
-            DEAD_LETTERS, main="records"
-        )
+        read = beam.ParDo(ReadRows(self.settings, self.fatal_rows, self.storage))
+        return row_ranges | read.with_outputs(DEAD_LETTERS, main="records")
 
 
 class ReadRows(beam.DoFn):
     """A range in, its rows' outcomes out, in order."""
 
-    def __init__(self, settings: AuditSettings, fatal_rows: Mapping[int, str]) -> None:
-        self._reader = QARecordReader(settings)
+    def __init__(self, settings: AuditSettings, fatal_rows: Mapping[int, str], storage: LogStorage) -> None:
+        self._options = settings.log_options
         self._fatal_rows = fatal_rows
+        self._storage = storage
+        self._with_text = settings.dead_letter_text
         self._office = DeadLetterOffice(Stage.READ, settings.dead_letter_text)
 
-    def process(self, row_range: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
-        outcomes = self._reader.read(row_range)
+    def process(self, rows: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
+        outcomes = QALog(rows.file, self._options, self._storage).outcomes(
+            range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows, stamp=rows.stamp
+        )
         while True:
             with stage("read"):
                 outcome = next(outcomes, None)
             if outcome is None:
                 return
             count_row_read()
-            yield tag_dead_letter(outcome) if isinstance(outcome, DeadLetter) else self._pass_on(outcome)
+            yield self._refuse(outcome) if isinstance(outcome, FaultyRow) else self._pass_on(outcome)
 
     def _pass_on(self, record: QARecord) -> QARecord | beam.pvalue.TaggedOutput:
         how = self._fatal_rows.get(record.source.source_row)
         return record if how is None else self._office.refuse(record, worker_died(how))
+
+    def _refuse(self, row: FaultyRow) -> beam.pvalue.TaggedOutput:
+        return tag_dead_letter(
+            DeadLetter(
+                record_id=row.record_id,
+                source=row.source,
+                stage=Stage.READ if row.fault.reason is Reason.INVALID_UTF8 else Stage.VALIDATE,
+                reason=row.fault.reason,
+                message=str(row.fault),
+                column=row.fault.column,
+                answer=row.answer if self._with_text else None,
+            )
+        )
 
 
 def worker_died(how: str) -> RowFault:

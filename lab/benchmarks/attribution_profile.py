@@ -25,8 +25,7 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
 from attribeam.lab.benchmarks.machine import machine_description
-from attribeam.logs.parquet_log import QARecordReader
-from attribeam.logs.rows import RowRange
+from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
@@ -97,9 +96,8 @@ def profile(
     """Run the rows of a log through all stages, a block at a time, as an audit does."""
     clock = StageClock(rows=rows)
     with clock.stage("read"):
-        records = [
-            one for one in QARecordReader(settings).read(RowRange(str(log), 0, rows)) if isinstance(one, QARecord)
-        ]
+        outcomes = QALog(str(log), settings.log_options).outcomes(range(rows))
+        records = [one for one in outcomes if isinstance(one, QARecord)]
     schema = evidence_schema()
     with pq.ParquetWriter(log.with_name("evidence.parquet"), schema, compression="zstd") as writer:
         for start in range(0, len(records), BLOCK_ROWS):

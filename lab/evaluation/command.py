@@ -17,7 +17,15 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need, PassageScore
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.lab.evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
-from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, DATASETS, LOADERS, Measure, measure_of
+from attribeam.lab.evaluation.datasets.loaders import (
+    CITED_LOADERS,
+    DATASETS,
+    LOADERS,
+    LOG,
+    Measure,
+    measure_of,
+    read_dataset,
+)
 from attribeam.lab.evaluation.lab_methods import chosen_methods, lab_methods, needs_of
 from attribeam.lab.evaluation.measures.citation_command import CITING_METHODS, evaluate_citations, load_nli_model
 from attribeam.lab.evaluation.measures.citations import MOST_CITATIONS
@@ -42,6 +50,7 @@ from attribeam.lab.evaluation.report import (
 )
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
 from attribeam.lab.evaluation.support.judged_command import evaluate_support
+from attribeam.logs.arguments import add_log_arguments, log_options
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
 
@@ -98,6 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth and --suite"
     )
+    add_log_arguments(parser.add_argument)
     add_suite_arguments(parser)
     parser.add_argument(
         "--measure", choices=[*Measure], help="what to ask of the labels (default: the first that the data set has)"
@@ -214,10 +224,10 @@ def _check_output(output: Path | None) -> None:
 def _load_dataset(
     args: argparse.Namespace, loaders: Mapping[str, Callable[[Path], LabelledDataset]]
 ) -> LabelledDataset:
-    dataset = loaders[args.dataset](args.data)
+    dataset = read_dataset(loaders, args.dataset, args.data, log_options(args))
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
-        hint = "; if its labels are of another kind, name it with --measure" if args.dataset == "log" else ""
+        hint = "; if its labels are of another kind, name it with --measure" if args.dataset == LOG else ""
         raise RunError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
     return dataset if args.limit is None else dataset.first(args.limit)
 

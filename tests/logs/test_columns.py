@@ -8,13 +8,12 @@ import pyarrow as pa
 import pytest
 from tests.logs.log_files import LOG_SCHEMA
 
-from attribeam.logs.columns import InputFormat, check_same_extra_fields, parse_column_mapping
-from attribeam.schemas.errors import LogFormatError
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.logs.columns import ColumnMap, LogOptions, check_same_extra_fields, parse_column_mapping
+from attribeam.schemas.errors import LogFormatError, UsageError
 
 
-def format_of(schema: pa.Schema, **settings: object) -> InputFormat:
-    return InputFormat.from_schema("log.parquet", schema, AuditSettings(**settings))  # type: ignore[arg-type]
+def map_of(schema: pa.Schema, **options: object) -> ColumnMap:
+    return ColumnMap.from_schema("log.parquet", schema, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def renamed(old: str, new: str) -> pa.Schema:
@@ -28,7 +27,7 @@ def retyped(name: str, kind: pa.DataType) -> pa.Schema:
 @pytest.mark.parametrize("name", ["record_id", "question", "passages", "answer"])
 def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name: str) -> None:
     with pytest.raises(LogFormatError) as caught:
-        format_of(renamed(name, "other"))
+        map_of(renamed(name, "other"))
     for part in ("log.parquet", f"'{name}'", "the file has: ", "other", f"--columns {name}=..."):
         assert part in str(caught.value)
 
@@ -52,66 +51,61 @@ def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name:
 )
 def test_mistyped_column_is_an_error_that_names_both_types(name: str, kind: pa.DataType, found: str) -> None:
     with pytest.raises(LogFormatError) as caught:
-        format_of(retyped(name, kind))
+        map_of(retyped(name, kind))
     for part in ("log.parquet", f"'{name}' should be", found, f"--columns {name}="):
         assert part in str(caught.value)
 
 
 def test_optional_columns_may_be_missing_or_null() -> None:
     needed = pa.schema([LOG_SCHEMA.field(index) for index in range(4)])
-    assert [field for field, _ in format_of(needed).columns] == ["record_id", "question", "passages", "answer"]
-    assert not format_of(retyped("generator", pa.null())).has("generator")
+    assert [field for field, _ in map_of(needed).pairs] == ["record_id", "question", "passages", "answer"]
+    assert not map_of(retyped("generator", pa.null())).has("generator")
 
 
 def test_mapped_columns_are_found() -> None:
     columns = parse_column_mapping(" record_id = trace_id, answer=response")
     schema = pa.schema([("trace_id", pa.int64()), *list(renamed("answer", "response"))[1:]])
-    found = format_of(schema, columns=columns)
+    found = map_of(schema, columns=columns)
     assert (found.column_of("record_id"), found.column_of("answer")) == ("trace_id", "response")
 
 
 def test_optional_column_that_was_asked_for_must_be_there() -> None:
     with pytest.raises(LogFormatError, match="'writer' is needed, there is none"):
-        format_of(LOG_SCHEMA, columns=(("generator", "writer"),))
+        map_of(LOG_SCHEMA, columns=(("generator", "writer"),))
 
 
 def test_optional_column_can_be_left_out() -> None:
     schema = retyped("generator", pa.int8())
-    assert not format_of(schema, columns=parse_column_mapping("generator=")).has("generator")
+    assert not map_of(schema, columns=parse_column_mapping("generator=")).has("generator")
 
 
 def test_column_that_is_there_twice_is_an_error() -> None:
     with pytest.raises(LogFormatError, match="there is more than one"):
-        format_of(LOG_SCHEMA.append(pa.field("answer", pa.string())))
+        map_of(LOG_SCHEMA.append(pa.field("answer", pa.string())))
 
 
 @pytest.mark.parametrize("text", ["answer", "reply=response", "answer=a,answer=b", "=a"])
 def test_mapping_that_is_none_is_an_error(text: str) -> None:
-    with pytest.raises(LogFormatError, match="--columns should"):
+    with pytest.raises(UsageError, match="--columns should"):
         parse_column_mapping(text)
 
 
 def test_extra_column_must_be_there() -> None:
     with pytest.raises(LogFormatError, match="'region' is needed, there is none"):
-        format_of(LOG_SCHEMA, extra_columns=("region",))
-
-
-def test_extra_column_with_a_name_of_the_evidence_record_is_an_error() -> None:
-    with pytest.raises(LogFormatError, match="'generator' has the name of a field"):
-        format_of(LOG_SCHEMA, extra_columns=("generator",))
+        map_of(LOG_SCHEMA, extra_columns=("region",))
 
 
 def test_extra_columns_must_have_one_type_in_all_files() -> None:
     kinds = {"a.parquet": pa.string(), "b.parquet": pa.int32()}
-    formats = {
-        file: format_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
+    maps = {
+        file: map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
         for file, kind in kinds.items()
     }
-    assert [field.name for field in check_same_extra_fields({"a.parquet": formats["a.parquet"]})] == ["region"]
+    assert [field.name for field in check_same_extra_fields({"a.parquet": maps["a.parquet"]})] == ["region"]
     with pytest.raises(LogFormatError, match=r"is string in a\.parquet and int32 in b\.parquet"):
-        check_same_extra_fields(formats)
+        check_same_extra_fields(maps)
 
 
-def test_format_crosses_process_borders() -> None:
-    found = format_of(LOG_SCHEMA.append(pa.field("region", pa.string())), extra_columns=("region",))
+def test_map_crosses_process_borders() -> None:
+    found = map_of(LOG_SCHEMA.append(pa.field("region", pa.string())), extra_columns=("region",))
     assert pickle.loads(pickle.dumps(found)) == found

@@ -8,13 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.pipeline.small_log import log_rows, write_log
 
-from attribeam.logs.parquet_log import find_duplicate_rows
+from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.input_plan import check_input, chunk_name, make_plan
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 SETTINGS = AuditSettings()
@@ -75,31 +73,60 @@ def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path: Path) -> None:
     assert [chunk.rows.duplicate_rows for chunk in plan.chunks] == [(), (4, 5), (6,)]
 
 
-@given(ids=st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "", "é"])), max_size=30))
-def test_duplicates_are_those_of_a_naive_search(
-    ids: list[str | None], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("ids") / "ids.parquet"
-    pq.write_table(pa.table({"id": pa.array(ids, pa.string())}), path)
-    naive = [row for row, value in enumerate(ids) if value is not None and value in ids[:row]]
-    assert find_duplicate_rows(str(path), id_column="id").tolist() == naive
-
-
-def test_ids_that_are_no_utf8_are_compared_as_bytes(tmp_path: Path) -> None:
-    ids = pa.array([b"\xff", b"ok", b"\xff"], pa.binary()).view(pa.string())
-    pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
-    assert find_duplicate_rows(str(tmp_path / "ids.parquet"), id_column="id").tolist() == [2]
-
-
 def test_a_pattern_without_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing matches"):
         check_input([f"{tmp_path}/*.parquet"], SETTINGS)
 
 
-def test_a_file_that_is_no_parquet_fails_by_name(tmp_path: Path) -> None:
-    (tmp_path / "log.parquet").write_text("not columns")
-    with pytest.raises(RunError, match=r"log\.parquet.*footer"):
-        check_input([f"{tmp_path}/log.parquet"], SETTINGS)
+@pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
+def test_a_file_of_another_format_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text('{"answer": "a"}')
+    with pytest.raises(UsageError, match=rf"--input: log .*{name}.*--log-format"):
+        check_input([f"{tmp_path}/{name}"], SETTINGS)
+
+
+def test_a_damaged_file_fails_by_name(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.parquet", log_rows(1))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"--input: log .*log\.parquet.*footer"):
+        check_input([str(path)], SETTINGS)
+
+
+@pytest.mark.parametrize("pattern", ["", "  "])
+def test_an_empty_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(UsageError, match=r"--input .* was empty"):
+        check_input([pattern], SETTINGS)
+
+
+def test_a_folder_means_all_logs_below_it(tmp_path: Path) -> None:
+    for name in ("a.parquet", "x/y/b.parquet", "x/_temporary/c.parquet", "x/notes.txt", "x/.d.parquet"):
+        write_log(tmp_path / name, log_rows(1))
+    found = [file.path for file in check_input([str(tmp_path)], SETTINGS).files]
+    assert found == [f"{tmp_path}/a.parquet", f"{tmp_path}/x/y/b.parquet"]
+
+
+def test_linked_partitions_are_read(tmp_path: Path) -> None:
+    write_log(tmp_path / "hv" / "d1" / "a.parquet", log_rows(1))
+    write_log(tmp_path / "real" / "d2" / "b.parquet", log_rows(1))
+    (tmp_path / "hv" / "d2").symlink_to(Path("..") / "real" / "d2")
+    found = [file.path for file in check_input([f"{tmp_path}/hv/*/*.parquet"], SETTINGS).files]
+    assert found == [f"{tmp_path}/hv/d1/a.parquet", f"{tmp_path}/hv/d2/b.parquet"]
+
+
+def test_an_extra_column_with_a_name_of_the_evidence_record_is_refused(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.parquet", log_rows(1))
+    with pytest.raises(UsageError, match=r"--extra-columns: .*'record_id' has the name of a field"):
+        check_input([str(path)], AuditSettings(extra_columns=("record_id",)))
+
+
+def test_a_file_that_changes_while_the_run_is_planned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path / "log.parquet", log_rows(4))
+    check = check_input([str(path)], SETTINGS)
+    monkeypatch.setattr(QALog, "duplicate_rows", lambda _: write_log(path, log_rows(4)) and np.empty(0, np.int64))
+    with pytest.raises(DataError, match=r"log\.parquet' was replaced or written to"):
+        make_plan(check, rows_per_chunk=2)
 
 
 def test_a_missing_column_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.report.made_audit import MadeAudit, made_audit
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs, LogFile, LoggedAnswer
-from attribeam.schemas import Passage, RowSource
+from attribeam.report.audited_logs import AuditedLogs, LogFile
+from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.run_manifest import InputFile
 
 IDS = [f"ferry-{row}" for row in range(7)]
@@ -106,7 +106,7 @@ def test_of_a_passage_only_its_own_members_are_read(tmp_path: Path) -> None:
     assert answer.passages == (Passage("Ost", None, "7"),)
 
 
-def _read(log: Path, rows: list[int]) -> list[LoggedAnswer]:
+def _read(log: Path, rows: list[int]) -> list[QARecord]:
     content = log.read_bytes()
     audited = InputFile(str(log), len(content), pq.read_metadata(log).num_rows, hashlib.sha256(content).hexdigest())
     logs = AuditedLogs({str(log): LogFile(audited)})

@@ -2,54 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
-from attribeam.lab.evaluation.datasets.dataset_file import DataRow, select_rows
-from attribeam.lab.evaluation.datasets.log_file import char_range, log_record, read_log
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow
+from attribeam.logs.columns import LogOptions
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import (
     JudgedAnswer,
     JudgedDataset,
     LabelledAnswer,
     LabelledDataset,
     PassageRange,
+    SkippedRow,
     UnsupportedRange,
 )
 from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS
 
 _Label = tuple[CharRange, DataRow]
+_Answer = TypeVar("_Answer", LabelledAnswer, JudgedAnswer)
+_AS_DOCUMENTED = LogOptions()
+_LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, "split")
 
 
-def load_log(path: Path) -> LabelledDataset:
+def load_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> LabelledDataset:
     """The answers with gold passages; spans without are left out, and rows without any (``no_gold_passage``).
 
-    Gold evidence is taken where all of the kept spans of all rows have some. Rows with an empty answer
-    (``empty_answer``) and without passages (``no_passages``) are skipped.
+    Gold evidence is taken where all of the kept spans of all rows have some. Rows that an audit would refuse are
+    skipped with the reason of its dead letter, such as ``empty_answer``.
 
     Raises:
-        DataError: if the file cannot be read, or a row is not as docs/schema.md says; so do the functions below.
+        DataError: if the file cannot be read, has no labels, or has broken ones; so do the functions below.
     """
-    rows = read_log(path, label_columns=(SPAN_LABELS,))
-    answers, skipped = select_rows(rows, lambda row: _with_gold(row, log_record(row, path)))
+    answers, skipped = _read(path, options, (SPAN_LABELS,), _with_gold)
     if not all(answer.gold_evidence for answer in answers):
         answers = tuple(replace(answer, gold_evidence=()) for answer in answers)
     return LabelledDataset(answers, skipped)
 
 
-def load_cited_log(path: Path) -> LabelledDataset:
+def load_cited_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> LabelledDataset:
     """The answers whose spans keep what the answer cites; rows that keep none are skipped (``no_citation``)."""
-    rows = read_log(path, label_columns=(SPAN_LABELS,))
-    return LabelledDataset(*select_rows(rows, lambda row: _with_citations(row, log_record(row, path))))
+    return LabelledDataset(*_read(path, options, (SPAN_LABELS,), _with_citations))
 
 
-def load_judged_log(path: Path) -> JudgedDataset:
+def load_judged_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> JudgedDataset:
     """The answers of which a person said what is unsupported: by ``unsupported_spans``, else by spans' ``supported``.
 
     Rows where both are null are skipped (``not_judged``).
     """
-    rows = read_log(path, label_columns=(UNSUPPORTED_SPANS, SPAN_LABELS))
-    return JudgedDataset(*select_rows(rows, lambda row: _judged(row, log_record(row, path))))
+    return JudgedDataset(*_read(path, options, (UNSUPPORTED_SPANS, SPAN_LABELS), _judged))
+
+
+def _read(
+    path: Path,
+    options: LogOptions,
+    needed: tuple[str, ...],
+    label: Callable[[DataRow, QARecord], _Answer | str],
+) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
+    """What ``label`` makes of each record and its labels; a text says why the row is skipped."""
+    answers: list[_Answer] = []
+    skipped: list[SkippedRow] = []
+    for outcome in _labelled_log(path, options, needed).outcomes():
+        row = outcome.source.source_row
+        if isinstance(outcome, FaultyRow):
+            found: _Answer | str = str(outcome.fault.reason)
+        else:
+            labels = DataRow(dict(outcome.extra_columns), row, f"{path}, row {row}")
+            found = label(labels, replace(outcome, extra_columns=()))
+        if isinstance(found, str):
+            skipped.append(SkippedRow(row, found))
+        else:
+            answers.append(found)
+    return tuple(answers), tuple(skipped)
+
+
+def _labelled_log(path: Path, options: LogOptions, needed: tuple[str, ...]) -> QALog:
+    """The log with its label columns as extra columns."""
+    log = QALog(str(path), options)
+    names = log.check().column_names
+    if not any(name in names for name in needed):
+        raise DataError(
+            f"data file {path} should have labels in a column {' or '.join(needed)}, has: {[*names]}; see 'Labels' in "
+            "docs/schema.md"
+        )
+    return replace(log, options=replace(options, extra_columns=tuple(one for one in _LABEL_COLUMNS if one in names)))
 
 
 def _labels(row: DataRow, record: QARecord) -> list[_Label]:
@@ -62,9 +103,7 @@ def _labels(row: DataRow, record: QARecord) -> list[_Label]:
     return list(zip(spans, labels, strict=True))
 
 
-def _with_gold(row: DataRow, record: QARecord | str) -> LabelledAnswer | str:
-    if isinstance(record, str):
-        return record
+def _with_gold(row: DataRow, record: QARecord) -> LabelledAnswer | str:
     labels, count = _labels(row, record), len(record.passages)
     kept = [(span, gold, label) for span, label in labels if (gold := _passage_numbers(label, "gold_passages", count))]
     if not kept:
@@ -77,9 +116,7 @@ def _with_gold(row: DataRow, record: QARecord | str) -> LabelledAnswer | str:
     )
 
 
-def _with_citations(row: DataRow, record: QARecord | str) -> LabelledAnswer | str:
-    if isinstance(record, str):
-        return record
+def _with_citations(row: DataRow, record: QARecord) -> LabelledAnswer | str:
     kept = [(span, label) for span, label in _labels(row, record) if label.fields.get("cited_passages") is not None]
     if not kept:
         return "no_citation"
@@ -89,9 +126,7 @@ def _with_citations(row: DataRow, record: QARecord | str) -> LabelledAnswer | st
     )
 
 
-def _judged(row: DataRow, record: QARecord | str) -> JudgedAnswer | str:
-    if isinstance(record, str):
-        return record
+def _judged(row: DataRow, record: QARecord) -> JudgedAnswer | str:
     group, split = row.optional_text(LABEL_GROUP), row.optional_text("split")
     if row.fields.get(UNSUPPORTED_SPANS) is not None:
         length = len(record.answer)
@@ -135,3 +170,11 @@ def _gold_evidence(label: DataRow, record: QARecord) -> tuple[PassageRange, ...]
             raise one.error("passage_index", f"should be below the row's {len(record.passages)} passages, was: {index}")
         found.add(PassageRange(index, char_range(one, len(record.passages[index].text))))
     return tuple(sorted(found))
+
+
+def char_range(item: DataRow, length: int) -> CharRange:
+    """``char_start`` and ``char_end`` of an object, within a text of ``length`` code points."""
+    start, end = item.integer("char_start"), item.integer("char_end")
+    if not 0 <= start < end <= length:
+        raise item.error("char_start", f"should satisfy 0 <= char_start < char_end <= {length}, was: [{start}, {end})")
+    return CharRange(start, end)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from attribeam.lab.evaluation.datasets.alce import load_alce
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.logs.columns import LogOptions
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.labelled_answer import JudgedDataset, LabelledDataset
 
 LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
@@ -26,6 +29,25 @@ CITED_LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {"alce": load_a
 
 JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {"ragtruth": load_ragtruth, "log": load_judged_log}
 """Data sets that say what the passages do not support."""
+
+LOG = "log"
+_Dataset = TypeVar("_Dataset")
+
+
+def read_dataset(
+    loaders: Mapping[str, Callable[..., _Dataset]], name: str, path: Path, options: LogOptions
+) -> _Dataset:
+    """The data set of a name; ``options`` say how its file is read where it is a log, and mean nothing elsewhere.
+
+    Raises:
+        UsageError: if they are given for another data set.
+        DataError: if the file cannot be read or is not in its format.
+    """
+    if name == LOG:
+        return loaders[name](path, options)
+    if options != LogOptions():
+        raise UsageError(f"--columns and --log-format are for --dataset {LOG}, was: {name}; leave them out")
+    return loaders[name](path)
 
 
 class Measure(StrEnum):

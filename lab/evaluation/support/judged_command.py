@@ -12,7 +12,7 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.options import Method
 from attribeam.lab.evaluation.comparison import FailedRow
-from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
+from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, read_dataset
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Auroc, F1Figures
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
 from attribeam.lab.evaluation.model_loading import load_models
@@ -32,6 +32,7 @@ from attribeam.lab.evaluation.support.judged_answers import (
     audited_records,
     group_figures,
 )
+from attribeam.logs.arguments import log_options
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow
@@ -126,7 +127,7 @@ def _methods(names: Sequence[str] | None) -> list[Method]:
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:
-    dataset = JUDGED_LOADERS[args.dataset](args.data).of_split(SPLIT)
+    dataset = read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args)).of_split(SPLIT)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         raise RunError(f"data {args.data} should have answers with labels of support, has none: {reasons}")

@@ -9,7 +9,6 @@ evaluate.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +21,11 @@ from attribeam.attribution.attention.head_weights import HeadWeights
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.attribution.options import LOADING, ModelOptions
-from attribeam.lab.training.qa_log import read_qa_log
+from attribeam.logs.arguments import add_log_arguments, log_options
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import QARecord, RowFault
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
@@ -56,9 +57,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="attribeam.lab.training.head_weights.recipe", description=__doc__.splitlines()[0]
     )
-    parser.add_argument(
-        "--data", required=True, type=Path, metavar="LOG", help="a QA log, Parquet as in docs/schema.md"
-    )
+    parser.add_argument("--data", required=True, type=Path, metavar="LOG", help="a QA log as in docs/schema.md")
+    add_log_arguments(parser.add_argument)
     add_options(parser, ModelOptions, LOADING)
     parser.add_argument("--language-model", help="a causal language model (default: --model)")
     parser.add_argument("--layer", type=positive_integer, help="1-based layer (default: the model's)")
@@ -86,6 +86,21 @@ def load_models(options: argparse.Namespace) -> Models:
     return Models(
         AttentionModel.from_pretrained(own.replaced(layer=options.layer)), LanguageModel.from_pretrained(language)
     )
+
+
+def usable_records(log: QALog) -> list[QARecord]:
+    """The records of a log in their order; faulty rows are named and left out.
+
+    Raises:
+        DataError: if the log cannot be read.
+    """
+    records = []
+    for outcome in log.outcomes():
+        if isinstance(outcome, FaultyRow):
+            print(f"row {outcome.source.source_row} is left out: {outcome.fault}")
+        else:
+            records.append(outcome)
+    return records
 
 
 def collect(
@@ -119,7 +134,7 @@ def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tupl
     """The weights, fitted to nine rows of ten where there are ten; prints the mean correlation on both parts.
 
     Raises:
-        ValueError: if no span's log-probability changes with its passages.
+        RunError: if no span's log-probability changes with its passages.
     """
     from attribeam.lab.training.head_weights.fitting import FitPlan, fit_head_weights, mean_correlation
 
@@ -127,7 +142,10 @@ def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tupl
     held_out = usable[_HELD_OUT - 1 :: _HELD_OUT]
     fitted = [row for place, row in enumerate(usable) if place % _HELD_OUT != _HELD_OUT - 1]
     examples = [example for row in fitted for example in row]
-    weights = fit_head_weights(examples, FitPlan(steps=steps, seed=seed))
+    try:
+        weights = fit_head_weights(examples, FitPlan(steps=steps, seed=seed))
+    except ValueError as error:
+        raise RunError(str(error)) from error
     equal = (1 / len(weights),) * len(weights)
     for name, part in (("fitted", fitted), ("held out", held_out)):
         spans = [example for row in part for example in row]
@@ -146,11 +164,11 @@ def run(options: argparse.Namespace) -> None:
     """
     if options.output.is_dir() or not options.output.parent.is_dir():
         raise UsageError(f"--output should be a file in an existing directory, was: {options.output}")
-    records = list(read_qa_log(options.data))[: options.limit]
+    log = QALog(str(options.data), log_options(options))
+    records = usable_records(log)[: options.limit]
     models = load_models(options)
     work = options.work or options.output.with_name(options.output.name + ".work")
-    with options.data.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    _, digest = log.fingerprint()
     rows = collect(records, models, work=work, ablations=options.ablations, seed=options.seed, data=digest)
     weights = fit(rows, steps=options.steps, seed=options.seed)
     provenance = models.attention.provenance()

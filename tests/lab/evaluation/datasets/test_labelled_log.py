@@ -2,11 +2,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.lab.evaluation.dataset_rows import write_log_rows
+from tests.logs.log_files import write_log as write_broken_log
 
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
+from attribeam.logs.columns import LogOptions
 from attribeam.schemas import CharRange, Passage
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import PassageRange, SkippedRow, UnsupportedRange
+from attribeam.schemas.qa_record import labelled_log_schema
 
 ANSWER = "Ada lit it. A buoy lies there."
 SPANS = [{"char_start": 0, "char_end": 11}, {"char_start": 12, "char_end": 30}]
@@ -87,17 +90,27 @@ def test_spans_that_are_called_supported_or_not_judge_themselves_only(tmp_path):
     [
         ({"span_labels": [{"gold_passages": [0]}]}, "'span_labels' should have one item for each of 2 target spans"),
         ({"span_labels": [{"gold_passages": [2]}, {}]}, r"span_labels\[0\]: field 'gold_passages' should be 0-based"),
-        (
-            {"target_spans": [{"char_start": 3, "char_end": 99}]},
-            r"target_spans\[0\]: field 'char_start' should satisfy",
-        ),
-        ({"question": None}, "field 'question' should be a string, was: NoneType"),
     ],
 )
-def test_faulty_row_is_an_error_with_file_row_and_column(tmp_path, fields, problem):
+def test_broken_label_is_an_error_with_file_row_and_column(tmp_path, fields, problem):
     path = write_log_rows(tmp_path / "l.parquet", [row(), row(**fields)])
     with pytest.raises(DataError, match=rf"l\.parquet, row 1.*{problem}"):
         load_log(path)
+
+
+def test_row_that_an_audit_would_refuse_is_skipped_with_the_same_reason(tmp_path):
+    rows = [row(question=None), row(target_spans=[{"char_start": 3, "char_end": 99}]), row(question=b"\xff")]
+    log = write_broken_log(tmp_path / "l.parquet", rows, schema=labelled_log_schema())
+    reasons = ("missing_value", "span_out_of_range", "invalid_utf8")
+    assert load_log(log).skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
+
+
+def test_columns_of_other_names_are_read(tmp_path):
+    rows = [row(span_labels=[label(gold_passages=[0])] * 2)]
+    table = pq.read_table(write_log_rows(tmp_path / "l.parquet", rows)).rename_columns({"answer": "response"})
+    pq.write_table(table, tmp_path / "l.parquet")
+    (answer,) = load_log(tmp_path / "l.parquet", LogOptions((("answer", "response"),))).answers
+    assert answer.record.answer == ANSWER
 
 
 def test_log_of_plain_texts_and_whole_numbers_as_ids_is_read(tmp_path):
@@ -116,12 +129,13 @@ def test_log_of_plain_texts_and_whole_numbers_as_ids_is_read(tmp_path):
 
 
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):
-    pq.write_table(pa.table({name: [""] for name in ("record_id", "question", "passages", "answer")}), tmp_path / "l")
+    columns = {name: [""] for name in ("record_id", "question", "answer")} | {"passages": [[""]]}
+    pq.write_table(pa.table(columns), tmp_path / "l")
     with pytest.raises(DataError, match=r"labels in a column span_labels, has: .*'Labels' in docs/schema\.md"):
         load_log(tmp_path / "l")
 
 
-@pytest.mark.parametrize(("name", "problem"), [("none.parquet", "does not exist"), ("text", "readable Parquet file")])
+@pytest.mark.parametrize(("name", "problem"), [("none.parquet", "is not there"), ("text", "should be a Parquet file")])
 def test_file_that_is_no_log_is_one_clear_error(tmp_path, name, problem):
     (tmp_path / "text").write_text("no Parquet", encoding="utf-8")
     with pytest.raises(DataError, match=problem):

@@ -1,0 +1,110 @@
+"""Which files a pattern names: braces, wildcards, folders and links, the same on every file system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+_WILD = re.compile(r"[*?\[]")
+_ANY_DEPTH = "**"
+_INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a folder; a link is what it leads to, and ``identity`` tells folders apart whatever their path."""
+
+    name: str
+    is_folder: bool
+    identity: str
+
+
+class Folders(Protocol):
+    """What a search asks of a file system; a path is as its user writes it."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """What is in a folder; empty where there is no such folder."""
+
+    def entry(self, path: str) -> Entry | None:
+        """The file or folder of exactly this path, None where there is none."""
+
+
+def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
+    """The files of a pattern, sorted, each once; links to folders are followed.
+
+    ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
+    folder means all files below it that end in ``suffix``. Files whose names begin with "." or "_" are passed over,
+    and so are such folders unless the pattern spells that character out.
+    """
+    found: set[str] = set()
+    for one in expand_braces(pattern):
+        found.update(_files_of(one, folders, suffix))
+    return sorted(found)
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """``a{b,c}d`` as ``abd`` and ``acd``; braces without a comma stay, as in a shell."""
+    match = _INNERMOST_BRACES.search(pattern)
+    if match is None:
+        return [pattern]
+    before, after = pattern[: match.start()], pattern[match.end() :]
+    return [text for one in match[1].split(",") for text in expand_braces(f"{before}{one}{after}")]
+
+
+def _files_of(pattern: str, folders: Folders, suffix: str) -> Iterator[str]:
+    exact = folders.entry(pattern)
+    if exact is None:
+        fixed, parts = _split(pattern)
+        top = folders.entry(fixed or ".")
+        yield from _matches(fixed, parts, folders, (top.identity,)) if top else ()
+    elif exact.is_folder:
+        yield from _matches(_as_folder(pattern), [_ANY_DEPTH, f"*{suffix}"], folders, (exact.identity,))
+    elif not _is_hidden(pattern.rpartition("/")[2]):
+        yield pattern
+
+
+def _split(pattern: str) -> tuple[str, list[str]]:
+    """The folder that a pattern names without wildcards, "" or with a slash at its end, and the names below it."""
+    parts = [part for text in pattern.split("/") for part in _with_own_depth(text)]
+    wild = next((index for index, part in enumerate(parts) if _WILD.search(part)), len(parts) - 1)
+    return "".join(f"{part}/" for part in parts[:wild]), parts[wild:]
+
+
+def _with_own_depth(part: str) -> list[str]:
+    """``**.parquet`` means ``**/*.parquet``."""
+    return [_ANY_DEPTH, part.replace(_ANY_DEPTH, "*")] if _ANY_DEPTH in part and part != _ANY_DEPTH else [part]
+
+
+def _matches(folder: str, parts: list[str], folders: Folders, above: tuple[str, ...]) -> Iterator[str]:
+    """The files below ``folder`` whose names match ``parts``; ``above`` are the folders on the way to it.
+
+    A link that leads back to one of these is not followed by ``**``, which would never end.
+    """
+    part, below = parts[0], parts[1:]
+    if part == _ANY_DEPTH:
+        yield from _matches(folder, below or ["*"], folders, above)
+    for entry in folders.entries(folder):
+        path = f"{folder}{entry.name}"
+        if part == _ANY_DEPTH:
+            if entry.is_folder and not _is_hidden(entry.name) and entry.identity not in above:
+                yield from _matches(_as_folder(path), parts, folders, (*above, entry.identity))
+        elif _is_match(entry.name, part):
+            if below and entry.is_folder:
+                yield from _matches(_as_folder(path), below, folders, (*above, entry.identity))
+            elif not below and not entry.is_folder and not _is_hidden(entry.name):
+                yield path
+
+
+def _is_match(name: str, part: str) -> bool:
+    return fnmatchcase(name, part) and (part[:1] == name[0] or not _is_hidden(name))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _as_folder(path: str) -> str:
+    return path if path.endswith("/") else f"{path}/"

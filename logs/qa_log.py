@@ -1,0 +1,172 @@
+"""One file of a QA log as everybody reads it: checked records and faulty rows, repeated ids, passages' ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
+from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
+from attribeam.logs.reader import LogBatch, OpenLog, reader_named
+from attribeam.logs.rows import FaultyRow, RowValidator, raw_rows
+from attribeam.schemas import QARecord, RowSource
+from attribeam.schemas.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLog:
+    """A file whose columns fit; ``column_names`` are all that it has."""
+
+    row_count: int
+    columns: ColumnMap
+    column_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QALog:
+    """One file; picklable, and open only while it is read.
+
+    Every method raises ``LogFormatError`` if the file is of another format or lacks a column, ``DataError`` if it is
+    not there, is damaged or was replaced, and ``UsageError`` if the format is unknown. Messages name the file.
+    """
+
+    path: str
+    options: LogOptions = field(default_factory=LogOptions)
+    storage: LogStorage = field(default_factory=ArrowStorage)
+
+    def check(self) -> CheckedLog:
+        """Look at names, types and number of rows, and at no row."""
+        with self._opened() as log:
+            return CheckedLog(log.row_count, self._column_map(log), tuple(log.schema.names))
+
+    def fingerprint(self) -> tuple[int, str]:
+        """Size in bytes and SHA-256 of the content."""
+        with self._errors_named():
+            return fingerprint_file(self.storage, self.path)
+
+    def stamp(self) -> str:
+        """What changes when the file is replaced or written to, see ``LogStorage.stamp``."""
+        with self._errors_named():
+            found = self.storage.stamp(self.path)
+        if found is None:
+            raise DataError(f"log {self.path!r} is not there; bring it back, or correct its path")
+        return found
+
+    def check_unchanged(self, stamp: str) -> None:
+        """Refuse a file that was replaced or written to since it had ``stamp``."""
+        if self.stamp() != stamp:
+            raise DataError(
+                f"log {self.path!r} was replaced or written to while it was read, so that rows would not be of the "
+                "content that was fingerprinted; leave it alone until the run has ended, and start the run again"
+            )
+
+    def outcomes(
+        self, rows: Sequence[int] | None = None, *, duplicate_rows: Collection[int] = (), stamp: str | None = None
+    ) -> Iterator[QARecord | FaultyRow]:
+        """Exactly one outcome per row, in the order of the file.
+
+        ``rows`` ascend; without them all are read. Those in ``duplicate_rows`` are faulty. Where ``stamp`` is given,
+        the file must have it before the first row is read and after the last.
+        """
+        if stamp is not None:
+            self.check_unchanged(stamp)
+        duplicates = frozenset(duplicate_rows)
+        with self._opened() as log:
+            columns = self._column_map(log)
+            validator = RowValidator(columns, self.options.max_text_chars)
+            for batch in self._batches(log, columns.parts(), rows):
+                for row, raw in enumerate(raw_rows(batch.rows, columns), start=batch.first_row):
+                    yield validator.outcome(raw, RowSource(self.path, row), duplicate=row in duplicates)
+        if stamp is not None:
+            self.check_unchanged(stamp)
+
+    def duplicate_rows(self) -> npt.NDArray[np.int64]:
+        """0-based rows, ascending, whose id stands in an earlier row of the file; nulls are no duplicates.
+
+        A first pass keeps a 64-bit hash per row; only ids whose hash comes up twice are compared, in a second.
+        """
+        hashes = np.concatenate([_id_hashes(ids) for ids in self._ids()] or [np.empty(0, np.int64)])
+        values, counts = np.unique(hashes, return_counts=True)
+        repeated = values[counts > 1]
+        return np.array([*_repeated_rows(self._ids(), repeated)] if len(repeated) else [], np.int64)
+
+    def passage_ids(self) -> Iterator[pa.Array]:
+        """Lists of the ids of rows' passages, batch by batch; nothing where the log's passages have no ids."""
+        with self._opened() as log:
+            column = self._column_map(log).column_of("passages")
+            item = list_item_type(plain_type(log.schema.field(column).type))
+            if item is not None and pa.types.is_struct(item) and item.get_field_index("passage_id") >= 0:
+                for batch in self._batches(log, [ColumnPart(column, ("passage_id",))], None):
+                    yield plain_array(batch.rows.column(column))
+
+    def _ids(self) -> Iterator[list[object]]:
+        """The ids batch by batch; text as bytes, because it may be no UTF-8."""
+        with self._opened() as log:
+            column = self._column_map(log).column_of("record_id")
+            for batch in self._batches(log, [ColumnPart(column)], None):
+                plain = plain_array(batch.rows.column(column))
+                yield (plain.cast(pa.large_binary()) if is_text(plain.type) else plain).to_pylist()
+
+    def _column_map(self, log: OpenLog) -> ColumnMap:
+        return ColumnMap.from_schema(self.path, log.schema, self.options)
+
+    @contextmanager
+    def _opened(self) -> Iterator[OpenLog]:
+        reader = reader_named(self.options.format)
+        with self._errors_named(), self.storage.open(self.path) as file:
+            with self._reader_errors_named():
+                log = reader.open(file)
+            yield log
+
+    def _batches(self, log: OpenLog, parts: Sequence[ColumnPart], rows: Sequence[int] | None) -> Iterator[LogBatch]:
+        wanted = range(log.row_count) if rows is None else rows
+        if wanted and wanted[-1] >= log.row_count:
+            raise DataError(
+                f"log {self.path!r} should have at least {wanted[-1] + 1} rows, has {log.row_count}; it was changed "
+                "after the run was planned, start the run again"
+            )
+        with self._reader_errors_named():
+            yield from log.batches(parts, wanted)
+
+    @contextmanager
+    def _reader_errors_named(self) -> Iterator[None]:
+        """Readers know no path; the file's stands before what they say."""
+        try:
+            yield
+        except DataError as error:
+            raise type(error)(f"log {self.path!r} {error}") from error
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError:
+            raise
+        except FileNotFoundError as error:
+            raise DataError(f"log {self.path!r} is not there; bring it back, or correct its path") from error
+        except (OSError, pa.ArrowException) as error:
+            found = " ".join(str(error).split())
+            raise DataError(f"log {self.path!r} cannot be read: {found}; replace it, or leave it out") from error
+
+
+def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int64]) -> Iterator[int]:
+    seen: set[object] = set()
+    row_start = 0
+    for ids in batches:
+        for row in np.flatnonzero(np.isin(_id_hashes(ids), repeated)).tolist():
+            value = ids[row]
+            if value is None:
+                continue
+            if value in seen:
+                yield row_start + row
+            seen.add(value)
+        row_start += len(ids)
+
+
+def _id_hashes(ids: list[object]) -> npt.NDArray[np.int64]:
+    return np.fromiter((hash(value) for value in ids), np.int64, len(ids))

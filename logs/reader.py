@@ -1,0 +1,91 @@
+"""What a kind of log is: a reader that gives its rows as Arrow record batches; everything else is written once.
+
+Readers of other packages are found by the entry-point group ``attribeam.log_readers``, whose names are the values of
+``--log-format``; docs/adding_a_log_format.md shows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from attribeam.logs.columns import PARQUET, ColumnPart
+from attribeam.schemas.errors import UsageError
+
+BATCH_ROWS = 256
+"""The most rows of one batch: a worker's memory depends on it, and never on the size of a file."""
+
+ENTRY_POINTS = "attribeam.log_readers"
+_OWN = {PARQUET: "attribeam.logs.parquet_log:ParquetReader", "jsonl": "attribeam.logs.jsonl_log:JsonlReader"}
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """Consecutive rows of a file; ``first_row`` is the 0-based row of the first one."""
+
+    first_row: int
+    rows: pa.RecordBatch
+
+
+class OpenLog(Protocol):
+    """One open file. ``schema`` has the names and types of the log itself."""
+
+    schema: pa.Schema
+    row_count: int
+
+    def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
+        """Exactly ``rows``, which ascend and are all in the file, in batches of at most ``BATCH_ROWS``.
+
+        A batch has the columns of ``parts`` under the log's names. Texts may be no UTF-8: they are checked later, row
+        by row, so that a broken one harms no other row.
+
+        Raises:
+            DataError: if the file is damaged; the message does not name it.
+            OSError: if it cannot be read.
+        """
+
+
+class LogReader(Protocol):
+    """One kind of log. ``suffix`` is how its files end where a folder is searched for them."""
+
+    suffix: str
+
+    def open(self, file: BinaryIO) -> OpenLog:
+        """The log in a seekable file, which the caller closes. Reads no more than names, types and the row count need.
+
+        Raises:
+            LogFormatError: if the file is not of this kind.
+            DataError: if it is, but is damaged; no message names the file.
+            OSError: if it cannot be read.
+        """
+
+
+def reader_names() -> list[str]:
+    """What ``--log-format`` may be: our own readers first."""
+    return [*_OWN, *sorted({one.name for one in entry_points(group=ENTRY_POINTS)} - _OWN.keys())]
+
+
+def reader_named(name: str) -> LogReader:
+    """The reader of a format; other packages are imported only where they are asked for.
+
+    Raises:
+        UsageError: if there is none, or its package cannot be imported.
+    """
+    if name in _OWN:
+        module, _, kind = _OWN[name].partition(":")
+        reader: LogReader = getattr(import_module(module), kind)()
+        return reader
+    for found in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            loaded: LogReader = found.load()()
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"--log-format {name!r} should be {found.value!r}, which cannot be imported: {error}"
+            ) from error
+        return loaded
+    raise UsageError(f"--log-format should be one of {', '.join(reader_names())}, was: {name!r}")

@@ -1,0 +1,289 @@
+"""Reading: exactly one outcome a row, one faulty row harms no other, and batches stay small."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.logs.faults import FAULTS, LONGEST
+from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
+
+from attribeam.logs.columns import ColumnMap, LogOptions
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow
+from attribeam.schemas import CharRange, Passage, QARecord, Reason
+from attribeam.schemas.errors import DataError, LogFormatError
+
+OPTIONS = LogOptions(max_text_chars=LONGEST)
+
+
+def read(file: str, options: LogOptions = OPTIONS, rows: Sequence[int] | None = None) -> list[QARecord | FaultyRow]:
+    return list(QALog(file, options).outcomes(rows))
+
+
+def records(file: str, options: LogOptions = OPTIONS) -> list[QARecord]:
+    return [one for one in read(file, options) if isinstance(one, QARecord)]
+
+
+def reasons(file: str, options: LogOptions = OPTIONS) -> list[Reason | None]:
+    return [one.fault.reason if isinstance(one, FaultyRow) else None for one in read(file, options)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faulty_row_is_one_outcome_and_leaves_its_neighbours_untouched(tmp_path: Path, name: str) -> None:
+    changes, _, reason, column = FAULTS[name]
+    clean = read(write_log(tmp_path / "log.parquet", [log_row(0), log_row(1), log_row(2)]))
+    file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, **changes), log_row(2)])
+    before, faulty, after = read(file)
+    assert (before, after) == (clean[0], clean[2])
+    assert isinstance(faulty, FaultyRow)
+    assert (faulty.fault.reason, faulty.fault.column) == (reason, column)
+    assert (faulty.source.source_file, faulty.source.source_row) == (file, 1)
+    assert faulty.record_id == (None if column == "record_id" else "row-1")
+    assert column in str(faulty.fault)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(faults=st.lists(st.sampled_from([None, *FAULTS]), min_size=1, max_size=40), row_group_size=st.integers(1, 50))
+def test_every_row_has_exactly_one_outcome_in_order(
+    folder: Path, faults: Sequence[str | None], row_group_size: int
+) -> None:
+    rows = [log_row(number, **(FAULTS[name][0] if name else {})) for number, name in enumerate(faults)]
+    file = write_log(folder / "mixed.parquet", rows, row_group_size=row_group_size)
+    assert [outcome.source.source_row for outcome in read(file)] == list(range(len(rows)))
+    assert reasons(file) == [FAULTS[name][2] if name else None for name in faults]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, 30), max_size=4), row_group_size=st.integers(1, 31))
+def test_ranges_that_cover_a_file_read_it_once(folder: Path, cuts: list[int], row_group_size: int) -> None:
+    file = write_log(folder / "cut.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
+    bounds = [0, *sorted(cuts), 30]
+    parts = [outcome for start, end in pairwise(bounds) for outcome in read(file, rows=range(start, end))]
+    assert parts == read(file)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(picked=st.sets(st.integers(0, 29)), row_group_size=st.integers(1, 31))
+def test_picked_rows_are_those_of_a_whole_reading(folder: Path, picked: set[int], row_group_size: int) -> None:
+    file = write_log(folder / "pick.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
+    whole = read(file)
+    assert read(file, rows=sorted(picked)) == [whole[row] for row in sorted(picked)]
+
+
+def test_row_with_every_field_is_read_whole(tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 19, 4, 5, 6, 7, tzinfo=UTC)
+    spans = [{"char_start": 0, "char_end": 3}, {"char_start": 4, "char_end": 5}]
+    row = log_row(0, target_spans=spans, answered_at=moment, generator="writer-2", answer="🙂é𝒳 ok")
+    (record,) = records(write_log(tmp_path / "log.parquet", [row]))
+    assert record.target_spans == (CharRange(0, 3), CharRange(4, 5))
+    assert (record.answered_at, record.generator, record.answer) == (moment, "writer-2", "🙂é𝒳 ok")
+    assert record.passages[0] == Passage("Ada Thorne lit lamp 0 in 1874.", "Brigg Point", "p0")
+    assert record.passages[1] == Passage("The keeper lived in the tower.")
+    assert pickle.loads(pickle.dumps(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (pa.timestamp("ns"), 1_500_000_000_000_000_999, datetime(2017, 7, 14, 2, 40, tzinfo=UTC)),
+        (pa.timestamp("ms", tz="Asia/Tokyo"), 0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (pa.date32(), 1, datetime(1970, 1, 2, tzinfo=UTC)),
+        (pa.string(), "2026-11-19T04:05:06+02:00", datetime(2026, 11, 19, 2, 5, 6, tzinfo=UTC)),
+        (pa.string(), "2026-11-19", datetime(2026, 11, 19, tzinfo=UTC)),
+        (pa.string(), "2026-11-19T04:05:06Z", datetime(2026, 11, 19, 4, 5, 6, tzinfo=UTC)),
+    ],
+)
+def test_moments_of_every_kind_are_read_in_utc(
+    tmp_path: Path, kind: pa.DataType, value: object, expected: datetime
+) -> None:
+    schema = LOG_SCHEMA.set(5, pa.field("answered_at", kind))
+    (record,) = records(write_log(tmp_path / "log.parquet", [log_row(0, answered_at=value)], schema=schema))
+    assert record.answered_at == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(pa.string(), "last Tuesday"), (pa.timestamp("us"), 2**62), (pa.string(), "0001-01-01T00:00+02")],
+)
+def test_moment_that_is_none_is_an_invalid_value_of_its_row(tmp_path: Path, kind: pa.DataType, value: object) -> None:
+    schema = LOG_SCHEMA.set(5, pa.field("answered_at", kind))
+    rows = [log_row(0), log_row(1, answered_at=value), log_row(2)]
+    file = write_log(tmp_path / "log.parquet", rows, schema=schema)
+    assert reasons(file) == [None, Reason.INVALID_VALUE, None]
+
+
+@pytest.mark.parametrize(
+    "text", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+@pytest.mark.parametrize("make_list", [pa.list_, pa.large_list, pa.list_view])
+def test_variants_of_text_and_list_are_read_alike(tmp_path: Path, text: pa.DataType, make_list: object) -> None:
+    plain = text if pa.types.is_large_string(text) else pa.string()
+    item = pa.struct([("passage_id", pa.int64()), ("title", plain), ("text", plain)])
+    schema = pa.schema(
+        [("record_id", pa.uint16()), ("question", text), ("passages", make_list(item)), ("answer", text)]  # type: ignore[operator]
+    )
+    passages = [{"passage_id": 7, "title": None, "text": "One."}, {"passage_id": None, "title": "T", "text": "Two."}]
+    rows = [log_row(0, record_id=5, passages=passages), log_row(1, record_id=6, passages=None)]
+    table = pa.Table.from_arrays(
+        [pa.array([row[name] for row in rows], schema.field(name).type) for name in schema.names], schema=schema
+    )
+    pq.write_table(table, tmp_path / "log.parquet")
+    (record,) = records(str(tmp_path / "log.parquet"))
+    assert (record.record_id, record.passages) == ("5", (Passage("One.", None, "7"), Passage("Two.", "T")))
+    assert reasons(str(tmp_path / "log.parquet")) == [None, Reason.NO_PASSAGES]
+
+
+def test_passages_may_be_plain_strings(tmp_path: Path) -> None:
+    schema = LOG_SCHEMA.set(2, pa.field("passages", pa.list_(pa.string())))
+    rows = [log_row(0, passages=["One.", ""]), log_row(1, passages=[None]), log_row(2, passages=[BROKEN_TEXT])]
+    file = write_log(tmp_path / "log.parquet", rows, schema=schema)
+    assert records(file)[0].passages == (Passage("One."), Passage(""))
+    assert reasons(file) == [None, Reason.MISSING_VALUE, Reason.INVALID_UTF8]
+
+
+def test_duplicate_rows_are_faulty(tmp_path: Path) -> None:
+    log = QALog(write_log(tmp_path / "log.parquet", [log_row(0), log_row(0), log_row(2)]))
+    before, faulty, after = log.outcomes(duplicate_rows=(1,))
+    assert isinstance(faulty, FaultyRow)
+    assert (faulty.record_id, faulty.fault.reason) == ("row-0", Reason.DUPLICATE_RECORD_ID)
+    assert [type(one) for one in (before, after)] == [QARecord, QARecord]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "", "é", b"\xff"])), max_size=30))
+def test_duplicates_are_those_of_a_naive_search(folder: Path, ids: list[str | bytes | None]) -> None:
+    file = write_log(folder / "ids.parquet", [log_row(0, record_id=value) for value in ids], row_group_size=7)
+    naive = [row for row, value in enumerate(ids) if value is not None and value in ids[:row]]
+    assert QALog(file).duplicate_rows().tolist() == naive
+
+
+def test_passage_ids_come_with_the_rows_that_retrieved_them(tmp_path: Path) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, passages=None), log_row(2)])
+    found = [row for batch in QALog(file).passage_ids() for row in batch.to_pylist()]
+    ids = [None if row is None else [one["passage_id"] for one in row] for row in found]
+    assert ids == [["p0", None], None, ["p2", None]]
+
+
+def test_passages_of_plain_strings_have_no_ids(tmp_path: Path) -> None:
+    schema = LOG_SCHEMA.set(2, pa.field("passages", pa.list_(pa.string())))
+    file = write_log(tmp_path / "log.parquet", [log_row(0, passages=["One."])], schema=schema)
+    assert list(QALog(file).passage_ids()) == []
+
+
+def test_extra_columns_keep_their_values(tmp_path: Path) -> None:
+    kinds = {"when": pa.timestamp("ns"), "tags": pa.list_(pa.string()), "kind": pa.dictionary(pa.int8(), pa.string())}
+    schema = pa.schema([*LOG_SCHEMA, *kinds.items()])
+    row = log_row(0, when=1_000_000_001, tags=["a", None], kind="live")
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([row.get(field.name)], field.type) for field in schema], schema=schema),
+        tmp_path / "log.parquet",
+    )
+    options = LogOptions(extra_columns=("kind", "when", "tags"))
+    (record,) = records(str(tmp_path / "log.parquet"), options)
+    fields = ColumnMap.from_schema("log", schema, options).extra_fields
+    assert [field.type for field in fields] == [pa.string(), pa.timestamp("ns"), pa.list_(pa.string())]
+    values = dict(record.extra_columns)
+    assert pa.array([values["when"]], pa.timestamp("ns")).cast(pa.int64()).to_pylist() == [1_000_000_001]
+    assert (values["kind"], values["tags"]) == ("live", ["a", None])
+
+
+def test_broken_extra_column_is_a_fault_of_its_row(tmp_path: Path) -> None:
+    schema = pa.schema([*LOG_SCHEMA, ("source", pa.string())])
+    file = write_log(tmp_path / "log.parquet", [log_row(0, source=BROKEN_TEXT), log_row(1, source="b")], schema=schema)
+    faulty, record = read(file, LogOptions(extra_columns=("source",)))
+    assert isinstance(faulty, FaultyRow)
+    assert isinstance(record, QARecord)
+    assert (faulty.fault.reason, faulty.fault.column) == (Reason.INVALID_UTF8, "source")
+    assert record.extra_columns == (("source", "b"),)
+
+
+def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path: Path) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0)])
+    with pytest.raises(DataError, match=r"log\.parquet.*at least 2 rows, has 1"):
+        read(file, rows=range(2))
+
+
+def test_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.parquet' is not there"):
+        QALog(str(tmp_path / "gone.parquet")).check()
+
+
+def test_file_of_another_format_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").write_text('{"answer": "a"}')
+    with pytest.raises(LogFormatError, match=r"log\.parquet.*does not begin like one.*--log-format.*jsonl"):
+        QALog(str(tmp_path / "log.parquet")).check()
+
+
+def test_damaged_file_is_named(tmp_path: Path) -> None:
+    file = Path(write_log(tmp_path / "log.parquet", [log_row(0)]))
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"log\.parquet.*footer is not"):
+        QALog(str(file)).check()
+
+
+def test_replaced_file_is_never_taken_for_the_one_that_was_fingerprinted(tmp_path: Path) -> None:
+    rows = [log_row(number) for number in range(3)]
+    log = QALog(write_log(tmp_path / "log.parquet", rows))
+    stamp = log.stamp()
+    assert len(list(log.outcomes(stamp=stamp))) == 3
+    write_log(tmp_path / "new.parquet", rows)
+    (tmp_path / "new.parquet").replace(log.path)
+    with pytest.raises(DataError, match=r"log\.parquet' was replaced or written to"):
+        next(log.outcomes(stamp=stamp))
+
+
+def test_file_that_is_replaced_while_it_is_read_is_an_error_at_its_end(tmp_path: Path) -> None:
+    rows = [log_row(number) for number in range(3)]
+    log = QALog(write_log(tmp_path / "log.parquet", rows))
+    outcomes = log.outcomes(stamp=log.stamp())
+    next(outcomes)
+    write_log(tmp_path / "log.parquet", rows)
+    with pytest.raises(DataError, match="was replaced or written to"):
+        list(outcomes)
+
+
+class InMemory:
+    """Logs in a dict."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+
+    def find(self, pattern: str, *, suffix: str) -> list[str]:
+        return [path for path in self.files if path == pattern and path.endswith(suffix)]
+
+    def open(self, path: str) -> AbstractContextManager[BinaryIO]:
+        return nullcontext(BytesIO(self.files[path]))
+
+    def stamp(self, path: str) -> str | None:
+        return str(len(self.files[path])) if path in self.files else None
+
+
+def test_any_storage_gives_what_a_local_disk_gives(tmp_path: Path) -> None:
+    rows = [log_row(number, **(FAULTS["broken answer"][0] if number == 4 else {})) for number in range(9)]
+    local = QALog(write_log(tmp_path / "log.parquet", rows))
+    storage = InMemory({local.path: Path(local.path).read_bytes()})
+    log = QALog(local.path, storage=storage)
+    assert (log.check(), log.fingerprint()) == (local.check(), local.fingerprint())
+    assert [repr(one) for one in log.outcomes()] == [repr(one) for one in local.outcomes()]
+
+
+def test_log_crosses_process_borders(tmp_path: Path) -> None:
+    log = QALog(str(tmp_path / "log.parquet"), LogOptions(extra_columns=("a",)))
+    assert pickle.loads(pickle.dumps(log)) == log
