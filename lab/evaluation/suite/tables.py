@@ -1,4 +1,4 @@
-"""The page of a suite's tables: passage accuracy first, then all other measures."""
+"""The page with the tables of a suite: passage accuracy first, then all other measures."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from attribeam.lab.evaluation.suite.suite_results import (
 from attribeam.lab.markdown_table import markdown_table
 
 NOTHING = "–"
-"""In the place of a figure that there is none of."""
+"""Stands for a missing figure."""
 
 
 def with_interval(value: float, interval: Interval, *, digits: int = 1, sign: str = "") -> str:
-    """A figure and its interval in brackets; ``sign`` is "+" where a plus should be shown."""
+    """A figure and its interval in parentheses; set ``sign`` to "+" to show a plus sign."""
     return f"{value:{sign}.{digits}f} ({interval_cell(interval, digits=digits, sign=sign)})"
 
 
 def section(title: str, *parts: str) -> str:
-    """A second-level heading with its parts, empty ones left out."""
+    """A second-level heading and its parts without the empty ones."""
     return "\n\n".join([f"## {title}", *(part for part in parts if part)])
 
 
 def accuracy_sections(results: SuiteResults) -> Iterator[str]:
-    """Main accuracy, union against average, alternatives to augmentation, highlights, and Chinese."""
+    """Main accuracy, union against average, alternatives to augmentation, highlights and Chinese."""
     english = [one for one in results.accuracy if one.section == Section.PASSAGES]
     chinese = [one for one in results.accuracy if one.section == Section.CHINESE]
     if english:
@@ -50,16 +50,16 @@ def accuracy_sections(results: SuiteResults) -> Iterator[str]:
 
 
 _MAIN_TEXT = (
-    "Percent of the spans whose best passage is right, with 95% bootstrap intervals over answers, and the paired "
+    "Percentage of spans whose best passage is right, with 95% bootstrap intervals over answers, and the paired "
     "difference to `words`, which needs no model."
 )
 _UNION_TEXT = (
-    "Hidden states compared token by token and united, or averaged (Section 4.2.3); the difference is that to the "
+    "Hidden states compared token by token and united, or averaged (Section 4.2.3). The difference is relative to the "
     "average."
 )
 _DEP_TEXT = (
-    "What else could show a span its context (Section 4.2.1 and last appendix), all with the paper's weights; the "
-    "difference is that to `{}`."
+    "Other ways to give a span its context (Section 4.2.1 and last appendix), all with the paper's weights. The "
+    "difference is relative to `{}`."
 )
 
 
@@ -98,7 +98,7 @@ def _cells(dataset: DatasetAccuracy, method: str) -> tuple[str, str]:
 
 
 def _compared(datasets: Sequence[DatasetAccuracy], methods: Sequence[str], references: Mapping[str, str]) -> str:
-    """Accuracy and paired difference to another method, where one is given."""
+    """Accuracy, and the paired difference to the reference method if there is one."""
     header = ["method", *(cell for one in datasets for cell in (one.dataset, "difference"))]
     rows = [
         [
@@ -126,7 +126,7 @@ def _remarks_of(dataset: DatasetAccuracy) -> Iterator[str]:
     for reason, count in sorted(dataset.skipped_rows.items()):
         yield f"{dataset.dataset}: {count} rows skipped ({reason})."
     if dataset.single_passage_spans:
-        yield f"{dataset.dataset}: {dataset.single_passage_spans} spans have one passage to choose from."
+        yield f"{dataset.dataset}: {dataset.single_passage_spans} spans have only one passage to choose from."
     for score in dataset.scores:
         if score.spans_without_evidence:
             yield f"{dataset.dataset}, `{score.method}`: nothing found for {score.spans_without_evidence} spans."
@@ -147,8 +147,8 @@ def _highlight_sections(datasets: Sequence[DatasetAccuracy]) -> Iterator[str]:
 
 
 _HIGHLIGHT_TEXT = (
-    "The evidence in the best passage, and the passage sentences that it points to, against the characters that people "
-    "marked; all in %."
+    "The evidence in the best passage, and the passage sentences that it points to, compared with the characters that "
+    "people marked; all in %."
 )
 _HIGHLIGHT_HEADER = (
     "method", "evidence: recall", "precision", "F1", "sentences: recall", "precision", "F1",
@@ -165,7 +165,7 @@ _VARIED = {"layer": "layer", "top_k": "k", "isolation_tau": "tau"}
 
 
 def other_sections(results: SuiteResults) -> Iterator[str]:
-    """Those that have figures."""
+    """The sections that have figures: all measures but accuracy."""
     if results.faithfulness:
         yield section("Faithfulness", _faithfulness_text(results), *map(_drops, results.faithfulness))
     if results.citations:
@@ -179,20 +179,21 @@ def other_sections(results: SuiteResults) -> Iterator[str]:
 
 
 _CITATION_TEXT = (
-    "Citation recall, precision and F1 a sentence by ALCE's definition, in %; `self-citation` are the answers' own."
+    "Citation recall, precision and F1 by ALCE's definition, in %; `self-citation` is the answers' own citations."
 )
 _SENSITIVITY_TEXT = (
-    "Accuracy of `attn-union-dep` in % against one of the three, the others at the model's default, which is in bold."
+    "Accuracy of `attn-union-dep` in % as one of the three varies and the others stay at the model's default. The "
+    "default is in bold."
 )
 _SUPPORT_TEXT = (
-    "Spans that an audit calls unsupported against those that people marked: F1 of characters and of answers in %, and "
-    "AUROC of the flag."
+    "Spans that an audit calls unsupported, compared with those that people marked: F1 of characters and of answers in "
+    "%, and AUROC of the flag."
 )
 
 
 def _faithfulness_text(results: SuiteResults) -> str:
     return (
-        f"Mean log-probability drop a span in nats, with 95% intervals over answers: {results.spans} spans, answers: "
+        f"Mean log-probability drop per span in nats, with 95% intervals over answers: {results.spans} spans, answers: "
         f"{results.answers}. `random` is the mean of {results.random_draws} draws, `oracle` the largest drop."
     )
 
@@ -235,15 +236,15 @@ def _citations(citations: Citations) -> str:
 def _latency_text(results: SuiteResults) -> str:
     machines = "; ".join(results.machines)
     return (
-        f"Milliseconds a span and the largest memory in MiB, the loaded models included, measured in this run on: "
-        f"{machines}. Every method computes all that it needs, and shares nothing with the others."
+        f"Milliseconds per span and peak memory in MiB, including the loaded models, measured in this run on: "
+        f"{machines}. Every method computes everything it needs itself and shares nothing with the others."
     )
 
 
 def _latency(costs: Sequence[Latency]) -> str:
     datasets, methods = dict.fromkeys(one.dataset for one in costs), dict.fromkeys(one.method for one in costs)
     by_place = {(one.method, one.dataset): one for one in costs}
-    header = ["method", *(cell for dataset in datasets for cell in (f"{dataset}: ms a span", "MiB"))]
+    header = ["method", *(cell for dataset in datasets for cell in (f"{dataset}: ms per span", "MiB"))]
     rows = [
         [f"`{method}`", *(cell for dataset in datasets for cell in _cost_cells(by_place.get((method, dataset))))]
         for method in methods
@@ -258,7 +259,7 @@ def _cost_cells(cost: Latency | None) -> tuple[str, str]:
 
 
 def _sensitivity(results: SuiteResults) -> Iterator[str]:
-    """One table a hyper-parameter: a row a value, a column a data set."""
+    """One table per hyper-parameter, with one row per value and one column per data set."""
     for varied, name in _VARIED.items():
         lines = [one for one in results.sensitivity if one.varied == varied]
         if lines:
@@ -302,7 +303,7 @@ _PROVENANCE = ("model", "model_type", "layer_choice", "hidden_layer", "top_k", "
 
 
 def suite_page(results: SuiteResults) -> str:
-    """Markdown with every table that has figures, the pictures, and what is left out; ends with a line end."""
+    """Markdown with all tables that have figures, the pictures, and what is left out; ends with a newline."""
     parts = [
         f"# The paper's suite: {results.model}",
         _settings(results),
@@ -334,7 +335,7 @@ def _left_out(results: SuiteResults) -> str:
         "Not found below DATA: " + ", ".join(f"`{one}`" for one in results.missing) + "." if results.missing else ""
     )
     command = (
-        "Nothing is filled in from elsewhere. The same command with what is named goes on where this run ended; "
+        "Nothing is filled in from elsewhere. Add what is named, and the same command resumes where this run ended; "
         "finished cells are kept:\n\n"
         f"```\nattribeam evaluate --suite paper --model {results.model} --data DATA --output OUTPUT\n```"
     )
