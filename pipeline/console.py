@@ -5,9 +5,11 @@ Progress is a bar on a terminal, a plain line now and then elsewhere, or nothing
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NoReturn, Protocol, TextIO
 
 from tqdm import tqdm
@@ -47,7 +49,7 @@ class SilentProgress:
 
     def note(self, text: str) -> None:
         """See ``Progress``."""
-        print(f"audit: {text}", file=sys.stderr, flush=True)
+        _print_line(f"audit: {text}", sys.stderr)
 
     def close(self) -> None:
         """See ``Progress``."""
@@ -62,30 +64,34 @@ class BarProgress:
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
-        self._bar = tqdm(
-            total=total,
-            initial=finished,
-            unit=" rows",
-            smoothing=0,
-            file=self._stream,
-            desc="audit",
-            dynamic_ncols=True,
-        )
+        with suppress(OSError):
+            self._bar = tqdm(
+                total=total,
+                initial=finished,
+                unit=" rows",
+                smoothing=0,
+                file=self._stream,
+                desc="audit",
+                dynamic_ncols=True,
+            )
 
     def advance(self, rows: int) -> None:
         """See ``Progress``."""
         if self._bar is not None:
-            self._bar.update(rows)
-            self._bar.refresh()
+            with suppress(OSError):
+                self._bar.update(rows)
+                self._bar.refresh()
 
     def note(self, text: str) -> None:
         """See ``Progress``."""
-        tqdm.write(f"audit: {text}", file=self._stream)
+        with suppress(OSError):
+            tqdm.write(f"audit: {text}", file=self._stream)
 
     def close(self) -> None:
         """See ``Progress``."""
         if self._bar is not None:
-            self._bar.close()
+            with suppress(OSError):
+                self._bar.close()
 
 
 class LineProgress:
@@ -100,7 +106,7 @@ class LineProgress:
         """See ``Progress``."""
         self._total, self._initial, self._finished = total, finished, finished
         self._started = self._printed = time.monotonic()
-        print(f"audit: {finished:,} of {total:,} rows are finished", file=self._stream, flush=True)
+        _print_line(f"audit: {finished:,} of {total:,} rows are finished", self._stream)
 
     def advance(self, rows: int) -> None:
         """See ``Progress``."""
@@ -109,14 +115,37 @@ class LineProgress:
         if now - self._printed >= _LINE_SECONDS:
             self._printed = now
             seconds = now - self._started
-            print(progress_line(self._finished, self._total, self._initial, seconds), file=self._stream, flush=True)
+            _print_line(progress_line(self._finished, self._total, self._initial, seconds), self._stream)
 
     def note(self, text: str) -> None:
         """See ``Progress``."""
-        print(f"audit: {text}", file=self._stream, flush=True)
+        _print_line(f"audit: {text}", self._stream)
 
     def close(self) -> None:
         """See ``Progress``."""
+
+
+def _print_line(text: str, stream: TextIO) -> None:
+    """Print a line; a stream that cannot be written, such as a closed terminal, stops no audit."""
+    with suppress(OSError):
+        print(text, file=stream, flush=True)
+
+
+def print_result(text: str) -> None:
+    """Print what an audit came to; the audit is done even if standard output is a full disk or a closed pipe."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            reason = f"the audit is done, but its summary cannot be printed: {error.strerror}"
+            _print_line(f"attribeam audit: {reason}", sys.stderr)
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Keep Python from trying again at its end, which would change the exit code."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:

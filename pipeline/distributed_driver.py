@@ -21,7 +21,7 @@ from attribeam.pipeline.configuration import (
     with_pinned_model,
     with_template_text,
 )
-from attribeam.pipeline.console import summary_text
+from attribeam.pipeline.console import print_result, summary_text
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.pipeline.input_plan import InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.metrics import RunMetrics
@@ -83,7 +83,7 @@ def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
     _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
     _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
     if not options.quiet:
-        print(summary_text(manifest, output=options.output))
+        print_result(summary_text(manifest, output=options.output))
     return finished
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas
-from attribeam.pipeline.console import Progress, choose_progress, summary_text
+from attribeam.pipeline.console import Progress, choose_progress, print_result, summary_text
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.metrics import RunMetrics
@@ -32,6 +32,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
 _DEATHS_OF_A_SUSPECT = 2
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -44,7 +45,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     clock = RunClock()
     check = check_input(options.input, settings)
     directory = OutputDirectory(Path(options.output))
-    with directory.locked(), _sigterm_as_interrupt():
+    with directory.locked(), _interrupted_once():
         directory.remove_attempts()
         pool = WorkerPool(settings, verbose=options.verbose)
         try:
@@ -54,7 +55,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         directory.remove_working_folders()
         finished = finish_local_run(directory.root, manifest, options)
     if not options.quiet:
-        print(_summary(finished.metrics, options, earlier_rows))
+        print_result(_summary(finished.metrics, options, earlier_rows))
     return finished
 
 
@@ -219,24 +220,26 @@ class _ChunkRun:
 
 
 def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
-    """Run the chunks; the run manifest says "running" before, and afterwards how it ended.
+    """Run the chunks; the run manifest says "running" before, and afterwards how it ended, whatever happened.
 
     Raises:
         RunError: also if rows are neither audited nor dead-lettered.
+        OSError: if the output cannot be written.
     """
-    record.write(RunStatus.RUNNING, run.finished)
     try:
+        record.write(RunStatus.RUNNING, run.finished)
         run.run(first, workers=workers)
         _reconcile(run)
-    except KeyboardInterrupt:
-        record.write(RunStatus.INTERRUPTED, run.finished)
-        raise
-    except AttribeamError:
-        record.write(RunStatus.FAILED, run.finished)
+        return record.write(RunStatus.DONE, run.finished)
+    except BaseException as error:
+        run.pool.kill()
+        run.directory.remove_attempts()  # which may have filled the disk
+        record.write_end(
+            RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED, run.finished
+        )
         raise
     finally:
         run.progress.close()
-    return record.write(RunStatus.DONE, run.finished)
 
 
 def _reconcile(run: _ChunkRun) -> None:
@@ -249,10 +252,23 @@ def _reconcile(run: _ChunkRun) -> None:
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """End as with Ctrl-C when asked to terminate, so that the manifest says so and no worker stays."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _interrupted_once() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP end the block with KeyboardInterrupt, and only the first of them does.
+
+    The others are ignored until the block has ended, so that nothing stops it from saying how the run ended. A signal
+    that is ignored already, such as SIGHUP under ``nohup``, stays ignored.
+    """
+
+    def interrupt(_: int, __: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: handler for number in _ENDINGS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

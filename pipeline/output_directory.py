@@ -128,11 +128,15 @@ def file_sha256(path: Path) -> str:
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old or the whole new one, even after a power cut."""
     new = path.with_name(f"{path.name}.new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,6 +122,14 @@ class RunRecord:
             write_metrics(self._directory.root, RunMetrics(manifest))
         return manifest
 
+    def write_end(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> None:
+        """``write`` for a run that ends early; without any free space only the status is changed, where it stands."""
+        try:
+            self.write(status, finished)
+        except OSError:
+            with suppress(OSError, ValueError):
+                replace_status(self._directory.run_manifest, status)
+
     def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
         counts = sum_counts(manifest.counts for manifest in finished.values())
         return make_run_manifest(
@@ -135,6 +145,18 @@ class RunRecord:
             chunks=tuple(sorted(finished)),
             stages=sum_stage_seconds(manifest.stages for manifest in finished.values()),
         )
+
+
+def replace_status(path: Path, status: RunStatus) -> None:
+    """Change the status of a manifest in place: the file keeps its length and so needs no free space.
+
+    Raises:
+        OSError, ValueError: if there is no manifest.
+    """
+    old = path.read_bytes()
+    fields = json.loads(old) | {"status": status}
+    with path.open("r+b") as file:
+        file.write(json.dumps(fields, ensure_ascii=False).encode().ljust(len(old)))
 
 
 REPORT_PAGE = "report.html"

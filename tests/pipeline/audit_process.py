@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,13 +38,14 @@ class AuditProcess:
             *("--extra-columns", "team", "--rows-per-chunk", "4", *more),
         ]
 
-    def run(self, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    def run(self, output: Path, *more: str, stdout: int | TextIO = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
             [*_PROGRAM, *self.arguments(output, *more)],
             cwd=ROOT,
             env=_environment(),
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             check=False,
         )

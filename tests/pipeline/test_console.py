@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 
 import pytest
 
@@ -32,6 +34,20 @@ def test_a_line_tells_rows_speed_and_time_left_without_the_rows_of_earlier_runs(
 
 def test_no_speed_is_told_from_the_first_few_rows() -> None:
     assert progress_line(finished=51, total=100, initial=50, seconds=3) == "audit: 51 of 100 rows (51%)"
+
+
+class FullDisk(io.StringIO):
+    """A stream that cannot be written to."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_progress_that_cannot_be_written_stops_nothing() -> None:
+    progress = choose_progress(quiet=False, stream=FullDisk())
+    progress.start(total=3, finished=0)
+    progress.note("a worker has died")
+    progress.close()
 
 
 def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -> None:

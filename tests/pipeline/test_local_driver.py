@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +22,10 @@ from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, outpu
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.pipeline import run_record
+from attribeam.pipeline.output_directory import write_atomically
+from attribeam.pipeline.run_record import RunRecord
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
@@ -130,6 +136,76 @@ def test_an_interrupted_audit_says_so_and_ends_with_130(audit: AuditProcess, tmp
     assert "Traceback" not in text
     assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
     assert json.loads((output / "metrics.json").read_text())["status"] == "interrupted"
+
+
+SIGNALS_AT_WRITES = [
+    pytest.param({RunStatus.RUNNING: signal.SIGHUP}, id="terminal is closed"),
+    pytest.param({RunStatus.RUNNING: signal.SIGINT, RunStatus.INTERRUPTED: signal.SIGINT}, id="Ctrl-C twice"),
+    pytest.param({RunStatus.DONE: signal.SIGTERM}, id="SIGTERM after the last chunk"),
+]
+
+
+@pytest.mark.parametrize("signals", SIGNALS_AT_WRITES)
+def test_manifest_says_interrupted_whenever_and_however_often_a_signal_comes(
+    undisturbed: Path,
+    audit: AuditProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    signals: dict[RunStatus, signal.Signals],
+) -> None:
+    write = RunRecord.write
+
+    def write_after_signal(record: RunRecord, status: RunStatus, finished: dict[str, ChunkManifest]) -> RunManifest:
+        if status in signals:
+            signal.raise_signal(signals[status])
+        return write(record, status, finished)
+
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    monkeypatch.setattr(RunRecord, "write", write_after_signal)
+    with _signals_ignored_by_pytest():
+        assert audit.run_here(output, "--workers", "1") == 130
+    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
+
+
+@contextmanager
+def _signals_ignored_by_pytest() -> Iterator[None]:
+    """A signal that the audit does not handle has no effect, and does not end the tests."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGHUP, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
+    undisturbed: Path,
+    audit: AuditProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+
+    def write_until_full(path: Path, text: str) -> None:
+        if '"status": "running"' not in text:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_atomically(path, text)
+
+    monkeypatch.setattr(run_record, "write_atomically", write_until_full)
+    assert audit.run_here(output, "--workers", "1") == 1
+    assert "the disk is full" in capfd.readouterr().err
+    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    assert (manifest.status, manifest.counts.rows) == (RunStatus.FAILED, ROWS)
+
+
+def test_audit_whose_summary_cannot_be_printed_is_done(undisturbed: Path, audit: AuditProcess, tmp_path: Path) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = audit.run(output, "--workers", "1", stdout=full)
+    assert done.returncode == 0, done.stderr
+    assert "the audit is done, but its summary cannot be printed: No space left on device" in done.stderr
+    assert "Exception" not in done.stderr
 
 
 def test_a_model_that_cannot_load_ends_with_exit_code_1_before_any_chunk(
