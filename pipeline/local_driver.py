@@ -26,7 +26,7 @@ from attribeam.pipeline.worker_pool import (
     start_first_worker,
     worker_count,
 )
-from attribeam.schemas.errors import AttribeamError, RunError
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 
