@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -149,16 +150,23 @@ def test_a_checkout_that_lost_its_links_is_not_built(checkout: Path, tmp_path: P
     assert "core.symlinks=true" in run.stderr
 
 
+def _lines_of_the_readme() -> str:
+    """The README's three lines of Python, whose names stand for a reader's own texts."""
+    (lines,) = re.findall(
+        r"```python\n(from attribeam import.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL
+    )
+    assert lines.count("\n") <= 4
+    return str(lines).replace("(title, text), ...", "(title, text), ('Lamp', 'The lamp was lit in 1887.')")
+
+
 def test_the_lines_of_the_readme_run_beside_a_users_modules_of_the_same_names(installed: Installed) -> None:
     """All that they import of attribeam comes from the wheel."""
     (installed.users_folder / "notebook.py").write_text(
-        "import sys\n"
-        "from attribeam import Attributor\n"
-        "attributor = Attributor.from_pretrained()\n"
-        "passages = [('Pier', 'The new pier is 340 metres long.'), ('Lamp', 'The lamp was lit in 1887.')]\n"
-        "spans = attributor.attribute(question='How long is it?', passages=passages, answer='It is 340 metres long.')\n"
+        "title, text = 'Pier', 'The new pier is 340 metres long.'\n"
+        "question, answer = 'How long is the pier?', 'It is 340 metres long.'\n"
+        f"{_lines_of_the_readme()}\n"
         "print(spans[0].top_passage_index)\n"
-        "import attribeam\n"
+        "import sys, attribeam\n"
         "for name in attribeam.__all__: getattr(attribeam, name)\n"
         "for name, module in sys.modules.items():\n"
         "    if name.split('.')[0] == 'attribeam': print(module.__file__)\n"
