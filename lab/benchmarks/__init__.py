@@ -1,1 +1,1 @@
-"""Speed and memory of audits, printed with hardware, threads and versions. Nothing that is shipped imports this."""
+"""Benchmarks of speed and memory, printed with hardware, threads and versions. No shipped code imports this."""

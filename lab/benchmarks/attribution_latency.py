@@ -1,12 +1,12 @@
-"""The paper's table of latencies on equal terms in one run: milliseconds a target span, tokens a second, memory.
+"""The paper's latency table on equal terms in one run: milliseconds per target span, tokens per second, memory.
 
 python -m attribeam.lab.benchmarks.attribution_latency
 python -m attribeam.lab.benchmarks.attribution_latency --shape qwen2-7b --device cuda --dtype bfloat16 --rows 200
 
-Every method runs in a process of its own, one after the other, on the same rows and the same random weights; a row's
-time is from its texts to what is said about its spans: processor time on a CPU, else wall time. Loading and one row of
-each shape to warm up do not count; CCI, which is slow, is not warmed up. What takes longer than --limit on the rows of
-one shape is stopped, and the table says so.
+Methods run one after the other, each in a separate process, on the same rows and the same random weights. The time of
+a row runs from its texts to the results for its spans: processor time on a CPU, else wall time. Loading does not count,
+nor does one row per shape to warm up; CCI, which is slow, is not warmed up. A method that takes longer than --limit on
+the rows of one shape is stopped, and the table says so.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _NAMES = {
 
 
 def table(found: Sequence[LatencyMeasurement], peak: float) -> str:
-    """One line a shape, method and mode; ``peak`` in operations a second."""
+    """One line per shape, method and mode; ``peak`` is in operations per second."""
     shapes = dict.fromkeys(one.shape for one in found)
     lines = [_cells(one, peak) for shape in shapes for one in found if one.shape == shape]
     return markdown_table(_HEADER, lines, padded=True)
 
 
 def ratios(found: Sequence[LatencyMeasurement]) -> str:
-    """How many times as fast as the two-stage implementations AttnUnion is, unless one of both was stopped."""
+    """How many times faster AttnUnion is than the two-stage implementations, unless either was stopped."""
     seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
     lines = []
     for shape in dict.fromkeys(one.shape for one in found):
@@ -87,7 +87,7 @@ def _times(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Measure and print; 1 where a method failed."""
+    """Measure and print; returns 1 if a method failed, else 0."""
     args = _parser().parse_args()
     torch.set_num_threads(args.threads)
     random_model = RandomModel(args.shape, args.device, args.dtype, args.quantization)
@@ -96,7 +96,7 @@ def main() -> int:
         return 0
     print(machine_description())
     print(f"model {args.shape}: {random_model}, {head_share(random_model.config):.0%} of its products in the LM head")
-    print(f"threads {args.threads}, rows a shape {args.rows}, for CCI {args.cci_rows} with the first span only")
+    print(f"threads {args.threads}, rows per shape {args.rows}, for CCI {args.cci_rows} with the first span only")
     peak = measured_peak(args.device, args.dtype)
     print(f"measured peak of a matrix product: {peak / 1e12:.3f} TFLOP/s", flush=True)
     runs = [_run_in_process(name, mode) for name, mode in _wanted(args.methods)]
@@ -109,13 +109,13 @@ def main() -> int:
 def _wanted(names: list[str]) -> list[tuple[str, Mode]]:
     wanted = [(name, mode) for name in names for mode in MODES[name]]
     if find_spec("spacy") is None:
-        print("spaCy is not installed: AttnUnionDep is left out")
+        print("spaCy is not installed, so AttnUnionDep is left out")
         return [(name, mode) for name, mode in wanted if name != "attn_union_dep"]
     return wanted
 
 
 def _run_in_process(name: str, mode: Mode) -> list[LatencyMeasurement] | None:
-    """What a fresh process measures, None where it fails."""
+    """The measurements of a new process, None if it fails."""
     command = [
         sys.executable,
         "-m",
@@ -142,17 +142,20 @@ def _run_one(args: argparse.Namespace, random_model: RandomModel) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="small", help="of the model (%(default)s)")
+    parser.add_argument("--shape", choices=SHAPES, default="small", help="shape of the model (default: %(default)s)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--quantization", default="none", choices=("none", "nf4"))
-    parser.add_argument("--rows", type=int, default=10, help="rows of each shape (%(default)s)")
-    parser.add_argument("--cci-rows", type=int, default=1, help="rows of each shape for CCI (%(default)s)")
+    parser.add_argument("--rows", type=int, default=10, help="rows per shape (default: %(default)s)")
+    parser.add_argument("--cci-rows", type=int, default=1, help="rows per shape for CCI (default: %(default)s)")
     parser.add_argument(
-        "--limit", type=float, default=900.0, help="seconds for a method on one shape, then it is stopped (%(default)s)"
+        "--limit",
+        type=float,
+        default=900.0,
+        help="seconds after which a method on one shape is stopped (default: %(default)s)",
     )
-    parser.add_argument("--token-budget", type=int, help="tokens of a batch (2,048 on a CPU, 16,384 on a GPU)")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (%(default)s)")
+    parser.add_argument("--token-budget", type=int, help="tokens per batch (default: 2,048 on a CPU, 16,384 on a GPU)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: %(default)s)")
     parser.add_argument("--methods", nargs="+", choices=method_names(), default=method_names())
     parser.add_argument("--one", choices=method_names(), help=argparse.SUPPRESS)
     parser.add_argument("--mode", choices=list(Mode), type=Mode, default=Mode.SINGLE, help=argparse.SUPPRESS)

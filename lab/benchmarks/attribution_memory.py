@@ -1,4 +1,4 @@
-"""Peak memory of AttnUnion against the length of a row, each length in a process of its own.
+"""Peak memory of AttnUnion for rows of growing length, each length in a separate process.
 
 python -m attribeam.lab.benchmarks.attribution_memory
 python -m attribeam.lab.benchmarks.attribution_memory --shape qwen2-7b --device cuda --dtype bfloat16
@@ -22,7 +22,7 @@ _PASSAGES = 8
 
 
 def main() -> int:
-    """Measure and print; 1 where a length failed."""
+    """Measure and print; returns 1 if a length failed, else 0."""
     args = _parser().parse_args()
     torch.set_num_threads(args.threads)
     random_model = RandomModel(args.shape, args.device, args.dtype, args.quantization)
@@ -30,7 +30,7 @@ def main() -> int:
         print(*_measured(random_model, args.one))
         return 0
     print(machine_description())
-    print(f"{random_model}, L* = {random_model.layer}, {_RESPONSES} tokens of response, one row at a time")
+    print(f"{random_model}, L* = {random_model.layer}, {_RESPONSES} response tokens, one row at a time")
     print("| tokens | before MiB | peak MiB | added MiB | added KiB/token |\n| ---: | ---: | ---: | ---: | ---: |")
     for tokens in args.tokens:
         line = _in_process(tokens)
@@ -57,10 +57,10 @@ def _in_process(tokens: int) -> str | None:
 
 
 def _measured(random_model: RandomModel, tokens: int) -> tuple[int, int]:
-    """Bytes with the model loaded and tried on small rows, and at the peak of one row of ``tokens``.
+    """Memory in bytes with the model loaded and warmed up, and the peak with one row of ``tokens``.
 
-    On a CPU those before are the process's peak so far, on a GPU what torch holds there then: its peak would be that of
-    making the weights.
+    On a CPU the first is the peak of the process so far. On a GPU it is what torch has allocated at that point, because
+    the peak would be that of creating the weights.
     """
     model = random_model.attributor()
     before = _bytes_before(random_model.device)
@@ -71,7 +71,7 @@ def _measured(random_model: RandomModel, tokens: int) -> tuple[int, int]:
 
 
 def _row(tokens: int, vocabulary: int) -> EncodedRow:
-    """Random tokens, the last ``_RESPONSES`` the response, the rest passages of one length."""
+    """A row of random tokens: passages of equal length, then ``_RESPONSES`` response tokens."""
     prompt_length = tokens - _RESPONSES
     places = np.arange(tokens, dtype=np.int32)
     return EncodedRow(
@@ -96,11 +96,11 @@ def _bytes_before(device: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 16_384, 32_768])
-    parser.add_argument("--shape", choices=SHAPES, default="thin", help="of the model (%(default)s)")
+    parser.add_argument("--shape", choices=SHAPES, default="thin", help="shape of the model (default: %(default)s)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--quantization", default="none", choices=("none", "nf4"))
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (%(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: %(default)s)")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     return parser
 

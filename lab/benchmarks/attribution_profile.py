@@ -1,4 +1,4 @@
-"""Where the time of one audit process goes, stage by stage, without Beam around it.
+"""The time of one audit process, stage by stage, without Beam.
 
 python -m attribeam.lab.benchmarks.attribution_profile --rows 512 --text pages.jsonl
 """
@@ -34,9 +34,9 @@ from attribeam.transforms.audit_settings import AuditSettings
 
 @dataclass(slots=True)
 class StageClock:
-    """Wall and CPU seconds of each stage, in the order in which the stages first ran, and what went through them.
+    """Wall and CPU seconds of each stage in the order in which the stages first ran, and counts of what they handled.
 
-    CPU seconds say more where other programs run on the machine; those of all threads are summed.
+    CPU seconds are summed over all threads; they are more meaningful while other programs run on the machine.
     """
 
     wall: dict[str, float] = field(default_factory=dict)
@@ -48,14 +48,14 @@ class StageClock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a stage."""
+        """Add the time of the block to the stage ``name``."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall[name] = self.wall.get(name, 0.0) + time.perf_counter() - wall
         self.cpu[name] = self.cpu.get(name, 0.0) + time.process_time() - cpu
 
     def table(self) -> str:
-        """One line a stage, and what a row looks like."""
+        """One line per stage, followed by speed and the shape of the rows."""
         wall, cpu = sum(self.wall.values()), sum(self.cpu.values())
         stages = [*((name, self.wall[name], self.cpu[name]) for name in self.wall), ("all", wall, cpu)]
         lines = [
@@ -63,16 +63,16 @@ class StageClock:
             for name, stage_wall, stage_cpu in stages
         ]
         shape = (
-            f"{self.rows} rows, {self.tokens / self.rows:.0f} tokens and {self.spans / self.rows:.1f} spans a row, "
+            f"{self.rows} rows, {self.tokens / self.rows:.0f} tokens and {self.spans / self.rows:.1f} spans per row, "
             f"{100 * (1 - self.tokens / self.padded_tokens):.1f} % padding"
         )
-        speed = f"{self.rows / wall:.1f} rows/s of wall time, {self.rows / cpu:.1f} rows a CPU second"
+        speed = f"{self.rows / wall:.1f} rows/s of wall time, {self.rows / cpu:.1f} rows per CPU second"
         header = f"{'stage':<10} {'wall s':>8} {'CPU s':>8} {'CPU ms/row':>11} {'share':>8}"
         return "\n".join([header, *lines, speed, shape])
 
 
 def main() -> None:
-    """Generate rows, run them through every stage, print the table."""
+    """Generate rows, run them through every stage and print the table."""
     args = _arguments()
     settings = AuditSettings(
         parser=args.parser, threads=args.threads, model=ModelOptions(model=args.model, token_budget=args.token_budget)
@@ -93,7 +93,7 @@ def main() -> None:
 def profile(
     log: Path, *, rows: int, settings: AuditSettings, parser: AnswerParser, model: AttentionModel
 ) -> StageClock:
-    """Run the rows of a log through all stages, a block at a time, as an audit does."""
+    """Run the rows of a log through all stages, block by block like an audit."""
     clock = StageClock(rows=rows)
     with clock.stage("read"):
         outcomes = QALog(str(log), settings.log_options).outcomes(range(rows))
@@ -164,16 +164,22 @@ def _count(
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=512, help="rows to run (default: 512)")
-    parser.add_argument("--text", type=Path, help='JSONL of {"title", "paras"}; default: made-up words')
+    parser.add_argument("--rows", type=int, default=512, help="number of rows (default: 512)")
     parser.add_argument(
-        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows (%(default)s)"
+        "--text", type=Path, help='pages to take text from: JSONL of {"title", "paras"} (default: made-up words)'
     )
-    parser.add_argument("--seed", type=int, default=0, help="of text and rows (default: 0)")
+    parser.add_argument(
+        "--shape",
+        type=RowShape,
+        choices=list(RowShape),
+        default=RowShape.WIKIPEDIA,
+        help="shape of the rows (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of text and rows (default: 0)")
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: 1)")
-    parser.add_argument("--token-budget", type=int, help="tokens of one batch (default: the model's)")
+    parser.add_argument("--token-budget", type=int, help="tokens per batch (default: the model's)")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Rows a second and peak memory of ``attribeam audit`` over generated QA logs of growing length.
+"""Rows per second and peak memory of ``attribeam audit`` on generated QA logs of growing length.
 
 python -m attribeam.lab.benchmarks.audit_throughput --rows 1000 10000 100000 --workers 2 \\
     --text pages.jsonl --shape wikipedia
@@ -34,7 +34,7 @@ _HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One audit: how long it took and what it wrote."""
+    """One audit: its time and memory, and what it wrote."""
 
     rows: int
     run: ProcessRun
@@ -43,16 +43,16 @@ class Measurement:
     output_bytes: int
 
     @property
-    def rows_a_second(self) -> float:
-        """Start-up included."""
+    def rows_per_second(self) -> float:
+        """Rows per second of wall time, including start-up."""
         return self.rows / self.run.wall_seconds
 
     def cells(self) -> tuple[str, ...]:
-        """The line of the table."""
+        """The audit's line in the table."""
         return (
             f"{self.rows:,}",
             f"{self.run.wall_seconds:.1f}",
-            f"{self.rows_a_second:.1f}",
+            f"{self.rows_per_second:.1f}",
             f"{self.run.cpu_seconds:.1f}",
             f"{1000 * self.run.cpu_seconds / self.rows:.1f}",
             f"{self.run.peak_bytes / 2**20:.0f}",
@@ -64,7 +64,7 @@ class Measurement:
 
 
 def main() -> int:
-    """Measure, print, and return 0; 1 where an audit failed."""
+    """Measure and print; returns 1 if an audit failed, else 0."""
     args = _parser().parse_args()
     print(machine_description())
     text = args.text.name if args.text else "made up"
@@ -77,7 +77,7 @@ def main() -> int:
             print(measurement.run.standard_error, file=sys.stderr)
             print(f"the audit of {rows} rows ended with exit code {measurement.run.exit_code}", file=sys.stderr)
             return 1
-        print(f"{rows:,} rows: {measurement.rows_a_second:.1f} rows/s", file=sys.stderr, flush=True)
+        print(f"{rows:,} rows: {measurement.rows_per_second:.1f} rows/s", file=sys.stderr, flush=True)
         measurements.append(measurement)
     print(markdown_table(_HEADER, [measurement.cells() for measurement in measurements], padded=True))
     print("\n".join(_ratios(measurements)))
@@ -87,15 +87,24 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 10_000, 100_000], help="lengths of the logs")
-    parser.add_argument("--workers", type=int, default=2, help="of attribeam audit (default: 2)")
-    parser.add_argument("--text", type=Path, help='JSONL of {"title", "paras"}; default: made-up words')
+    parser.add_argument("--workers", type=int, default=2, help="workers of attribeam audit (default: 2)")
     parser.add_argument(
-        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows (%(default)s)"
+        "--text", type=Path, help='pages to take text from: JSONL of {"title", "paras"} (default: made-up words)'
     )
-    parser.add_argument("--seed", type=int, default=0, help="of text and rows (default: 0)")
-    parser.add_argument("--keep", type=Path, help="directory for logs and audits; default: a temporary one")
     parser.add_argument(
-        "--audit-options", nargs=argparse.REMAINDER, default=[], help="the rest of the line goes to attribeam audit"
+        "--shape",
+        type=RowShape,
+        choices=list(RowShape),
+        default=RowShape.WIKIPEDIA,
+        help="shape of the rows (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of text and rows (default: 0)")
+    parser.add_argument("--keep", type=Path, help="directory to keep logs and audits in (default: a temporary one)")
+    parser.add_argument(
+        "--audit-options",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="all following arguments are passed to attribeam audit",
     )
     return parser
 
@@ -124,13 +133,13 @@ def _rows_of(files: Sequence[Path], folder: str) -> int:
 
 
 def _ratios(measurements: Sequence[Measurement]) -> list[str]:
-    """The last length against the one before: speed must not fall, memory not grow by more than a fifth."""
+    """The longest log compared with the one before; speed must not fall, and memory not grow by more than a fifth."""
     if len(measurements) < 2:
         return []
     shorter, longer = measurements[-2:]
-    speed = longer.rows_a_second / shorter.rows_a_second
+    speed = longer.rows_per_second / shorter.rows_per_second
     memory = longer.run.peak_bytes / shorter.run.peak_bytes
-    return [f"{longer.rows:,} against {shorter.rows:,} rows: rows/s x {speed:.2f}, peak memory x {memory:.2f}"]
+    return [f"{longer.rows:,} compared with {shorter.rows:,} rows: rows/s x {speed:.2f}, peak memory x {memory:.2f}"]
 
 
 if __name__ == "__main__":

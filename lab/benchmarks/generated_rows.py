@@ -1,6 +1,6 @@
-"""Generated text, and rows of it: QA logs of two shapes, and records of the shapes of the paper's table of latencies.
+"""Generated rows: QA logs of two shapes, and records in the shapes of the paper's latency table.
 
-Pages come from a file or are of a made-up language with Zipf's law; answers are stitched from passages.
+Their text comes from a file of pages or from a made-up language that follows Zipf's law; answers quote passages.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NEVER_A_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class PageWords:
-    """One page: at least ``PASSAGE_WORDS`` words, punctuation attached to them."""
+    """One page of at least ``PASSAGE_WORDS`` words with their punctuation attached."""
 
     title: str
     words: tuple[str, ...]
 
 
 def read_pages(path: Path) -> tuple[PageWords, ...]:
-    """The pages of a ``.jsonl`` or ``.jsonl.xz`` file of ``{"title": ..., "paras": [...]}``; short pages are left out.
+    """The pages of a file that are long enough (see ``read_page_file``).
 
     Raises:
         ValueError: if no page is long enough.
@@ -61,13 +61,13 @@ def read_pages(path: Path) -> tuple[PageWords, ...]:
 
 
 def made_up_pages(
-    *, seed: int, pages: int = 2000, words_a_page: int = 400, vocabulary: int = 20_000
+    *, seed: int, pages: int = 2000, words_per_page: int = 400, vocabulary: int = 20_000
 ) -> tuple[PageWords, ...]:
-    """Pages of sentences whose words follow Zipf's law, with names and numbers in between; equal seeds, equal pages."""
+    """Pages of sentences whose words follow Zipf's law, with names and numbers; equal seeds give equal pages."""
     rng = random.Random(seed)
     words = _vocabulary(rng, vocabulary)
     weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
-    return tuple(_made_up_page(rng, words, weights, words_a_page) for _ in range(pages))
+    return tuple(_made_up_page(rng, words, weights, words_per_page) for _ in range(pages))
 
 
 def _vocabulary(rng: random.Random, size: int) -> list[str]:
@@ -126,10 +126,10 @@ _SCHEMA = pa.schema(
 
 
 class RowShape(StrEnum):
-    """What a row is like.
+    """The shape of a row.
 
     ``WIKIPEDIA``: two to six passages of 90 words, an answer of 40 words, no spans. ``QUOTESUM``: three to five
-    passages, 2,000 characters in all, an answer of 275 characters with four or five spans, 4.6 on average.
+    passages with 2,000 characters in total, an answer of 275 characters with four or five spans, 4.6 on average.
     """
 
     WIKIPEDIA = "wikipedia"
@@ -159,14 +159,14 @@ class BenchmarkRow:
 def benchmark_rows(
     pages: Sequence[PageWords], *, rows: int, seed: int, shape: RowShape = RowShape.WIKIPEDIA
 ) -> Iterator[BenchmarkRow]:
-    """``rows`` rows; row n depends on the pages, ``seed``, ``shape`` and n alone."""
+    """``rows`` rows; row n depends only on the pages, ``seed``, ``shape`` and n."""
     make = _wikipedia_row if shape is RowShape.WIKIPEDIA else _quotesum_row
     for number in range(rows):
         yield make(pages, number, random.Random(f"{seed}/{number}"))
 
 
 def write_log(path: Path, rows: Iterator[BenchmarkRow]) -> None:
-    """The rows as a zstd Parquet QA log, written ``_BATCH_ROWS`` at a time."""
+    """Write the rows in batches as a QA log in Parquet with zstd compression."""
     with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
         while batch := list(islice(rows, _LOG_BATCH_ROWS)):
             writer.write_batch(pa.RecordBatch.from_pylist([_log_row(row) for row in batch], schema=_SCHEMA))
@@ -206,7 +206,7 @@ def _benchmark_row(
 
 
 def _chosen_pages(pages: Sequence[PageWords], rng: random.Random, *, others: int) -> list[PageWords]:
-    """A page, and as many more, half of them the same."""
+    """A page and ``others`` more, each of which is the same page with probability one half."""
     base = rng.choice(pages)
     return [base, *(base if rng.random() < 0.5 else rng.choice(pages) for _ in range(others))]
 
@@ -221,7 +221,7 @@ def _run_of(words: tuple[str, ...], rng: random.Random, *, length: int) -> tuple
 
 
 def _stitched_answer(texts: Sequence[tuple[str, ...]], rng: random.Random) -> str:
-    """Sentences of connecting words and a run of a passage's words, ``ANSWER_WORDS`` in all."""
+    """Sentences of connecting words and a run of a passage's words, with ``ANSWER_WORDS`` words in total."""
     answer: list[str] = []
     while len(answer) < ANSWER_WORDS:
         words = rng.choice(texts)
@@ -248,18 +248,18 @@ def _log_row(row: BenchmarkRow) -> dict[str, object]:
 
 
 _LATENCY_VOCABULARY = 200
-"""Words of the vocabulary: mostly frequent English ones, so that a token has about four characters, as in English."""
+"""Size of the vocabulary: mostly frequent English words, so that a token has about four characters as in English."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyShape:
-    """What a row of one data set is like.
+    """The shape of the rows of one data set.
 
     Attributes:
-        passages, passage_characters: number of passages, and characters of all of them.
-        answer_characters: characters of the answer.
-        spans: numbers of target spans, row by row, over and over.
-        span_characters: characters of a span; None where a span is a sentence.
+        passages, passage_characters: number of passages, and of their characters in total.
+        answer_characters: number of characters in the answer.
+        spans: numbers of target spans, which rows take in turn.
+        span_characters: number of characters in a span, None if a span is a sentence.
     """
 
     name: str
@@ -275,12 +275,12 @@ LATENCY_SHAPES = (
     LatencyShape("ASQA", 5, 3000, 430, (3, 4), None),
     LatencyShape("VERI-GRAN", 8, 8200, 400, (1, 1, 1, 1, 2), 60),
 )
-"""By growing length: 4.6, 3.5 and 1.2 spans a row."""
+"""In order of length, with 4.6, 3.5 and 1.2 spans per row."""
 
 
 def latency_records(shape: LatencyShape, rows: int, *, seed: int = 0) -> list[QARecord]:
-    """``rows`` records; record n depends on the shape, ``seed`` and n alone."""
-    pages = made_up_pages(seed=seed, pages=60, words_a_page=2000, vocabulary=_LATENCY_VOCABULARY)
+    """``rows`` records; record n depends only on the shape, ``seed`` and n."""
+    pages = made_up_pages(seed=seed, pages=60, words_per_page=2000, vocabulary=_LATENCY_VOCABULARY)
     return [
         _latency_record(shape, pages, number, random.Random(f"{seed}/{shape.name}/{number}")) for number in range(rows)
     ]
@@ -307,7 +307,7 @@ def _latency_record(shape: LatencyShape, pages: Sequence[PageWords], number: int
 
 
 def _words_that_fit(page: PageWords, rng: random.Random, characters: int) -> str:
-    """Words of the page from some place on, as many as fit into ``characters``."""
+    """Consecutive words of the page from a random place, as many as fit into ``characters``."""
     text = " ".join(page.words)
     start = text.index(" ", rng.randrange(len(text) - characters - 40)) + 1
     return text[start : start + characters].rsplit(" ", 1)[0]

@@ -1,6 +1,6 @@
-"""Timing one attributor on the rows of all shapes, in the process that calls.
+"""Timing one attributor on the rows of all shapes, in the calling process.
 
-With a limit of time, a stop watch, and the machine's peak in matrix products to hold the figures against.
+Also a time limit, a stopwatch, and the machine's peak in matrix products, with which figures are compared.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from attribeam.schemas import QARecord
 
 
 class TimeIsUpError(Exception):
-    """What ran inside ``time_limit`` was stopped."""
+    """The block inside ``time_limit`` took too long and was stopped."""
 
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Stop what runs inside after ``seconds`` of wall time, as soon as the call into torch that is under way returns.
+    """Stop the block after ``seconds`` of wall time, as soon as the current call into torch returns; None is no limit.
 
-    None is no limit. In the main thread only, and not within another limit.
+    It works only in the main thread, and not inside another limit.
 
     Raises:
-        TimeIsUpError: where it was stopped.
+        TimeIsUpError: if the block was stopped.
     """
     if seconds is None:
         yield
@@ -58,7 +58,7 @@ _REPEATS = {"cpu": 3, "cuda": 20}
 
 
 def measured_peak(device: str, dtype: str) -> float:
-    """Floating-point operations a second of a large square matrix product; the best of five measurements."""
+    """Floating-point operations per second of a large square matrix product; the best of five measurements."""
     kind = torch.device(device).type
     size, repeats = _SIZES.get(kind, 8192), _REPEATS.get(kind, 20)
     left, right = (torch.randn(size, size, device=device).to(getattr(torch, dtype)) for _ in range(2))
@@ -67,7 +67,7 @@ def measured_peak(device: str, dtype: str) -> float:
 
 
 def mean_seconds(run: Callable[[], object], *, repeats: int, device: str) -> float:
-    """Mean seconds of a call, after one that does not count."""
+    """Mean seconds per call, after one call that does not count."""
     run()
     with StopWatch(device) as watch:
         for _ in range(repeats):
@@ -76,8 +76,10 @@ def mean_seconds(run: Callable[[], object], *, repeats: int, device: str) -> flo
 
 
 class StopWatch:
-    """Seconds between entering and leaving: on a CPU of processor time, so that other programs on the machine count
-    less, else of wall time, the GPU's work included."""
+    """Seconds between entering and leaving the block.
+
+    On a CPU this is processor time, so that other programs matter less; on a GPU it is wall time including its work.
+    """
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
@@ -98,20 +100,22 @@ class StopWatch:
 
 
 def forward_operations(config: Qwen2Config, *, tokens: int, layer: int) -> float:
-    """Operations of the matrix products of one row of ``tokens`` in layers 1 to ``layer``, of the last one only the
-    projections to query, key and value: what AttnUnion cannot do without, S itself left out."""
+    """Operations that AttnUnion needs for one row of ``tokens``, apart from S itself.
+
+    These are the matrix products of the layers below ``layer``, and its projections to queries, keys and values.
+    """
     whole = (layer - 1) * (2 * tokens * _layer_weights(config) + _attention_operations(config, tokens))
     return float(whole + 2 * tokens * _projection_weights(config))
 
 
 def head_share(config: Qwen2Config) -> float:
-    """Which part of the weights that every token is multiplied with is the language-model head's."""
+    """The language-model head's share of the weights that every token is multiplied with."""
     head = config.vocab_size * config.hidden_size
     return float(head / (head + config.num_hidden_layers * _layer_weights(config)))
 
 
 def _projection_weights(config: Qwen2Config) -> int:
-    """Of query, key and value."""
+    """The number of weights that project to queries, keys and values in one layer."""
     size = config.hidden_size // config.num_attention_heads
     return config.hidden_size * size * (config.num_attention_heads + 2 * (config.num_key_value_heads or 0))
 
@@ -122,12 +126,12 @@ def _layer_weights(config: Qwen2Config) -> int:
 
 
 def _attention_operations(config: Qwen2Config, tokens: int) -> int:
-    """Queries with keys and weights with values, the half that causality leaves."""
+    """Operations of queries with keys and of weights with values, halved by causality."""
     return 2 * tokens * tokens * config.hidden_size
 
 
 class Mode(StrEnum):
-    """Rows one by one, as in the paper, or in batches."""
+    """Rows one by one as in the paper, or in batches."""
 
     SINGLE = "single"
     BATCHES = "batches"
@@ -150,11 +154,12 @@ class LatencyMeasurement:
     """One method on the rows of one shape.
 
     Attributes:
-        seconds: of all rows; processor time on a CPU.
-        tokens: of all rows, prompt and response.
-        operations: of the matrix products of the layers that the method runs; 0 where they are not counted.
-        peak_bytes: most memory so far: of the process, on a GPU what torch has allocated there for this shape.
-        stopped: whether the limit of time stopped it; ``seconds`` is then that limit.
+        rows, spans: number of rows and of their target spans.
+        tokens: tokens of all rows, prompt and response.
+        seconds: time of all rows; processor time on a CPU.
+        operations: operations in the matrix products of the layers that the method runs; 0 if they are not counted.
+        peak_bytes: peak memory of the process so far, or on a GPU of torch's allocations for this shape.
+        stopped: whether the time limit stopped the method; ``seconds`` is then that limit.
     """
 
     method: str
@@ -170,14 +175,14 @@ class LatencyMeasurement:
 
 
 def method_names() -> list[str]:
-    """The methods' names, in the order in which they are run."""
+    """The names of the methods in the order in which they run."""
     return [*MODES]
 
 
 def measure(
     name: str, mode: Mode, random_model: RandomModel, *, rows: int, token_budget: int | None, limit: float | None = None
 ) -> list[LatencyMeasurement]:
-    """Load a method and time it on ``rows`` rows of every shape; CCI, which is slow, on the first span of each.
+    """Load a method and time it on ``rows`` rows of every shape; CCI, which is slow, only on the first span of each.
 
     A shape that takes longer than ``limit`` seconds of wall time is stopped.
     """
@@ -237,7 +242,7 @@ def _seconds(
     warm_up: Sequence[QARecord],
     limit: float | None,
 ) -> float | None:
-    """Of all batches, after the rows to warm up, which do not count; None where the limit stopped them."""
+    """Seconds of all batches after the warm-up, None if the limit stopped them."""
     try:
         with time_limit(limit):
             if warm_up:
@@ -255,7 +260,7 @@ def _seconds(
 def _batches(
     records: Sequence[QARecord], lengths: Sequence[int], name: str, mode: Mode, token_budget: int
 ) -> list[list[QARecord]]:
-    """Rows that are handed over together; ours make batches of their own."""
+    """The rows that are passed on together; our own methods form their own batches."""
     if mode is Mode.SINGLE:
         return [[record] for record in records]
     if name in _TWO_STAGE:

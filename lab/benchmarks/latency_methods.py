@@ -1,8 +1,8 @@
-"""The attributors of the paper's table of latencies, each from a record to what it says about every target span.
+"""The attributors of the paper's latency table, each taking a record to its results for every target span.
 
-``TwoStage`` is the two-stage Hugging Face implementation of the paper's appendix, statement by statement. Stage 1 runs
-the prompt but its last token and keeps the cache of keys and values. Stage 2 runs the last prompt token and the
-response with ``output_attentions=True``. All layers are run, and the attention of all of them is put out.
+``TwoStage`` reproduces the two-stage Hugging Face implementation of the paper's appendix statement by statement. Stage
+1 runs the prompt without its last token and keeps the cache of keys and values. Stage 2 runs the last prompt token and
+the response with ``output_attentions=True``. All layers run, and all of them return their attention.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from attribeam.schemas import CharRange, QARecord, RowFault, SpanKind, TargetSpa
 
 
 class TwoStage:
-    """The weights of layer ``layer`` (1-based) by two calls of the model."""
+    """The attention of the 1-based ``layer`` from two calls of the model."""
 
     def __init__(self, model: PreTrainedModel, *, layer: int) -> None:
         self._model = model
@@ -54,7 +54,7 @@ class TwoStage:
     def _forward(
         self, prompts: torch.Tensor, prompt_mask: torch.Tensor, responses: torch.Tensor, response_mask: torch.Tensor
     ) -> torch.Tensor:
-        """[rows, attention heads, responses, prompt and response]."""
+        """The layer's attention, [rows, attention heads, responses, prompt and response]."""
         cache = self._stage_1(prompts, prompt_mask)
         return self._stage_2(prompts, prompt_mask, responses, response_mask, cache)[self._layer - 1]
 
@@ -86,7 +86,7 @@ class TwoStage:
     def _reduced(
         self, attention: torch.Tensor, row: EncodedRow, width: int, passage_count: int, top_k: int
     ) -> TokenAttribution:
-        """``attention`` [attention heads, responses, prompt and response] of a row, the prompt padded to ``width``."""
+        """Reduce ``attention`` [attention heads, responses, prompt and response], its prompt padded to ``width``."""
         responses = len(row.token_ids) - row.prompt_length
         similarity = attention[:, :responses, width - row.prompt_length : width].mean(0).float()
         column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(similarity.device)
@@ -111,14 +111,14 @@ class LatencyMethod(Protocol):
     """One attributor, loaded."""
 
     def run(self, records: Sequence[QARecord]) -> None:
-        """Attribute every target span of the records, run together."""
+        """Attribute every target span of the records, which run together."""
 
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens."""
 
 
 class AttnUnion:
-    """Ours, without the dependency augmentation; answers are cut into words at blanks, which costs nothing."""
+    """Ours without dependency augmentation; answers are split at spaces, which costs almost nothing."""
 
     def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
         self._model = random_model.attributor(token_budget=token_budget)
@@ -134,7 +134,7 @@ class AttnUnion:
 
 
 class AttnUnionDep:
-    """Ours with the augmentation: answers go through the bundled parser in the same process."""
+    """Ours with dependency augmentation; the bundled parser runs in the same process."""
 
     def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
         from attribeam.attribution.answers.answer_parser import (
@@ -156,10 +156,10 @@ class AttnUnionDep:
 
 
 class TwoStageUnion:
-    """AttnUnion on the weights of the appendix's two-stage implementation; reduction and union are ours.
+    """AttnUnion on the attention of the appendix's two-stage implementation; reduction and union are ours.
 
-    The appendix's model is one for causal language modelling, whose head makes logits at every position. Without
-    ``lm_head`` the base model is called instead, which is kinder than the appendix.
+    The appendix uses a causal language model, whose head computes logits at every position. Without ``lm_head`` the
+    base model is called instead, which is faster than the appendix.
     """
 
     def __init__(self, random_model: RandomModel, *, lm_head: bool) -> None:
@@ -180,7 +180,7 @@ class TwoStageUnion:
 
 
 class HSSAvg:
-    """Cosine similarity of a span's mean hidden state with those of windows of eight tokens, from layer floor(L/2)."""
+    """Cosine of a span's mean hidden state with the means of eight-token windows, at layer floor(L/2)."""
 
     window = 8
 
@@ -214,11 +214,11 @@ class HSSAvg:
 
 
 class CCI:
-    """Contrastive gradients as the evaluation has them: for every token of a span one backward pass to the input
-    embeddings, held against what the model would write without passages; the top three columns are kept.
+    """Contrastive gradients as in the evaluation, keeping the top three columns.
 
-    Kinder than the usual implementation, which repeats the forward pass for every token as well and makes logits at
-    every position.
+    Each token of a span takes one backward pass to the input embeddings, and is contrasted with what the model would
+    write without passages. The usual implementation is slower: it repeats the forward pass for every token and computes
+    logits at every position.
     """
 
     top_k = 3
@@ -242,7 +242,7 @@ class CCI:
 
 
 def blank_parse(answer: str) -> ParsedAnswer:
-    """Words between blanks, without a tree."""
+    """The words between spaces, without a tree."""
     words, end = [], 0
     for word in answer.split():
         start = answer.index(word, end)
@@ -259,7 +259,7 @@ def tokens_of(row: EncodedRow, span: CharRange) -> npt.NDArray[np.int64]:
 
 
 def passage_runs(row: EncodedRow) -> list[tuple[int, int]]:
-    """First column and end of every run of columns of one passage."""
+    """The half-open range of every run of columns that belong to one passage."""
     borders = [0, *(np.flatnonzero(np.diff(row.column_passage)) + 1).tolist(), row.prompt_length]
     return [(start, end) for start, end in pairwise(borders) if row.column_passage[start] >= 0]
 

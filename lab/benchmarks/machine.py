@@ -1,4 +1,4 @@
-"""What figures are measured on and with: the machine and its versions, and time and memory of a whole process tree."""
+"""The machine and versions that figures are measured with, and time and memory of processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("apache-beam", "torch", "transformers", "spacy", "pyarrow")
 
 
 def machine_description() -> str:
-    """Processor, cores, memory, load at the moment, and versions."""
+    """Processor, cores, memory, current load and versions, in words."""
     memory = psutil.virtual_memory().total / 2**30
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return (
@@ -45,7 +45,7 @@ def _processor() -> str:
 
 _SAMPLE_SECONDS = 0.25
 _SAMPLING_SHARE = 0.02
-"""Most of the time that samples may take: the kernel walks through all pages of a process for one."""
+"""The largest share of time that sampling may take; the kernel visits all pages of a process for each sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class ProcessRun:
     """How one command ran.
 
     Attributes:
-        exit_code: of the command itself.
-        wall_seconds: from its start to its end.
-        cpu_seconds: user and system time of the command and the children that it waited for.
-        peak_bytes: largest sum of the processes' memory; a page shared by n processes counts 1/n for each (PSS)
-            where the system tells, else n times (RSS).
-        standard_error: what it wrote there.
+        exit_code: exit code of the command.
+        wall_seconds: time from its start to its end.
+        cpu_seconds: user and system time of the command and of the children that it waited for.
+        peak_bytes: largest sum of the processes' memory. Where the system tells, a page shared by n processes counts
+            1/n for each (PSS), else it counts n times (RSS).
+        standard_error: its error output.
     """
 
     exit_code: int
@@ -69,8 +69,10 @@ class ProcessRun:
 
 
 def run_measured(command: Sequence[str]) -> ProcessRun:
-    """Run a command to its end, sampling the memory of its process tree every quarter of a second, or as often as
-    takes a fiftieth of the time."""
+    """Run a command to its end, sampling the memory of its process tree every quarter of a second.
+
+    Samples are less frequent if they would take more than a fiftieth of the time.
+    """
     started, cpu_before = time.monotonic(), _cpu_of_children()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     peak = 0
@@ -97,7 +99,7 @@ def peak_bytes(device: str) -> int:
 
 
 def tree_bytes(pid: int) -> int:
-    """Memory of a process and its descendants now; processes that end meanwhile count nothing."""
+    """Current memory of a process and its descendants; processes that end meanwhile count as 0."""
     try:
         root = psutil.Process(pid)
         processes = [root, *root.children(recursive=True)]

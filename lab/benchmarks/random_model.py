@@ -1,4 +1,4 @@
-"""Models of Qwen2's shape with random weights, made where they run: nothing is downloaded and nothing is written."""
+"""Models of Qwen2's shape with random weights, created in memory without downloads or files."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ SHAPES = {
         tie_word_embeddings=True,
     ),
 }
-"""Each has the context of Qwen2: 32,768 tokens."""
+"""Each shape has Qwen2's context of 32,768 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomModel:
-    """What to make: a shape's name, where, and how its weights are kept ("none" or "nf4" for ``quantization``)."""
+    """A model to create: the name of its shape, its device, and its weights; ``quantization`` is "none" or "nf4"."""
 
     shape: str
     device: str = "cpu"
@@ -69,34 +69,34 @@ class RandomModel:
 
     @property
     def config(self) -> Qwen2Config:
-        """A copy of the shape's config."""
+        """A copy of the shape's configuration."""
         return Qwen2Config(**SHAPES[self.shape].to_dict())
 
     @property
     def layer(self) -> int:
-        """1-based L*."""
+        """The 1-based layer L*."""
         return choose_layer(self.config, None).layer
 
     def base(self, *, layers: int | None = None, implementation: str = "sdpa") -> PreTrainedModel:
-        """The first ``layers`` layers, else all, without the language-model head."""
+        """The first ``layers`` layers, or all layers, without the language-model head."""
         config = self.config if layers is None else without_layers_above(self.config, layers)
         return self._made(AutoModel, config, implementation)
 
     def causal(self, *, implementation: str = "sdpa") -> PreTrainedModel:
-        """All layers and the head."""
+        """All layers and the language-model head."""
         return self._made(AutoModelForCausalLM, self.config, implementation)
 
     def language_model(self) -> LanguageModel:
-        """All layers and the head, with the tokenizer of the bundled model."""
+        """All layers and the language-model head, with the tokenizer of the bundled model."""
         directory = self._directory(None)
         return LanguageModel(directory=directory, model=self.causal(), encoder=RowEncoder(directory))
 
     def encoder(self) -> RowEncoder:
-        """The tokenizer of the bundled model under the plain prompt."""
+        """The encoder of rows, with the plain prompt and the tokenizer of the bundled model."""
         return RowEncoder(self._directory(None))
 
     def attributor(self, *, method: Method = Method.ATTN_UNION, token_budget: int | None = None) -> AttentionModel:
-        """An attention model of the layers up to L*, with the tokenizer of the bundled one."""
+        """An attention model with the layers up to L*, and the tokenizer of the bundled model."""
         directory = self._directory(token_budget)
         return AttentionModel(
             directory=directory,
@@ -126,7 +126,7 @@ class RandomModel:
 
 
 def _quantise(model: nn.Module) -> None:
-    """Turn the matrices of all linear layers but the language-model head's into NF4, one after the other."""
+    """Quantise all linear layers except the language-model head to NF4, one after the other."""
     from bitsandbytes.nn import Linear4bit, Params4bit  # an extra
 
     for parent in list(model.modules()):

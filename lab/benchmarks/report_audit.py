@@ -1,4 +1,4 @@
-"""An audit directory of any size with made-up texts, written without running an audit."""
+"""Writing an audit directory of any size with made-up texts, without running an audit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from attribeam.schemas import (
 )
 from attribeam.schemas.run_manifest import AuditCounts, InputFile, RunManifest, RunStatus
 
-SPANS_AN_ANSWER = 10
+SPANS_PER_ANSWER = 10
 _DIFFERENT_ANSWERS = 500
 _PIECES = 3
 _PAGES = 200
@@ -37,21 +37,21 @@ _GENERATORS = ("gull-1", "tern-2", "skua-3")
 _TENANTS = tuple(f"tenant-{number:02}" for number in range(12))
 _EXTRA = (pa.field("tenant", pa.string()),)
 _STARTED = datetime(2026, 11, 1, tzinfo=UTC)
-_SUPPORTED_FROM, _WEAK_FROM = 0.3, 0.15
+_SUPPORTED_THRESHOLD, _WEAK_THRESHOLD = 0.3, 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """The answers that repeat, with the evidence rows of all their spans."""
+    """The answers that are repeated, with the evidence rows of all their spans."""
 
     rows: tuple[BenchmarkRow, ...]
     evidence: pa.Table
 
 
 def write_report_audit(root: Path, *, answers: int, seed: int = 13) -> Path:
-    """Write ``root/log.parquet`` and ``root/audit`` with ten spans an answer; gives the latter.
+    """Write ``root/log.parquet`` and ``root/audit`` with ten spans per answer; returns the path of the audit.
 
-    The texts repeat after 500 answers; ids, times, evidence mass, support and unmatched values do not.
+    Texts repeat every 500 answers, but ids, times, evidence mass, support and unmatched values do not.
     """
     audit = root / "audit"
     (audit / "evidence").mkdir(parents=True)
@@ -64,7 +64,7 @@ def write_report_audit(root: Path, *, answers: int, seed: int = 13) -> Path:
         for start in range(0, answers, len(texts.rows)):
             rows = texts.rows[: answers - start]
             writer.write_table(_log_table(rows, start))
-            evidence = _evidence(texts.evidence.slice(0, len(rows) * SPANS_AN_ANSWER), start, random_numbers)
+            evidence = _evidence(texts.evidence.slice(0, len(rows) * SPANS_PER_ANSWER), start, random_numbers)
             pq.write_table(evidence, audit / "evidence" / f"part-{start:010d}.parquet", compression="zstd")
             for one in pc.value_counts(evidence["support"]).to_pylist():
                 spans[one["values"]] += one["counts"]
@@ -100,9 +100,9 @@ def _record(row: BenchmarkRow, log: str, number: int) -> QARecord:
 
 
 def _spans(row: BenchmarkRow, rng: random.Random) -> list[SpanEvidence]:
-    """Ten spans that part the answer, each with three pieces of evidence."""
-    ends = [len(row.answer) * place // SPANS_AN_ANSWER for place in range(SPANS_AN_ANSWER + 1)]
-    return [_span(row, index, CharRange(*ends[index : index + 2]), rng) for index in range(SPANS_AN_ANSWER)]
+    """Ten spans that divide the answer, each with three pieces of evidence."""
+    ends = [len(row.answer) * place // SPANS_PER_ANSWER for place in range(SPANS_PER_ANSWER + 1)]
+    return [_span(row, index, CharRange(*ends[index : index + 2]), rng) for index in range(SPANS_PER_ANSWER)]
 
 
 def _span(row: BenchmarkRow, index: int, chars: CharRange, rng: random.Random) -> SpanEvidence:
@@ -136,10 +136,10 @@ def _piece(row: BenchmarkRow, rng: random.Random) -> EvidencePiece:
 
 
 def _evidence(spans: pa.Table, start: int, random_numbers: np.random.Generator) -> pa.Table:
-    """The rows of one repetition of the texts, from row ``start`` of the log on."""
+    """The evidence rows of one repetition of the texts, which begins at row ``start`` of the log."""
     rows = spans["source_row"].to_numpy() + start
     mass = random_numbers.beta(2.5, 1, len(rows)).astype(np.float32)
-    support = np.select([mass >= _SUPPORTED_FROM, mass >= _WEAK_FROM], ["supported", "weak"], "unsupported")
+    support = np.select([mass >= _SUPPORTED_THRESHOLD, mass >= _WEAK_THRESHOLD], ["supported", "weak"], "unsupported")
     unmatched = [["1984"] if one else [] for one in random_numbers.random(len(rows)) < 0.02]
     times = [_STARTED + timedelta(minutes=float(row % 40_000)) for row in rows]
     changed = {
@@ -191,7 +191,11 @@ def _manifest(log: Path, counts: AuditCounts) -> RunManifest:
         configuration="",
         inputs=(InputFile(str(log), len(content), counts.rows, hashlib.sha256(content).hexdigest()),),
         options={"columns": []},
-        models={"model": "made up", "supported_threshold": str(_SUPPORTED_FROM), "weak_threshold": str(_WEAK_FROM)},
+        models={
+            "model": "made up",
+            "supported_threshold": str(_SUPPORTED_THRESHOLD),
+            "weak_threshold": str(_WEAK_THRESHOLD),
+        },
         versions={},
         counts=counts,
         chunks=(),

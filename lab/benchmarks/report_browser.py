@@ -1,4 +1,4 @@
-"""A headless Chromium that opens report pages from files."""
+"""Opening report pages from files in a headless Chromium."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @dataclass(frozen=True, slots=True)
 class WindowLook:
-    """Size in CSS pixels, ``light`` or ``dark`` colours, and how many pixels a CSS pixel has."""
+    """Size in CSS pixels, ``light`` or ``dark`` colours, and the number of pixels per CSS pixel."""
 
     width: int = 1360
     height: int = 900
@@ -41,10 +41,10 @@ class WindowLook:
 
 @contextmanager
 def browser_window(look: WindowLook | None = None, *, sandbox: bool = True) -> Iterator[Chrome]:
-    """A window of a browser of its own, with a profile that is thrown away.
+    """A window of a new browser with a temporary profile.
 
     Raises:
-        FileNotFoundError: if there is no Chromium, or no chromedriver.
+        FileNotFoundError: if Chromium or chromedriver is not found.
     """
     look = look or WindowLook()
     with tempfile.TemporaryDirectory(prefix="report-browser-", ignore_cleanup_errors=True) as profile:
@@ -61,14 +61,14 @@ def browser_window(look: WindowLook | None = None, *, sandbox: bool = True) -> I
 
 
 def open_page(window: Chrome, page: Path) -> None:
-    """Load the report, and wait until its scripts are done."""
+    """Load the report and wait until its scripts have finished."""
     window.get(page.as_uri())
     wait = WebDriverWait(window, _WAIT_SECONDS, poll_frequency=0.05)
     wait.until(lambda _: window.execute_script("return 'ready' in document.documentElement.dataset"))
 
 
 def save_picture(window: Chrome, picture: Path, *, height: int) -> None:
-    """The top of the page, this many CSS pixels high and as wide as the window, as a PNG file."""
+    """Save the top ``height`` CSS pixels of the page, as wide as the window, as a PNG file."""
     clip = {"x": 0, "y": 0, "width": window.execute_script("return innerWidth"), "height": height, "scale": 1}
     command = {"format": "png", "clip": clip, "captureBeyondViewport": True}
     answer = window.execute_cdp_cmd("Page.captureScreenshot", command)
@@ -83,8 +83,10 @@ def _set_look(driver: Chrome, look: WindowLook) -> None:
 
 
 def _program(variable: str, names: tuple[str, ...]) -> str:
-    """The program that the environment variable names, else the first of ``names`` on the path."""
+    """The program that the environment variable names, or the first of ``names`` on the path."""
     found = os.environ.get(variable) or next((path for path in map(shutil.which, names) if path), None)
     if found is None:
-        raise FileNotFoundError(f"{' or '.join(names)} was expected on the path; install it, or name it in {variable}")
+        raise FileNotFoundError(
+            f"{' or '.join(names)} should be on the path, was not found; install it, or name it in {variable}"
+        )
     return found

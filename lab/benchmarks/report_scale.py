@@ -2,8 +2,8 @@
 
 ``python -m attribeam.lab.benchmarks.report_scale --spans 1000000`` prints them.
 
-The audit is made up (``attribeam.lab.benchmarks.report_audit``), ten spans an answer. Needs a Chromium and its
-chromedriver on the path.
+The audit is made up (``attribeam.lab.benchmarks.report_audit``), with ten spans per answer. Chromium and its
+chromedriver must be on the path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured
-from attribeam.lab.benchmarks.report_audit import SPANS_AN_ANSWER, write_report_audit
+from attribeam.lab.benchmarks.report_audit import SPANS_PER_ANSWER, write_report_audit
 from attribeam.lab.benchmarks.report_browser import browser_window, open_page
 from attribeam.lab.markdown_table import markdown_table
 from attribeam.schemas.run_manifest import RunManifest
@@ -39,7 +39,7 @@ _WATCH = """new MutationObserver((_, watch) => {
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """Milliseconds from the start of the navigation; ``ready`` is when plots and worklist stand."""
+    """Milliseconds from the start of the navigation; ``ready`` is when plots and worklist are shown."""
 
     first_paint: float
     ready: float
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     print(f"{machine_description()}\n")
     with tempfile.TemporaryDirectory() as folder:
-        answers = arguments.answers if arguments.spans is None else arguments.spans // SPANS_AN_ANSWER
+        answers = arguments.answers if arguments.spans is None else arguments.spans // SPANS_PER_ANSWER
         audit = write_report_audit(Path(folder), answers=answers)
         page = Path(folder) / "report.html"
         run = _make_report(audit, page, arguments.answers)
@@ -63,12 +63,12 @@ def _make_report(audit: Path, page: Path, answers: int) -> ProcessRun:
     command = [sys.executable, "-m", "attribeam", "report", "--audit", str(audit), "--output", str(page)]
     run = run_measured([*command, "--answers", str(answers)])
     if run.exit_code:
-        raise SystemExit(f"attribeam report gave {run.exit_code}: {run.standard_error}")
+        raise SystemExit(f"attribeam report ended with exit code {run.exit_code}: {run.standard_error}")
     return run
 
 
 def _open(page: Path, *, sandbox: bool) -> _Opening:
-    """Open the page in a browser of its own."""
+    """Open the page in a new browser."""
     with browser_window(sandbox=sandbox) as window:
         window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _WATCH})
         open_page(window, page)
@@ -91,7 +91,9 @@ def _print_row(audit: Path, page: Path, run: ProcessRun, openings: Sequence[_Ope
         _spread([one.first_paint for one in openings]),
         _spread([one.ready for one in openings]),
     )
-    print(f"{evidence / 1e6:.0f} MB of evidence; the page was opened {len(openings)} times, median (least to most)\n")
+    print(
+        f"{evidence / 1e6:.0f} MB of evidence; the page was opened {len(openings)} times, median (minimum to maximum)\n"
+    )
     print(markdown_table(_HEADS, [cells], padded=True))
 
 
@@ -102,10 +104,10 @@ def _spread(values: Sequence[float]) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m attribeam.lab.benchmarks.report_scale", description=__doc__)
     add = parser.add_argument
-    add("--spans", type=int, help="how many the audit has (default: ten for each of --answers)")
-    add("--answers", type=int, default=1000, help="the most that the page embeds (default: %(default)s)")
-    add("--openings", type=int, default=5, help="how often the page is opened (default: %(default)s)")
-    add("--no-sandbox", action="store_true", help="start Chromium without its sandbox, as root has to")
+    add("--spans", type=int, help="number of spans in the audit (default: ten per answer of --answers)")
+    add("--answers", type=int, default=1000, help="the most answers that the page embeds (default: %(default)s)")
+    add("--openings", type=int, default=5, help="how often to open the page (default: %(default)s)")
+    add("--no-sandbox", action="store_true", help="start Chromium without its sandbox, which root needs")
     return parser
 
 

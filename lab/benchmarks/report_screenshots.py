@@ -2,7 +2,7 @@
 
 ``python -m attribeam.lab.benchmarks.report_screenshots --audit DIR --output docs/images`` takes them.
 
-Needs a Chromium and its chromedriver on the path.
+Chromium and its chromedriver must be on the path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ return 1 + answers.findIndex((one) => one.id === arguments[0]);
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write one PNG a view: ``report_overview``, ``report_worklist`` and ``report_answer``."""
+    """Write one PNG per view: ``report_overview``, ``report_worklist`` and ``report_answer``."""
     arguments = _parser().parse_args(argv)
     arguments.output.mkdir(parents=True, exist_ok=True)
     ending = "" if arguments.colours == "light" else f"_{arguments.colours}"
@@ -49,13 +49,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _show_worklist(window: Chrome) -> None:
-    """The worklist of answers with unsupported spans."""
+    """Show the worklist of answers with unsupported spans."""
     _go(window, "#answers")
     _choose_support(window, "unsupported")
 
 
 def _show_answer(window: Chrome, answer: str, *, span: int) -> None:
-    """One answer, its ``span``-th span chosen, counted from 1."""
+    """Show one answer with its ``span``-th span selected, counted from 1."""
     place = window.execute_script(_PLACE, answer)
     if not place:
         raise SystemExit(f"--answer should be a record id of the page's worklist, was: {answer!r}")
@@ -79,14 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m attribeam.lab.benchmarks.report_screenshots", description=__doc__)
     add = parser.add_argument
     add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
-    add("--output", type=Path, required=True, metavar="DIR", help="where the pictures go")
-    add("--answer", default="qa-024", metavar="ID", help="which answer to show (default: %(default)s)")
-    add("--span", type=int, default=2, help="which of its spans to choose, from 1 (default: %(default)s)")
-    add("--colours", choices=["light", "dark"], default="light", help="(default: %(default)s)")
-    add("--width", type=int, default=1360, help="of the window, in CSS pixels (default: %(default)s)")
-    add("--height", type=int, default=900, help="of the window, in CSS pixels (default: %(default)s)")
-    add("--scale", type=float, default=1.0, help="pixels a CSS pixel (default: %(default)s)")
-    add("--no-sandbox", action="store_true", help="start Chromium without its sandbox, as root has to")
+    add("--output", type=Path, required=True, metavar="DIR", help="the directory to write the pictures to")
+    add("--answer", default="qa-024", metavar="ID", help="the answer to show (default: %(default)s)")
+    add("--span", type=int, default=2, help="the span to select, counted from 1 (default: %(default)s)")
+    add("--colours", choices=["light", "dark"], default="light", help="colour scheme (default: %(default)s)")
+    add("--width", type=int, default=1360, help="size of the window in CSS pixels (default: %(default)s)")
+    add("--height", type=int, default=900, help="size of the window in CSS pixels (default: %(default)s)")
+    add("--scale", type=float, default=1.0, help="pixels per CSS pixel (default: %(default)s)")
+    add("--no-sandbox", action="store_true", help="start Chromium without its sandbox, which root needs")
     return parser
 
 

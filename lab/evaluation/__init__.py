@@ -1,1 +1,1 @@
-"""How attribution methods are compared: data sets, measures, and the paper's tables."""
+"""Comparing attribution methods: data sets, measures and the paper's tables."""

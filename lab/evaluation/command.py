@@ -1,6 +1,6 @@
-"""``attribeam evaluate``: methods compared on a labelled data set.
+"""``attribeam evaluate``: compare methods on a labelled data set.
 
-Options that say nothing to the measure that was asked for are refused, so that none is ignored in silence.
+Options that do not apply to the measure are refused, so that none is silently ignored.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _MEASURES: Mapping[str, frozenset[Measure]] = {
     "hidden_layer": _METHODS,
     "language_model": _METHODS,
 }
-"""For which measures an option means something; an option that is not here, for all."""
+"""The measures that an option applies to; an option that is not listed applies to all."""
 
 _DEFAULTS: Mapping[str, object] = {"cost": False, "most_citations": MOST_CITATIONS, "passage_score": PassageScore.SUM}
-"""Where it is not None."""
+"""Defaults other than None."""
 
 _OF_NEEDS = (
     ("language_model", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
@@ -75,24 +75,24 @@ _OF_NEEDS = (
 
 
 def check_options(args: argparse.Namespace, measure: Measure) -> None:
-    """Refuse options of other measures, and of the suite.
+    """Refuse options that belong to other measures or to the suite.
 
     Raises:
-        UsageError: if there is one; the message says for which measures it is.
+        UsageError: if there is one; the message names the measures that it belongs to.
     """
     for name, measures in _MEASURES.items():
         if measure not in measures and getattr(args, name) != _DEFAULTS.get(name):
             option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
-            raise UsageError(f"{option} is for --measure {owners}, what is measured is: {measure}; leave it out")
+            raise UsageError(f"{option} applies to --measure {owners}, not to {measure}; leave it out")
     if args.chinese_parser is not None:
         raise UsageError("--chinese-parser is for --suite; name the parser of a single run with --parser")
 
 
 def check_needed(args: argparse.Namespace, needs: frozenset[Need]) -> None:
-    """Refuse options of models that none of the chosen methods needs.
+    """Refuse options of models that no chosen method needs.
 
     Raises:
-        UsageError: if there is one; the message says which methods it is for.
+        UsageError: if there is one; the message names the methods that it is for.
     """
     for name, need, methods in _OF_NEEDS:
         if getattr(args, name) is not None and need not in needs:
@@ -105,47 +105,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = list(lab_methods())
     parser.add_argument("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
     parser.add_argument(
-        "--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth and --suite"
+        "--data",
+        required=True,
+        type=Path,
+        metavar="PATH",
+        help="the data set's file; a directory for ragtruth and --suite",
     )
     add_log_arguments(parser.add_argument)
     add_suite_arguments(parser)
     parser.add_argument(
-        "--measure", choices=[*Measure], help="what to ask of the labels (default: the first that the data set has)"
+        "--measure",
+        choices=[*Measure],
+        help="what to measure (default: the first measure that the data set has labels for)",
     )
     parser.add_argument(
         "--method",
         action="append",
         choices=names,
-        help="a method; may be repeated (default: all that work without --language-model)",
+        help="a method to run; may be repeated (default: all that work without --language-model)",
     )
     add_method_arguments(parser)
     add_model_arguments(parser)
-    parser.add_argument("--nli-model", metavar="NAME", help="judges citations: a hub id or a directory")
+    parser.add_argument("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     parser.add_argument(
         "--most-citations",
         type=positive_integer,
         default=MOST_CITATIONS,
-        help=f"citations of a sentence that are judged (default: {MOST_CITATIONS}, as in ALCE)",
+        help=f"how many citations per sentence are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )
     add_faithfulness_arguments(parser)
     parser.add_argument(
         "--cost",
         action="store_true",
-        help="measure time and memory of each method, which then shares nothing with the others (passages only)",
+        help="measure time and memory of each method; methods then share no computations (passages only)",
     )
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument(
-        "--bootstrap-draws", type=positive_integer, default=2000, help="resamples of the rows (default: 2000)"
+        "--bootstrap-draws", type=positive_integer, default=2000, help="number of resamples of the rows (default: 2000)"
     )
-    parser.add_argument("--seed", type=whole_number, default=0, help="seed of resamples and draws (default: 0)")
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of resamples and random draws (default: 0)")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write the figures to this file")
 
 
 def run(args: argparse.Namespace) -> None:
     """Run the evaluation.
 
     Raises:
-        UsageError: if the options do not go together.
+        UsageError: if the options contradict each other.
         DataError, ModelLoadError, RunError: if it cannot be run as asked; the message says why and the way out.
     """
     if args.suite is not None:
@@ -154,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
         evaluate_suite(args)
         return
     if args.dataset is None:
-        raise UsageError(f"--dataset should be one of {', '.join(DATASETS)}, or --suite be given; was neither")
+        raise UsageError(f"name a data set with --dataset, one of {', '.join(DATASETS)}, or run all with --suite")
     _check_output(args.output)
     measure = _measure(args)
     check_options(args, measure)
@@ -216,7 +222,7 @@ def _measure(args: argparse.Namespace) -> Measure:
 
 
 def _check_output(output: Path | None) -> None:
-    """Refuse before hours of work what would fail after them."""
+    """Refuse an output that could not be written after hours of work."""
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise UsageError(f"--output should be a file in an existing directory, was: {output}")
 

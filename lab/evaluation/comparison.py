@@ -1,4 +1,4 @@
-"""Running methods over a labelled data set, and what comes out for each of them."""
+"""Running methods over a labelled data set, and the figures of each method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFERENCE_METHOD = "words"
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row that a method could not attribute; all of its spans count as wrong. ``row`` is 0-based in the file."""
+    """A row that a method could not attribute; all of its spans count as wrong. ``row`` is its 0-based number."""
 
     row: int
     reason: str
@@ -35,7 +35,7 @@ class FailedRow:
 
 @dataclass(slots=True)
 class MethodTally:
-    """What one method scored, answer by answer; the lists have one item a row."""
+    """What one method scored, answer by answer; the lists have one item per row."""
 
     name: str
     credits: list[float] = field(default_factory=list)
@@ -63,11 +63,11 @@ class MethodTally:
 
 @dataclass(frozen=True, slots=True)
 class MethodScore:
-    """The figures of one method; all accuracies, intervals and differences in percent.
+    """The figures of one method; accuracies, intervals and differences are in percent.
 
-    ``difference_to_words`` is None where ``words`` was not run. ``highlights`` compares a person's highlights with the
-    evidence in the best passage, ``sentences`` with the passage sentences that it points to; None without highlights.
-    ``ms_per_span`` and ``peak_memory_mib`` are None where costs were not measured.
+    ``difference_to_words`` is None if ``words`` was not run. ``highlights`` compares a person's highlights with the
+    evidence in the best passage, and ``sentences`` with the passage sentences that this evidence points to; both are
+    None without highlights. ``ms_per_span`` and ``peak_memory_mib`` are None if costs were not measured.
     """
 
     method: str
@@ -94,7 +94,7 @@ def highlighted_pieces(result: SpanResult) -> tuple[EvidencePiece, ...]:
 def run_methods(
     answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
-    """Every method on every answer; what two methods need in common is computed once."""
+    """Run every method on every answer; what several methods need is computed once."""
     tallies = tuple(MethodTally(method.name) for method in methods)
     needs = needs_of(methods)
     for labelled in answers:
@@ -107,7 +107,7 @@ def run_methods(
 def run_with_costs(
     answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
-    """As ``run_methods``, but no method finds anything computed by another, and each one's cost is measured."""
+    """Like ``run_methods``, but methods share no computations, and the cost of each one is measured."""
     costs = tuple(Cost() for _ in methods)
     tallies = tuple(MethodTally(method.name, cost=cost) for method, cost in zip(methods, costs, strict=True))
     meter = CostMeter(models)

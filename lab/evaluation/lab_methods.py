@@ -1,4 +1,4 @@
-"""What an evaluation can run: every method of an audit, and two ends of the scale that need no more than labels."""
+"""The methods that an evaluation can run: every method of an audit, and two reference points, random and oracle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
 class LabelledContext(AnswerContext):
-    """One labelled answer and what is computed from it."""
+    """A labelled answer and what is computed from it."""
 
     def __init__(
         self, labelled: LabelledAnswer, models: LoadedModels, needs: frozenset[Need] = frozenset({Need.ATTENTION})
@@ -26,7 +26,7 @@ class LabelledContext(AnswerContext):
 
 
 class LabMethod(Protocol):
-    """A method that may look at the labels; every ``attribution.methods.method.Method`` is one."""
+    """A method that may read the labels; every ``attribution.methods.method.Method`` is one."""
 
     @property
     def name(self) -> str: ...
@@ -44,13 +44,13 @@ class LabMethod(Protocol):
 
 
 def needs_of(methods: Iterable[LabMethod]) -> frozenset[Need]:
-    """What the methods need together."""
+    """The union of what the methods need."""
     return frozenset[Need]().union(*(method.needs for method in methods))
 
 
 @dataclass(frozen=True, slots=True)
 class RandomPassage:
-    """``random``: one passage per span, all equally likely; the same for the same seed, draw, row and span."""
+    """``random``: one passage per span, all equally likely, determined by seed, draw, row and span."""
 
     seed: int = 0
     draw: int = 0
@@ -58,7 +58,7 @@ class RandomPassage:
     needs: frozenset[Need] = frozenset()
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """A score of 1 for the passage that is drawn; no evidence within it."""
+        """A score of 1 for the drawn passage, without evidence in it."""
         count, row = len(context.record.passages), context.record.source.source_row
         drawn = [
             int(np.random.default_rng([self.seed, self.draw, row, index]).integers(count))
@@ -69,16 +69,16 @@ class RandomPassage:
 
 @dataclass(frozen=True, slots=True)
 class OraclePassage:
-    """``oracle``: the labelled passages of each span; in log-probability drops the passage with the largest drop.
+    """``oracle``: the labelled passages of each span, so that its accuracy is 100% by definition.
 
-    Its accuracy is 100 by definition.
+    For log-probability drops it stands for the passage with the largest drop.
     """
 
     name: str = "oracle"
     needs: frozenset[Need] = frozenset()
 
     def span_results(self, context: LabelledContext) -> list[SpanResult]:
-        """A score of 1 for every labelled passage, none where nothing is labelled; no evidence within them."""
+        """A score of 1 for every labelled passage, without evidence in it."""
         count = len(context.record.passages)
         golds = context.labelled.gold_passages or (frozenset[int](),) * len(context.spans)
         return [SpanResult(tuple(float(index in gold) for index in range(count))) for gold in golds]
@@ -94,7 +94,7 @@ def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMetho
 def chosen_methods(
     available: Mapping[str, LabMethod], names: Sequence[str] | None, *, with_language_model: bool
 ) -> list[LabMethod]:
-    """The named methods, each once; without names all, those that need a language model only where one was named."""
+    """The named methods, each once; by default all, those that need a language model only if one is named."""
     if names is not None:
         return [available[name] for name in dict.fromkeys(names)]
     return [one for one in available.values() if with_language_model or Need.LANGUAGE_MODEL not in one.needs]

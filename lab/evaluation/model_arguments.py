@@ -1,4 +1,4 @@
-"""The command line options of models and methods, and what they say."""
+"""The command line options of models and methods, and the settings that they give."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def add_method_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the models that are loaded."""
+    """Add the options for loading models."""
     add_options(parser, AttributorOptions, LOADING, READING, HEADS, PARSER, HIDDEN, LANGUAGE, THREADS)
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
-    """The methods' options; which methods run is not among them."""
+    """The options of the methods, except which of them run."""
     return MethodSettings.from_arguments(args, UNION, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
 
 

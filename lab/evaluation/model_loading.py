@@ -1,4 +1,4 @@
-"""Loading what the chosen methods need; without needs neither torch nor spaCy is imported."""
+"""Loading what the chosen methods need; if they need nothing, neither torch nor spaCy is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attribeam.attribution.methods.models import load_models as load
 
 
 def load_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
-    """The models for methods of these needs.
+    """The models that methods with these needs require.
 
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.

@@ -1,4 +1,4 @@
-"""What an evaluation leaves behind: a JSON file for scripts, and a table for people."""
+"""The output of an evaluation: a JSON file for scripts and a table for people."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from attribeam.schemas.labelled_answer import SkippedRow
 
 
 def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """The lines under their header and a rule."""
+    """A table for the terminal: header, rule and lines, the first column flush left and the others flush right."""
     widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
     return "\n".join(_aligned(line, widths) for line in (header, tuple("-" * width for width in widths), *lines))
 
 
 def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "") -> str:
-    """Both ends, empty for None; ``sign`` is "+" where a plus should be shown."""
+    """Both ends of an interval, empty for None; set ``sign`` to "+" to show a plus sign."""
     return "" if interval is None else f"{interval.low:{sign}.{digits}f} to {interval.high:{sign}.{digits}f}"
 
 
@@ -34,7 +34,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write plain data; the file is replaced in one step, so that no reader sees half of it.
+    """Write plain data; the file is replaced atomically, so that no reader sees half of it.
 
     Raises:
         OSError: if it cannot be written.
@@ -45,19 +45,19 @@ def write_json(path: Path, value: object) -> None:
 
 
 def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:
-    """One line a reason, with the number of rows."""
+    """One line per reason, with the number of rows."""
     counts = Counter(one.reason for one in skipped)
     return [f"{count} rows skipped: {reason}" for reason, count in sorted(counts.items())]
 
 
 def failure_remarks(failed: Sequence[FailedRow], *, consequence: str) -> list[str]:
-    """One line a reason, with the number of rows and what becomes of them."""
+    """One line per reason, with the number of rows and what happens to them."""
     counts = Counter(one.reason for one in failed)
     return [f"{count} rows failed and {consequence}: {reason}" for reason, count in sorted(counts.items())]
 
 
 def write_figures(path: Path | None, report: Any) -> None:
-    """A dataclass as one JSON object; nothing where no path is given.
+    """Write a dataclass as one JSON object; do nothing without a path.
 
     Raises:
         RunError: if it cannot be written.
@@ -76,11 +76,11 @@ class RunDescription:
     """What the figures of one run depend on; the same for all of its methods.
 
     Attributes:
-        dataset, data_file, data_sha256: the data set, its file's name and digest.
-        skipped_rows: rows of the file that are no part of the evaluation.
-        single_passage_spans: spans whose row has one passage only, so that every answer but none is right.
-        bootstrap_draws, bootstrap_seed: of the intervals.
-        limit: the number of answers asked for, None for all.
+        dataset, data_file, data_sha256: the data set, and its file's name and digest.
+        skipped_rows: rows of the file that are not part of the evaluation.
+        single_passage_spans: spans whose row has only one passage, which any method gets right if it finds anything.
+        bootstrap_draws, bootstrap_seed: number and seed of the resamples.
+        limit: the number of answers that was asked for, None for all.
         provenance: model, parser, settings and versions.
     """
 
@@ -102,7 +102,7 @@ def file_digest(path: Path) -> str:
 
 
 def write_comparison(path: Path, scores: Sequence[MethodScore], description: RunDescription) -> None:
-    """A JSON list with one object a method; the file is replaced as a whole.
+    """Write a JSON list with one object per method; the file is replaced atomically.
 
     Raises:
         OSError: if it cannot be written.
@@ -112,7 +112,7 @@ def write_comparison(path: Path, scores: Sequence[MethodScore], description: Run
 
 
 def comparison_table(scores: Sequence[MethodScore], description: RunDescription) -> str:
-    """The figures of all methods, one line each, with what was skipped and what failed below."""
+    """The figures of all methods, one line each, followed by what was skipped and what failed."""
     lines = [_cells(score) for score in scores]
     header: tuple[str, ...] = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
     parts = [_title(scores, description), text_table(header, lines)]
@@ -120,7 +120,7 @@ def comparison_table(scores: Sequence[MethodScore], description: RunDescription)
         parts.append(_highlight_table("highlights", [(score.method, score.highlights) for score in scores]))
         parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
     if any(score.ms_per_span is not None for score in scores):
-        parts.append(text_table(("cost", "ms a span", "peak memory MiB"), [_cost(score) for score in scores]))
+        parts.append(text_table(("cost", "ms per span", "peak memory MiB"), [_cost(score) for score in scores]))
     return "\n".join([*parts, *_remarks(scores, description)])
 
 
@@ -170,7 +170,7 @@ def _cells(score: MethodScore) -> tuple[str, ...]:
 def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
     remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in description.skipped_rows]
     if description.single_passage_spans:
-        remarks.append(f"{description.single_passage_spans} spans have one passage to choose from")
+        remarks.append(f"{description.single_passage_spans} spans have only one passage to choose from")
     for score in scores:
         reasons = sorted({failed.reason for failed in score.failed_rows})
         if reasons:

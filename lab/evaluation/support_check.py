@@ -1,9 +1,7 @@
-"""Does the support flag tell supported spans from unsupported ones?
+"""Measure how well the support flag separates supported spans from unsupported ones.
 
-``python -m attribeam.lab.evaluation.support_check`` measures it.
-
-Audits answers whose spans are labelled, with the defaults that are shipped, and prints AUROC of the evidence mass and
-of the flag, overall and for each kind of span.
+``python -m attribeam.lab.evaluation.support_check`` audits answers with labelled spans, using the shipped defaults. It
+prints the AUROC of the evidence mass and of the flag, for all spans and for each kind.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 def flagged_spans(
     answers: Sequence[SupportAnswer], attributor: Attributor
 ) -> tuple[tuple[FlaggedSpan, ...], tuple[FailedRow, ...]]:
-    """What the audit says of every labelled span, answer by answer, and the answers that it refused."""
+    """What the audit says about every labelled span, answer by answer, and the answers that it refused."""
     spans: list[FlaggedSpan] = []
     failed: list[FailedRow] = []
     audited = 0
@@ -97,15 +95,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m attribeam.lab.evaluation.support_check", description=__doc__)
-    parser.add_argument("--rows", type=Path, default=SHIPPED_ROWS, metavar="FILE", help="default: those of the package")
+    parser.add_argument(
+        "--rows", type=Path, default=SHIPPED_ROWS, metavar="FILE", help="labelled rows (default: those of the package)"
+    )
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument("--method", choices=[*map(str, Method)], default=str(Method.ATTN_UNION_DEP))
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
-    parser.add_argument("--bootstrap-draws", type=positive_integer, default=2000, help="default: 2000")
+    parser.add_argument(
+        "--bootstrap-draws", type=positive_integer, default=2000, help="number of resamples (default: 2000)"
+    )
     parser.add_argument("--seed", type=whole_number, default=0, help="seed of the resamples (default: 0)")
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the figures there, too")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write the figures to this file")
     return parser.parse_args(arguments)
 
 
@@ -156,7 +158,7 @@ def _spans_of(answer: SupportAnswer, found: Sequence[SpanEvidence], *, row: int)
 
 
 def _called(spans: Sequence[FlaggedSpan], *, supported: bool, flags: Sequence[Support]) -> float | None:
-    """Percent of the spans that are supported, or are not, which are called one of ``flags``; None without any."""
+    """Percentage of supported (or unsupported) spans that have one of ``flags``; None if there is no such span."""
     own = [span for span in spans if span.truth.supported is supported]
     return 100 * sum(span.support in flags for span in own) / len(own) if own else None
 

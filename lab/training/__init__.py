@@ -1,1 +1,1 @@
-"""Recipes that train the bundled models and fit head weights: one package for each."""
+"""Recipes that train the bundled models and fit head weights, one package each."""

@@ -1,4 +1,4 @@
-"""Train a bundled model anew, or fit the weights of a model's attention heads: ``attribeam train parser ...``."""
+"""Retrain a bundled model, or fit weights of a model's attention heads: ``attribeam train parser ...``."""
 
 import argparse
 from importlib import import_module
@@ -13,7 +13,7 @@ RECIPES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The recipe's name; everything after it is the recipe's own."""
+    """Add the name of the recipe; everything after it is passed on to the recipe."""
     parser.usage = f"%(prog)s {{{','.join(RECIPES)}}} [options]"
     parser.epilog = "attribeam train RECIPE --help lists a recipe's options."
     parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help=f"one of: {', '.join(RECIPES)}")
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Hand over to the recipe.
+    """Run the recipe.
 
     Raises:
         UsageError: if what training needs is not installed.

@@ -1,4 +1,4 @@
-"""The picture every training recipe leaves behind: its curves over the steps."""
+"""The picture of its curves that every training recipe writes."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -20,16 +20,18 @@ def check_drawing_is_installed() -> None:
 
 
 def draw_loss_curve(steps: Sequence[int], series: dict[str, list[float]], path: Path | str) -> None:
-    """Save a PNG with one panel for each named series, drawn over ``steps``.
+    """Save a PNG with one panel per named series, drawn over ``steps``.
 
-    Every series holds one value a step. Its parent folder is made where it is missing; an existing picture is
-    replaced. Raises ``ValueError`` where there is no series or where a series is of another length than ``steps``.
+    Every series has one value per step. A missing parent folder is created, and an existing picture is replaced.
+
+    Raises:
+        ValueError: if there is no series, or if the length of a series differs from that of ``steps``.
     """
     if not series:
         raise ValueError("expected at least one series to draw, found none")
     for name, values in series.items():
         if len(values) != len(steps):
-            raise ValueError(f"expected {len(steps)} values (one a step) for {name!r}, found {len(values)}")
+            raise ValueError(f"expected {len(steps)} values (one per step) for {name!r}, found {len(values)}")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,1 +1,1 @@
-"""Labelled data: what is read from published files and from logs, and written as a log."""
+"""Labelled data, read from published files and from logs, and written as logs."""

@@ -1,6 +1,6 @@
-"""ALCE: the result files of ASQA and ELI5, whose answers cite their documents as ``[1][2]``.
+"""ALCE: the result files of ASQA and ELI5, whose answers cite documents as ``[1][2]``.
 
-The markers are removed, and each keeps the sentence that it belongs to.
+The markers are removed and kept as citations of the sentence that they belong to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class CitedSentence:
-    """A sentence of an answer and the passages it cites: 0-based, in their order, each once; some may not exist."""
+    """A sentence of an answer and the 0-based passages that it cites, in order, each once; some may not exist."""
 
     chars: CharRange
     citations: tuple[int, ...]
@@ -36,19 +36,18 @@ class CitedText:
 
 @dataclass(frozen=True, slots=True)
 class _Marker:
-    """Numbers of one bracket; ``place`` is where it stood, in the text without markers."""
+    """The numbers in one bracket; ``place`` is its offset in the text without markers."""
 
     place: int
     numbers: tuple[int, ...]
 
 
 def remove_citations(cited: str) -> CitedText:
-    """The text without ``[1]``, ``[1][2]`` and ``[1, 2]``, the white space before them included.
+    """The text without markers such as ``[1]``, ``[1][2]`` and ``[1, 2]`` and the white space before them.
 
-    A number of more than nine digits is no citation, and stays.
-
-    A marker belongs to the sentence whose last character before it is the nearest, so that both "ends [1]." and
-    "ends. [1]" cite for the same sentence; one at the very start belongs to the first sentence.
+    A marker belongs to the last sentence that begins before it, so that "ends [1]." and "ends. [1]" cite for the same
+    sentence; a marker at the very start belongs to the first sentence. Numbers of more than nine digits are not
+    citations and stay in the text.
     """
     text, position = "", 0
     markers = []
@@ -71,7 +70,7 @@ def remove_citations(cited: str) -> CitedText:
 
 
 def _owner(marker: _Marker, sentences: tuple[CharRange, ...]) -> int:
-    """The last sentence that begins before the marker, else the first one."""
+    """The index of the last sentence that begins before the marker, else of the first one."""
     return max(0, sum(one.char_start < marker.place for one in sentences) - 1)
 
 
@@ -85,10 +84,10 @@ _END_OF_TURN = "<|im_end|>"
 def load_alce(path: Path) -> LabelledDataset:
     """The answers of an ALCE result file; a passage is a document, and every sentence of the answer a target span.
 
-    The file is a list of objects, or an object with such a list in ``data``. An object has ``question``, ``output``
-    and ``docs`` (``text``, and perhaps ``title`` and ``id``). Of ``output`` the first line is read, as ALCE does, and
-    its markers are removed and kept as ``citations``. Rows without a sentence (``empty_answer``) and without documents
-    (``no_passages``) are skipped. Nothing says which passage is right.
+    The file is a list of objects, or an object with such a list in ``data``. Each object has ``question``, ``output``
+    and ``docs`` (with ``text``, and possibly ``title`` and ``id``). As in ALCE, only the first line of ``output`` is
+    read; its markers are removed and kept as ``citations``. Rows without a sentence (``empty_answer``) or without
+    documents (``no_passages``) are skipped. No label says which passage is right.
 
     Raises:
         DataError: if the file cannot be read, or a row is not in ALCE's format.
@@ -118,9 +117,7 @@ def _labelled(row: DataRow, path: Path) -> LabelledAnswer | str:
 
 def _first_line(row: DataRow) -> str:
     if isinstance(row.fields.get("output"), list):
-        raise row.error(
-            "output", "should be one string, is a list; write each sample of the answer as a row of its own"
-        )
+        raise row.error("output", "should be one string, was a list; write each sample of the answer as a separate row")
     return row.text("output").strip().split("\n")[0].replace(_END_OF_TURN, "").strip()
 
 

@@ -1,6 +1,6 @@
-"""Rows of JSON from a file, checked field by field, and which of them are of use.
+"""JSON rows from a file, checked field by field, and the choice of usable rows.
 
-An error names file, row and field; a row that is of no use is skipped with its reason.
+Errors name file, row and field; a row that cannot be used is skipped with a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line of a data file, or an object inside one; ``where`` names file, line and place for errors."""
+    """One line of a data file, or an object inside it; ``where`` names file, line and place in error messages."""
 
     fields: Mapping[str, object]
     row: int
@@ -30,7 +30,7 @@ class DataRow:
         """The field's string.
 
         Raises:
-            DataError: if it is missing or no string; so do the methods below for theirs.
+            DataError: if it is missing or not a string. The methods below raise it likewise.
         """
         return self._typed(field, str, "a string")
 
@@ -42,32 +42,32 @@ class DataRow:
         return value
 
     def boolean(self, field: str) -> bool:
-        """The field's true or false."""
+        """The field's boolean."""
         return self._typed(field, bool, "true or false")
 
     def optional_text(self, field: str) -> str | None:
-        """The field's string; None where it is missing or null."""
+        """The field's string, None if it is missing or null."""
         return None if self.fields.get(field) is None else self.text(field)
 
     def texts(self, field: str) -> list[str]:
         """The field's list of strings."""
         values = self._typed(field, list, "a list of strings")
         if not all(isinstance(value, str) for value in values):
-            raise self.error(field, "should be a list of strings, has something else in it")
+            raise self.error(field, "should be a list of strings, contains something else")
         return values
 
     def objects(self, field: str) -> list[DataRow]:
         """The field's list of objects."""
         values = self._typed(field, list, "a list of objects")
         if not all(isinstance(value, dict) for value in values):
-            raise self.error(field, "should be a list of objects, has something else in it")
+            raise self.error(field, "should be a list of objects, contains something else")
         return [DataRow(value, self.row, f"{self.where}, {field}[{index}]") for index, value in enumerate(values)]
 
     def integers(self, field: str) -> list[int]:
         """The field's list of whole numbers."""
         values = self._typed(field, list, "a list of whole numbers")
         if not all(type(value) is int for value in values):
-            raise self.error(field, "should be a list of whole numbers, has something else in it")
+            raise self.error(field, "should be a list of whole numbers, contains something else")
         return values
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
@@ -80,7 +80,7 @@ class DataRow:
         return [(start, end) for start, end in values]
 
     def error(self, field: str, problem: str) -> DataError:
-        """The error to raise where a field is not as it should be."""
+        """The error to raise for a faulty field."""
         return DataError(f"{self.where}: field {field!r} {problem}")
 
     def _typed(self, field: str, kind: type[_Value], expected: str) -> _Value:
@@ -93,10 +93,10 @@ class DataRow:
 
 
 def read_rows(path: Path) -> Iterator[DataRow]:
-    """The objects of a ``.jsonl`` or ``.jsonl.xz`` file, one a line; empty lines are passed over.
+    """The objects of a ``.jsonl`` or ``.jsonl.xz`` file, one per line; empty lines are skipped.
 
     Raises:
-        DataError: if the file cannot be read, or a line is no JSON object.
+        DataError: if the file cannot be read, or a line is not a JSON object.
     """
     row = 0
     for number, line in enumerate(_lines(path), start=1):
@@ -106,17 +106,17 @@ def read_rows(path: Path) -> Iterator[DataRow]:
 
 
 def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
-    """The objects of a ``.json`` or ``.json.xz`` file: of the list that it is, or of the list in its ``field``.
+    """The objects of a ``.json`` or ``.json.xz`` file, which holds a list or an object with a list in ``field``.
 
     Raises:
-        DataError: if the file cannot be read, or is not so.
+        DataError: if the file cannot be read, or holds something else.
     """
     try:
         value = json.loads("".join(_lines(path)))
     except DataError:
         raise
     except (ValueError, RecursionError) as error:
-        raise DataError(f"data file {path} should be JSON, cannot be parsed: {error}") from error
+        raise DataError(f"data file {path} should be JSON, could not be parsed: {error}") from error
     if isinstance(value, list):
         value = {field: value}
     if not isinstance(value, dict):
@@ -139,7 +139,7 @@ def _parse(line: str, row: int, where: str) -> DataRow:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: should be one JSON object, cannot be parsed: {error}") from error
+        raise DataError(f"{where}: should be one JSON object, could not be parsed: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: should be one JSON object, was: {type(value).__name__}")
     return DataRow(value, row, where)
@@ -151,7 +151,7 @@ _Answer = TypeVar("_Answer")
 def select_rows(
     rows: Iterable[DataRow], read: Callable[[DataRow], _Answer | str]
 ) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
-    """What ``read`` makes of each row, in order; where it gives a text, that is why the row is skipped."""
+    """The answers that ``read`` returns, in order, and the rows for which it returns a reason to skip them instead."""
     answers: list[_Answer] = []
     skipped: list[SkippedRow] = []
     for row in rows:

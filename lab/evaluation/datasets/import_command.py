@@ -1,6 +1,6 @@
-"""``attribeam import``: a QA log in attribeam's input format from a published data set, labels included.
+"""``attribeam import``: turn a published data set into a QA log in attribeam's input format, labels included.
 
-Answers that an audit of the log would refuse are left out, each with its reason.
+Answers that an audit of the log would refuse are left out, each with a reason.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[SkippedRow]]:
-    """The answers that an audit takes, the first one of each id, and the rows of all others with the reason.
+    """The answers that an audit accepts, the first one of each id, and all other rows with a reason.
 
-    ``invalid_unicode`` is half of a surrogate pair, which JSON can write and UTF-8 cannot; ``no_record_id`` an empty
-    id; ``no_passages`` a row without a passage that has text; ``duplicate_record_id`` the id of an earlier row.
+    The reasons are ``invalid_unicode`` (half of a surrogate pair, which JSON can express but UTF-8 cannot),
+    ``no_record_id`` (an empty id), ``no_passages`` (no passage has text) and ``duplicate_record_id`` (the id of an
+    earlier row).
     """
     kept: dict[str, LogAnswer] = {}
     skipped = []
@@ -41,7 +42,7 @@ def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[Skip
 
 
 def _refusal(answer: LogAnswer) -> str | None:
-    """Why no log can hold the answer, whatever the other rows."""
+    """The reason why no log can hold the answer, regardless of other rows."""
     if any(_SURROGATE.search(text) for text in _texts(answer)):
         return "invalid_unicode"
     if not answer.record.record_id:
@@ -73,10 +74,10 @@ _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
 
 @dataclass(frozen=True, slots=True)
 class ImportCounts:
-    """What became of the rows that were read.
+    """What happened to the rows that were read.
 
     Raises:
-        RuntimeError: if they do not add up.
+        RuntimeError: if the counts do not add up.
     """
 
     read: int
@@ -86,22 +87,24 @@ class ImportCounts:
     def __post_init__(self) -> None:
         if self.read != self.written + len(self.skipped):
             raise RuntimeError(
-                f"each of {self.read} rows should be written or skipped, {self.written} were written and "
+                f"each of the {self.read} rows should be written or skipped, {self.written} were written and "
                 f"{len(self.skipped)} skipped"
             )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
-    parser.add_argument("source", choices=[*_LOADERS], help="which data set")
-    parser.add_argument("--data", required=True, type=Path, metavar="PATH", help="its file, or directory for ragtruth")
+    parser.add_argument("source", choices=[*_LOADERS], help="the data set")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="PATH", help="the data set's file; a directory for ragtruth"
+    )
     parser.add_argument("--output", required=True, type=Path, metavar="LOG.parquet", help="the log to write")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
-    parser.add_argument("--overwrite", action="store_true", help="replace --output where it exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Import, and print what became of the rows.
+    """Import the data set, and print what happened to its rows.
 
     Raises:
         UsageError: if ``--output`` cannot be written to.
@@ -113,13 +116,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
-    """Write the log and say what became of each row.
-
-    Rows that an audit would refuse are skipped, see ``attribeam.lab.evaluation.datasets.import_command``.
+    """Write the log and return what happened to each row; rows that an audit would refuse are skipped.
 
     Raises:
-        DataError: if the data cannot be read or is not in its format; nothing is written then.
-        RunError: if the log cannot be written, or would have no row.
+        DataError: if the data cannot be read or is not in its format; nothing is written.
+        RunError: if the log cannot be written, or would have no rows.
     """
     dataset = _LOADERS[source](data)
     dataset = dataset if limit is None else dataset.first(limit)
@@ -133,7 +134,7 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
 
 
 def summary(counts: ImportCounts, output: Path) -> list[str]:
-    """The counts, and for each reason the rows that were skipped for it."""
+    """The counts, and the skipped rows by reason."""
     lines = [f"{counts.read} rows read, {counts.written} written to {output}, {len(counts.skipped)} skipped"]
     for reason, rows in _reasons(counts.skipped).items():
         lines.append(f"skipped, {reason}: {len(rows)} rows: {', '.join(map(str, rows))}")
@@ -144,7 +145,7 @@ def _check_output(output: Path, *, overwrite: bool) -> None:
     if output.is_dir() or not output.parent.is_dir():
         raise UsageError(f"--output should be a file in an existing directory, was: {output}")
     if output.exists() and not overwrite:
-        raise UsageError(f"--output {output} exists; name another file, or replace it with --overwrite")
+        raise UsageError(f"--output {output} exists already; name another file, or replace it with --overwrite")
 
 
 def _write(output: Path, answers: Iterable[LogAnswer]) -> int:

@@ -1,4 +1,4 @@
-"""LFQA with localised attribution: answer sentences whose source characters a person highlighted."""
+"""LFQA with localised attribution: a person highlighted the source characters of each answer sentence."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset, P
 def load_lfqa(path: Path) -> LabelledDataset:
     """The answers of an LFQA ``.jsonl`` or ``.jsonl.xz`` file; a passage is a document, a target span a sentence.
 
-    A sentence's gold passages are the documents with highlights for it. Rows without highlights (``no_highlight``) and
-    repetitions of an earlier query and response (``duplicate``) are skipped.
+    The gold passages of a sentence are the documents with highlights for it. Rows without highlights
+    (``no_highlight``) and rows that repeat an earlier query and response (``duplicate``) are skipped.
 
     Raises:
         DataError: if the file cannot be read, or a row is not in LFQA's format.
@@ -37,7 +37,7 @@ def _labelled(row: DataRow, path: Path) -> LabelledAnswer:
     names = {name: index for index, name in enumerate(_names(documents))}
     if len(names) < len(documents):
         raise row.error(
-            "documents", f"should have a documentFile each, {len(documents)} have {len(names)} different ones"
+            "documents", f"should have different documentFiles, {len(documents)} documents have {len(names)}"
         )
     sentences: dict[CharRange, set[PassageRange]] = {}
     for highlight in row.objects("set_of_highlights_in_context"):
@@ -67,7 +67,7 @@ def _names(documents: list[DataRow]) -> list[str]:
 def _sentence(highlight: DataRow, response: str) -> CharRange:
     sentence, start = highlight.text("scuSentence"), highlight.integer("scuSentCharIdx")
     if not sentence or start < 0 or response[start : start + len(sentence)] != sentence:
-        raise highlight.error("scuSentCharIdx", f"should say where scuSentence stands in the response, was: {start}")
+        raise highlight.error("scuSentCharIdx", f"should be the place of scuSentence in the response, was: {start}")
     return CharRange(start, start + len(sentence))
 
 
@@ -80,7 +80,7 @@ def _gold_ranges(highlight: DataRow, names: Mapping[str, int], texts: list[str])
     for start, end in ranges:
         if not 0 <= start < end <= length:
             raise highlight.error(
-                "docSpanOffsets", f"should lie in the document's {length} characters, has [{start}, {end}]"
+                "docSpanOffsets", f"should lie within the document's {length} characters, was: [{start}, {end}]"
             )
     if not ranges:
         raise highlight.error("docSpanOffsets", "should have at least one range, has none")

@@ -1,4 +1,4 @@
-"""The labelled data sets by the name that the command line gives them, for each question that labels can answer."""
+"""The loaders of labelled data sets by their command line names, and the measures that each data set has labels for."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
     "lfqa": load_lfqa,
     "log": load_log,
 }
-"""Data sets that say which passage each span comes from."""
+"""Data sets whose labels say which passage each span comes from."""
 
 CITED_LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {"alce": load_alce, "log": load_cited_log}
 """Data sets whose answers cite their passages."""
 
 JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {"ragtruth": load_ragtruth, "log": load_judged_log}
-"""Data sets that say what the passages do not support."""
+"""Data sets whose labels say what the passages do not support."""
 
 LOG = "log"
 _Dataset = TypeVar("_Dataset")
@@ -51,7 +51,7 @@ def read_dataset(
 
 
 class Measure(StrEnum):
-    """What an evaluation asks of the labels."""
+    """What an evaluation measures."""
 
     PASSAGES = "passages"
     CITATIONS = "citations"
@@ -66,14 +66,14 @@ _DATASETS: Mapping[Measure, frozenset[str]] = {
     Measure.FAITHFULNESS: frozenset(LOADERS),
 }
 DATASETS = tuple(dict.fromkeys([*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS]))
-"""All names."""
+"""The names of all data sets."""
 
 
 def measure_of(dataset: str, asked: str | None) -> Measure:
-    """The measure that was asked for; without, the first one that the data set has labels for.
+    """The requested measure, by default the first one that the data set has labels for.
 
     Raises:
-        ValueError: if it has none for that measure.
+        ValueError: if the data set has no labels for the requested measure.
     """
     own = [measure for measure in Measure if dataset in _DATASETS[measure]]
     if asked is None:

@@ -1,4 +1,4 @@
-"""Labelled answers as a QA log in our own input format, with their labels in columns of their own."""
+"""Writing labelled answers as a QA log in our own input format, with separate columns for the labels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SP
 LogAnswer = LabelledAnswer | JudgedAnswer
 LogRow = dict[str, object]
 
-_ROWS_AT_ONCE = 256
+_ROWS_PER_BATCH = 256
 
 
 def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
-    """Write one row an answer, and return their number; the file is replaced in one step.
+    """Write one row per answer and return their number; the file is replaced atomically.
 
     Raises:
         OSError: if it cannot be written.
@@ -29,7 +29,7 @@ def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
     schema, rows = labelled_log_schema(), map(log_row, answers)
     try:
         with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-            while some := list(islice(rows, _ROWS_AT_ONCE)):
+            while some := list(islice(rows, _ROWS_PER_BATCH)):
                 writer.write_table(pa.Table.from_pylist(some, schema=schema))
         partial.replace(path)
     finally:
@@ -38,7 +38,7 @@ def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
 
 
 def log_row(answer: LogAnswer) -> LogRow:
-    """The row of an answer; columns that its data set says nothing of are null."""
+    """The row of an answer; columns that its data set has no values for are null."""
     if isinstance(answer, LabelledAnswer):
         return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
     return _record_row(answer.record) | {

@@ -1,6 +1,6 @@
 """QuoteSum and VERI-GRAN: answers whose spans carry the number of their source as mark-up, ``[ N text ]``.
 
-The mark-up is removed, and the characters of every marked text are counted while the answer is built.
+The mark-up is removed, and the character range of every marked text is recorded while the answer is built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPACE_BEFORE_MARK = re.compile(r" (?=[.,;:!?)\]}%])")
 
 @dataclass(frozen=True, slots=True)
 class MarkedSpan:
-    """A marked text: its characters in the text without mark-up, and the number N that it was marked with."""
+    """A marked text: its range in the text without mark-up, and the number N of its mark."""
 
     chars: CharRange
     number: int
@@ -29,21 +29,21 @@ class MarkedSpan:
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text without its mark-up, and what was marked in it."""
+    """A text without its mark-up, and the spans that were marked in it."""
 
     text: str
     spans: tuple[MarkedSpan, ...]
 
 
 def remove_markup(marked: str) -> MarkedText:
-    """The text with every ``[ N text ]`` replaced by ``text``, and the characters that each ``text`` then has.
+    """The text with every ``[ N text ]`` replaced by ``text``, and the resulting character range of each ``text``.
 
-    A blank between ``]`` and a closing punctuation mark is an artefact of tokenisation and is dropped. Blanks at the
-    ends of a marked text stay in the text and out of its span. Brackets without a number and blanks, such as a
+    A space between ``]`` and a closing punctuation mark is an artefact of tokenisation and is dropped. Spaces at the
+    ends of a marked text stay in the text but not in its span. Brackets without a number and spaces, such as a
     citation ``[1]``, are left alone.
 
     Raises:
-        ValueError: if a bracket is not closed, or holds nothing but blanks.
+        ValueError: if a bracket is not closed, or contains only spaces.
     """
     text, position = "", 0
     spans: list[MarkedSpan] = []
@@ -63,7 +63,7 @@ def remove_markup(marked: str) -> MarkedText:
 
 def _check(match: re.Match[str], inner: str) -> None:
     if not inner.strip():
-        raise ValueError(f"bracket {match.group(1)} at character {match.start()} holds no text")
+        raise ValueError(f"bracket {match.group(1)} at character {match.start()} contains no text")
     if _OPENING.search(inner):
         raise ValueError(f"bracket {match.group(1)} at character {match.start()} is not closed before the next opens")
 
@@ -75,7 +75,7 @@ def _without_artefact(text: str, *, after_bracket: bool) -> str:
 def load_marked(
     path: Path, *, field: str, labelled: Callable[[DataRow, MarkedText, Path], LabelledAnswer]
 ) -> LabelledDataset:
-    """The answers of a ``.jsonl`` file; rows whose ``field`` has no marked span are skipped (``no_span``).
+    """The answers of a ``.jsonl`` file; rows without a marked span in ``field`` are skipped (``no_span``).
 
     Raises:
         DataError: if the file cannot be read, or a row's mark-up is broken.
@@ -137,7 +137,7 @@ def _passage(row: DataRow, number: int) -> Passage:
 
 
 def load_veri_gran(path: Path) -> LabelledDataset:
-    """The answers of a VERI-GRAN ``.jsonl`` file; a passage is a sentence, the answer the whole summary.
+    """The answers of a VERI-GRAN ``.jsonl`` file; a passage is a sentence, and the answer is the whole summary.
 
     Rows without a marked span are skipped (``no_span``).
 

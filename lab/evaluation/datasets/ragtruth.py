@@ -1,6 +1,6 @@
 """RAGTruth: answers of six models to three tasks, with the characters that a person found unsupported.
 
-What the answers were made from are passages, an article, or the record of a business; here always passages.
+The answers were made from passages, an article or the record of a business; all become passages here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PASSAGE = re.compile(r"^passage (\d+):", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class RagTruthSource:
-    """One source: its task (``QA``, ``Summary`` or ``Data2txt``), its question, empty where there is none."""
+    """One source: its task (``QA``, ``Summary`` or ``Data2txt``), its question or an empty string, and its passages."""
 
     task: str
     question: str
@@ -31,13 +31,17 @@ class RagTruthSource:
 def read_source(row: DataRow) -> RagTruthSource:
     """The source of one line of ``source_info.jsonl``.
 
-    ``source_info`` may be a string, which is one passage; an object with ``passages``, a list of strings or one string
-    in which each begins with ``passage N:`` on a line of its own; or another object, such as that of a business. Of
-    the last kind each item of a list of objects is a passage of its own, with the list's name and the item's number as
-    title, and all the rest is the first passage. Both have a line ``name: value`` for each value.
+    ``source_info`` is one of three kinds:
+
+    - A string, which becomes one passage.
+    - An object with ``passages``: a list of strings, or one string in which each passage begins with ``passage N:`` on
+      a line of its own.
+    - Another object, such as that of a business. Each item of a list of objects becomes a passage whose title is the
+      list's name and the item's number; everything else forms the first passage. Every value becomes a line
+      ``name: value``.
 
     Raises:
-        DataError: if the row is not so.
+        DataError: if the row has another form.
     """
     task, found = row.text("task_type"), row.fields.get("source_info")
     if isinstance(found, str):
@@ -82,7 +86,7 @@ def _is_list_of_objects(value: object) -> bool:
 
 
 def _lines(record: Mapping[str, object], path: str) -> Iterator[str]:
-    """One line a value; names of nested objects stand before those of their members."""
+    """One line per value; the names of nested objects precede those of their members."""
     for name, value in record.items():
         if isinstance(value, dict):
             yield from _lines(value, f"{path}{name} ")
@@ -93,10 +97,9 @@ def _lines(record: Mapping[str, object], path: str) -> Iterator[str]:
 def load_ragtruth(path: Path) -> JudgedDataset:
     """The answers of a directory with RAGTruth's ``response.jsonl`` and ``source_info.jsonl``, each plain or ``.xz``.
 
-    Passages are those of ``attribeam.lab.evaluation.datasets.ragtruth``. Skipped are rows with an empty answer
-    (``empty_answer``), with a source that the directory does not have (``no_source``) or that has no text
-    (``no_passages``), and with a label that does not lie in the answer (``label_out_of_range``) or whose text is
-    another there (``label_text_differs``).
+    Rows are skipped if the answer is empty (``empty_answer``), if the source is missing (``no_source``) or has no text
+    (``no_passages``), or if a label lies outside the answer (``label_out_of_range``) or does not match its text
+    (``label_text_differs``).
 
     Raises:
         DataError: if a file cannot be read, or a row is not in RAGTruth's format.
@@ -116,7 +119,7 @@ def _file(directory: Path, name: str) -> Path:
 
 
 def _judged(row: DataRow, sources: Mapping[str, RagTruthSource], file: Path) -> JudgedAnswer | str:
-    """The answer, or why its row is left out."""
+    """The answer, or the reason why its row is skipped."""
     answer, source = row.text("response"), sources.get(row.text("source_id"))
     labels = row.objects("labels")
     if not answer.strip():

@@ -1,1 +1,1 @@
-"""What is measured of a method, and the commands that measure it."""
+"""The measures of a method, and the commands that compute them."""

@@ -1,4 +1,4 @@
-"""How right a method is: whether a span's best passage is the right one, and how well its evidence meets highlights."""
+"""Accuracy of a method: is a span's best passage the right one, and how well does its evidence match highlights?"""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _TIE = 1e-9
 
 
 def span_credit(passage_scores: Sequence[float], gold: Collection[int]) -> float:
-    """The chance in [0, 1] that a passage drawn from those with the largest score is a gold one.
+    """The probability in [0, 1] that a passage drawn from those with the highest score is a gold passage.
 
-    A tie among n passages thus counts 1/n for each gold one among them. Where no passage has a positive score
-    nothing was found, which counts as wrong. Scores that differ by less than one part in 10^9 are equal.
+    If n passages tie, each gold passage among them thus counts 1/n. If no passage has a positive score, nothing was
+    found, which counts as wrong. Scores that differ by less than one part in 10^9 are equal.
     """
     tied = best_passages(passage_scores)
     return sum(index in gold for index in tied) / len(tied) if tied else 0.0
 
 
 def best_passages(passage_scores: Sequence[float]) -> list[int]:
-    """The passages with the largest score, ascending; none where no passage has a positive one."""
+    """The passages with the highest score, ascending; none if no passage has a positive score."""
     best = max(passage_scores, default=0.0)
     if best <= 0:
         return []
@@ -32,14 +32,14 @@ def best_passages(passage_scores: Sequence[float]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class HighlightOverlap:
-    """Shares in [0, 1] of the characters that are no white space; both are 0 where there is no evidence."""
+    """Shares in [0, 1] of the characters that are not white space; both are 0 without evidence."""
 
     recall: float
     precision: float
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of recall and precision; 0 where no character is common."""
+        """Harmonic mean of recall and precision; 0 if no character is common."""
         both = self.recall + self.precision
         return 2 * self.recall * self.precision / both if both else 0.0
 
@@ -48,7 +48,7 @@ class HighlightOverlap:
 class HighlightScore:
     """Means over the spans, in percent; ``f1`` is the mean of the spans' own F1, with its interval.
 
-    The differences are those of F1 to the reference method, None where it was not run.
+    The differences are in F1 to the reference method, None if it was not run.
     """
 
     recall: float
@@ -61,36 +61,36 @@ class HighlightScore:
 
 @dataclass(slots=True)
 class HighlightTally:
-    """One method's overlaps, one list a row of the data."""
+    """One method's overlaps, one list per row of the data."""
 
     rows: list[list[HighlightOverlap]] = field(default_factory=list)
 
     def score(self, bootstrap: RowBootstrap, reference: HighlightTally | None = None) -> HighlightScore | None:
-        """The figures of all spans, None where no span has highlights; ``bootstrap`` draws rows of as many spans."""
+        """The figures of all spans, None if no span has highlights; ``bootstrap`` resamples the same rows."""
         overlaps = [overlap for row in self.rows for overlap in row]
         if not overlaps:
             return None
         difference = None
         if reference is not None:
-            difference = [own - other for own, other in zip(self.f1_a_row(), reference.f1_a_row(), strict=True)]
+            difference = [own - other for own, other in zip(self.f1_per_row(), reference.f1_per_row(), strict=True)]
         return HighlightScore(
             recall=_mean_percent([overlap.recall for overlap in overlaps]),
             precision=_mean_percent([overlap.precision for overlap in overlaps]),
             f1=_mean_percent([overlap.f1 for overlap in overlaps]),
-            f1_interval=bootstrap.interval(self.f1_a_row()),
+            f1_interval=bootstrap.interval(self.f1_per_row()),
             f1_difference_to_words=None if difference is None else 100 * sum(difference) / len(overlaps),
             f1_difference_interval=None if difference is None else bootstrap.interval(difference),
         )
 
-    def f1_a_row(self) -> list[float]:
-        """For each row the sum of its spans' F1."""
+    def f1_per_row(self) -> list[float]:
+        """The sum of the spans' F1 for each row."""
         return [sum(overlap.f1 for overlap in row) for row in self.rows]
 
 
 def highlight_overlap(
     *, evidence: Iterable[PassageRange], gold: Iterable[PassageRange], passages: Sequence[Passage]
 ) -> HighlightOverlap:
-    """Overlap of one span's evidence with its highlights; a character in several ranges counts once."""
+    """The overlap of one span's evidence with its highlights; a character in several ranges counts once."""
     found, marked = _characters(evidence, passages), _characters(gold, passages)
     common = len(found & marked)
     return HighlightOverlap(_share(common, len(marked)), _share(common, len(found)))

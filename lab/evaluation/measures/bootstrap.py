@@ -1,6 +1,6 @@
-"""Bootstrap intervals over rows, and the figures that have them: means, precision and recall, the area under the ROC.
+"""Bootstrap intervals over rows, and the figures that have them: means, precision and recall, area under the ROC curve.
 
-Spans of one answer stand or fall together, so rows are drawn, not spans.
+The spans of one answer are not independent, so rows are resampled, not spans.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Interval:
 
 
 def row_draws(rows: int, *, draws: int, seed: int) -> npt.NDArray[np.int64]:
-    """int64 [draws, rows]: how often each row is in each resample of as many rows; equal for equal arguments.
+    """int64 [draws, rows]: how often each resample contains each row; a resample has ``rows`` rows. Deterministic.
 
     Raises:
         ValueError: if there is no row or no draw.
@@ -34,7 +34,7 @@ def row_draws(rows: int, *, draws: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def percentile_interval(values: npt.NDArray[np.float64]) -> Interval:
-    """The interval that holds the middle 95% of ``values``, at least one."""
+    """The interval that contains the middle 95% of ``values``, of which there is at least one."""
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(values, [tail, 100 - tail])
     return Interval(float(low), float(high))
@@ -47,30 +47,30 @@ class RowBootstrap:
         ValueError: if there is no row or no draw.
     """
 
-    def __init__(self, spans_a_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
-        self._counts = row_draws(len(spans_a_row), draws=draws, seed=seed)
-        self._spans = self._counts @ np.asarray(spans_a_row, dtype=np.float64)
+    def __init__(self, spans_per_row: Sequence[int], *, draws: int = 2000, seed: int = 0) -> None:
+        self._counts = row_draws(len(spans_per_row), draws=draws, seed=seed)
+        self._spans = self._counts @ np.asarray(spans_per_row, dtype=np.float64)
 
-    def interval(self, credit_a_row: Sequence[float]) -> Interval:
-        """Interval of the mean credit a span, in percent; ``credit_a_row`` sums the credits of a row's spans.
+    def interval(self, credit_per_row: Sequence[float]) -> Interval:
+        """Interval of the mean credit per span, in percent; ``credit_per_row`` sums the credits of a row's spans.
 
-        The interval of a difference is that of the difference of two methods' credits.
+        For the interval of a difference between two methods, pass the differences of their credits.
         """
-        return percentile_interval(100 * self._means(credit_a_row))
+        return percentile_interval(100 * self._means(credit_per_row))
 
-    def interval_of_mean(self, sum_a_row: Sequence[float]) -> Interval:
-        """Interval of the mean a span of any quantity, in its own unit; ``sum_a_row`` sums it over a row's spans."""
-        return percentile_interval(self._means(sum_a_row))
+    def interval_of_mean(self, sum_per_row: Sequence[float]) -> Interval:
+        """Interval of the mean per span of any quantity, in its own unit; ``sum_per_row`` sums it over each row."""
+        return percentile_interval(self._means(sum_per_row))
 
-    def _means(self, sum_a_row: Sequence[float]) -> npt.NDArray[np.float64]:
-        """float64 [draws]: the mean a span in each resample."""
-        means: npt.NDArray[np.float64] = (self._counts @ np.asarray(sum_a_row, dtype=np.float64)) / self._spans
+    def _means(self, sum_per_row: Sequence[float]) -> npt.NDArray[np.float64]:
+        """float64 [draws]: the mean per span in each resample."""
+        means: npt.NDArray[np.float64] = (self._counts @ np.asarray(sum_per_row, dtype=np.float64)) / self._spans
         return means
 
 
 @dataclass(frozen=True, slots=True)
 class F1Figures:
-    """In percent; a share of nothing is 0, and the interval is that of F1 over rows."""
+    """Precision, recall and F1 in percent, 0 where they are undefined; the interval is that of F1 over rows."""
 
     precision: float
     recall: float
@@ -81,9 +81,13 @@ class F1Figures:
 def f1_figures(
     *, common: Sequence[int], called: Sequence[int], marked: Sequence[int], row_counts: npt.NDArray[np.int64]
 ) -> F1Figures:
-    """The figures of all rows together, one number a row in each sequence.
+    """The figures of all rows together; each sequence has one count per row.
 
-    ``common`` is in both, ``called`` is what was found, ``marked`` what should be; ``row_counts`` int64 [draws, rows].
+    Args:
+        common: items that were both found and marked.
+        called: items that were found.
+        marked: items that should have been found.
+        row_counts: int64 [draws, rows] from ``row_draws``.
     """
     counts = np.array([common, called, marked], dtype=np.float64)
     both, found, right = counts.sum(axis=1)
@@ -97,25 +101,28 @@ def f1_figures(
 
 
 def _f1(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Percent [draws] of [draws, (common, called, marked)]; 0 where nothing is called and nothing marked."""
+    """F1 in percent [draws] from counts [draws, (common, called, marked)]; 0 if nothing is called or marked."""
     sums = counts[:, 1] + counts[:, 2]
     shares: npt.NDArray[np.float64] = np.divide(200 * counts[:, 0], sums, out=np.zeros(len(sums)), where=sums > 0)
     return shares
 
 
-_DRAWS_AT_ONCE = 100
+_DRAWS_PER_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Auroc:
-    """The chance that a right item has the larger number, ties counted half; ``interval`` is over rows."""
+    """The probability that a right item has a larger number than a wrong one; ties count as half.
+
+    ``interval`` is over rows.
+    """
 
     value: float
     interval: Interval
 
 
 class RankedItems:
-    """Items that are right or wrong, ordered by a number; ``rows`` says which row each is of.
+    """Items that are right or wrong, ordered by a number; ``rows`` names the row of each item.
 
     Raises:
         ValueError: if all items are right, or all are wrong.
@@ -131,18 +138,18 @@ class RankedItems:
         self._firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
     def auroc(self, row_counts: npt.NDArray[np.int64]) -> Auroc:
-        """The area, and its interval over resamples: ``row_counts`` int64 [draws, rows].
+        """The area under the ROC curve, and its interval over resamples, ``row_counts`` int64 [draws, rows].
 
-        Resamples without a right or without a wrong item have no area and are left out.
+        Resamples without right or without wrong items have no area and are left out.
         """
-        parts = range(0, len(row_counts), _DRAWS_AT_ONCE)
-        areas = np.concatenate([self._areas(row_counts[part : part + _DRAWS_AT_ONCE]) for part in parts])
+        parts = range(0, len(row_counts), _DRAWS_PER_BATCH)
+        areas = np.concatenate([self._areas(row_counts[part : part + _DRAWS_PER_BATCH]) for part in parts])
         defined = areas[~np.isnan(areas)]
         value = float(self._areas(np.ones((1, row_counts.shape[1]), dtype=np.int64))[0])
         return Auroc(value, percentile_interval(defined) if len(defined) else Interval(value, value))
 
     def _areas(self, row_counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """float64 [draws], NaN where a kind of item is missing."""
+        """float64 [draws]: the area, NaN if a resample lacks right or wrong items."""
         counts = row_counts[:, self._rows]
         right = np.add.reduceat(counts * self._right, self._firsts, axis=1).astype(np.float64)
         wrong = np.add.reduceat(counts * ~self._right, self._firsts, axis=1).astype(np.float64)

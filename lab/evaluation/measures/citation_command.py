@@ -1,4 +1,4 @@
-"""``attribeam evaluate --measure citations``: how good the citations of an answer and of each method are."""
+"""``attribeam evaluate --measure citations``: the quality of an answer's own citations and of each method's."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from attribeam.schemas.errors import UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
 CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
-"""The methods of a run that names none: those of the paper's table, and ``words``."""
+"""The default methods: those of the paper's table, and ``words``."""
 
-_HEADER = ("method", "recall %", "95% interval", "precision %", "95% interval", "F1 %", "95% interval", "a sentence")
+_HEADER = ("method", "recall %", "95% interval", "precision %", "95% interval", "F1 %", "95% interval", "per sentence")
 
 
 @dataclass(frozen=True, slots=True)
 class CitationReport:
-    """The figures of one run and what they depend on; ``cut_claims`` were longer than the NLI model reads."""
+    """The figures of one run and what they depend on; ``cut_claims`` counts claims longer than the NLI model reads."""
 
     dataset: str
     data_file: str
@@ -55,7 +55,7 @@ class CitationReport:
 
 
 def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
-    """The model of ``--nli-model``, on ``--device``.
+    """The model that ``--nli-model`` names, on ``--device``.
 
     Raises:
         UsageError: if none is named.
@@ -63,8 +63,8 @@ def load_nli_model(args: argparse.Namespace) -> EntailmentModel:
     """
     if args.nli_model is None:
         raise UsageError(
-            "citations are judged by an NLI model; name a hub id or a directory with --nli-model, such as a classifier "
-            "that was trained on MNLI"
+            "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
+            "classifier trained on MNLI"
         )
     from attribeam.attribution.models.weight_loading import choose_device
     from attribeam.lab.evaluation.measures.nli_model import NliModel
@@ -81,7 +81,7 @@ def evaluate_citations(
     *,
     provenance: Mapping[str, str],
 ) -> None:
-    """Run, print the table, and write the JSON where ``--output`` asks for it."""
+    """Judge all citations, print the table, and write the JSON if ``--output`` is given."""
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
     tallies = run_citations(bar, methods, models, RememberedEntailment(entailment), most_citations=args.most_citations)
     report = CitationReport(
@@ -104,15 +104,15 @@ def evaluate_citations(
 
 
 def citation_table(report: CitationReport) -> str:
-    """The figures, one line a method, with what was skipped, cut and failed below."""
+    """The figures, one line per method, followed by what was skipped, cut or failed."""
     first = report.rows[0]
     title = f"{report.dataset} ({report.data_file}): {first.sentences} sentences of {first.answers} answers"
-    remarks = [f"judged by {report.nli_model}, at most {report.most_citations} citations a sentence"]
+    remarks = [f"judged by {report.nli_model}, at most {report.most_citations} citations per sentence"]
     if report.cut_claims:
-        remarks.append(f"{report.cut_claims} claims were cut: they are longer than the NLI model reads")
+        remarks.append(f"{report.cut_claims} claims were cut because they are longer than the NLI model reads")
     remarks += skip_remarks(report.skipped_rows)
     for row in report.rows:
-        failures = failure_remarks(row.failed_rows, consequence="count as without citations")
+        failures = failure_remarks(row.failed_rows, consequence="count as answers without citations")
         remarks += [f"{row.method}: {remark}" for remark in failures]
     return "\n".join([title, text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
 

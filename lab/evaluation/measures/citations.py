@@ -1,7 +1,4 @@
-"""Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023).
-
-They are measured for an answer's own citations and for a method's.
-"""
+"""Citation recall, precision and F1 as ALCE defines them (Gao et al. 2023), for answers' own citations and methods'."""
 
 from __future__ import annotations
 
@@ -28,16 +25,16 @@ class EntailmentModel(Protocol):
 
     @property
     def identity(self) -> str:
-        """Name and revision: what decides its verdicts."""
+        """Name and revision, which determine its verdicts."""
         ...
 
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
-        """For each claim whether its premise entails its statement, in the order of ``claims``."""
+        """Whether the premise of each claim entails its statement, in the order of ``claims``."""
         ...
 
 
 class RememberedEntailment:
-    """An entailment model that is asked each claim once: methods that cite the same passages share the verdicts."""
+    """An entailment model that judges each claim once, so that methods citing the same passages share its verdicts."""
 
     def __init__(self, model: EntailmentModel) -> None:
         self._model = model
@@ -45,19 +42,19 @@ class RememberedEntailment:
 
     @property
     def identity(self) -> str:
-        """That of the model."""
+        """The identity of the model."""
         return self._model.identity
 
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
-        """The verdicts, new ones in one call of the model.
+        """The verdicts; unknown ones come from one call of the model.
 
         Raises:
-            RuntimeError: if the model gives another number of verdicts than it was asked claims.
+            RuntimeError: if the number of verdicts differs from the number of claims.
         """
         new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
         verdicts = self._model.entails(new) if new else []
         if len(verdicts) != len(new):
-            raise RuntimeError(f"an entailment model should give {len(new)} verdicts, gave {len(verdicts)}")
+            raise RuntimeError(f"an entailment model should return {len(new)} verdicts, returned {len(verdicts)}")
         self._verdicts.update(zip(new, verdicts, strict=True))
         return [self._verdicts[claim] for claim in claims]
 
@@ -67,7 +64,7 @@ MOST_CITATIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class CitingSentence:
-    """A sentence without its markers and the passages it cites, 0-based, in their order; some may not exist."""
+    """A sentence without its markers, and the 0-based passages that it cites, in order; some may not exist."""
 
     text: str
     citations: tuple[int, ...]
@@ -75,13 +72,13 @@ class CitingSentence:
 
 @dataclass(frozen=True, slots=True)
 class CitationCounts:
-    """What came of one answer.
+    """What was counted in one answer.
 
     Attributes:
-        sentences: all of them, cited or not.
-        supported: sentences that their citations together entail.
-        citations: those that were judged.
-        needed: those of supported sentences that entail it alone, or without which the others do not.
+        sentences: all sentences, with or without citations.
+        supported: sentences that are entailed by their citations together.
+        citations: citations that were judged.
+        needed: citations of supported sentences that entail the sentence alone, or without which the others do not.
     """
 
     sentences: int
@@ -91,18 +88,18 @@ class CitationCounts:
 
     @property
     def recall(self) -> float:
-        """Share of the sentences that are supported."""
+        """The share of sentences that are supported."""
         return self.supported / self.sentences
 
     @property
     def precision(self) -> float:
-        """Share of the citations that are needed; 0 without citations."""
+        """The share of citations that are needed; 0 without citations."""
         return self.needed / self.citations if self.citations else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CitationScore:
-    """Means over the answers in percent; ``f1`` is the harmonic mean of the two means; intervals are over answers."""
+    """Means over answers in percent; ``f1`` is the harmonic mean of the two means, and intervals are over answers."""
 
     recall: float
     recall_interval: Interval
@@ -120,10 +117,10 @@ def citation_counts(
     *,
     most_citations: int = MOST_CITATIONS,
 ) -> CitationCounts:
-    """The counts of one answer; ``sentences`` has one at least.
+    """The counts of one answer, which has at least one sentence.
 
-    Of a sentence's citations the first ``most_citations`` are judged. A sentence without any, or with one that does
-    not exist, is not supported, and its citations are not counted.
+    The first ``most_citations`` citations of each sentence are judged. A sentence without citations, or with a
+    citation of a passage that does not exist, is not supported, and its citations are not counted.
     """
     judged = [
         CitingSentence(one.text, one.citations[:most_citations])
@@ -141,7 +138,7 @@ def citation_counts(
 
 
 def citation_score(counts: Sequence[CitationCounts], row_counts: npt.NDArray[np.int64]) -> CitationScore:
-    """The figures of all answers, one or more; ``row_counts`` int64 [draws, answers] are resamples of them."""
+    """The figures of one or more answers; ``row_counts`` int64 [draws, answers] are their resamples."""
     recalls = np.array([one.recall for one in counts])
     precisions = np.array([one.precision for one in counts])
     drawn_recalls, drawn_precisions = (row_counts @ shares / len(counts) for shares in (recalls, precisions))
@@ -158,7 +155,7 @@ def citation_score(counts: Sequence[CitationCounts], row_counts: npt.NDArray[np.
 
 
 def _needed(passages: Sequence[Passage], supported: Sequence[CitingSentence], model: EntailmentModel) -> int:
-    """The citations of supported sentences that are needed: the only one, one that suffices, one that is missed."""
+    """How many citations of supported sentences are needed: the only one, one that suffices, or one that is missed."""
     several = [(one, citation) for one in supported if len(one.citations) > 1 for citation in one.citations]
     alone = model.entails([_claim(passages, [citation], one.text) for one, citation in several])
     unsure = [pair for pair, entailed in zip(several, alone, strict=True) if not entailed]
@@ -190,7 +187,7 @@ _THRESHOLDS: Mapping[str, float] = {"hss-avg": 0.55, "hss-avg-dep": 0.55}
 
 @dataclass(slots=True)
 class CitationTally:
-    """What came of one method, answer by answer."""
+    """The counts of one method, answer by answer."""
 
     name: str
     counts: list[CitationCounts] = field(default_factory=list)
@@ -199,7 +196,7 @@ class CitationTally:
 
 @dataclass(frozen=True, slots=True)
 class CitationRow:
-    """One line of the table; rows that a method could not attribute count as answers without citations."""
+    """One line of the table; rows that the method could not attribute count as answers without citations."""
 
     method: str
     score: CitationScore
@@ -218,7 +215,7 @@ def run_citations(
 ) -> tuple[CitationTally, ...]:
     """The answers' own citations first, then those of every method; a target span is a sentence.
 
-    A method cites the passages whose score is above its threshold, the largest first: 0.55 for the cosines of
+    A method cites the passages whose score exceeds its threshold, highest score first: 0.55 for the cosines of
     ``hss-avg``, 0 for all others (Section 4.4 of the paper).
     """
     tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
@@ -252,7 +249,7 @@ def score_citations(tallies: Sequence[CitationTally], *, draws: int, seed: int) 
 
 
 def cited_passages(scores: Sequence[float], *, threshold: float) -> tuple[int, ...]:
-    """The passages above ``threshold``, the largest score first, of equal ones the first passage."""
+    """The passages above ``threshold``, highest score first; ties keep the order of the passages."""
     above = [index for index, score in enumerate(scores) if score > threshold]
     return tuple(sorted(above, key=lambda index: -scores[index]))
 

@@ -1,4 +1,4 @@
-"""What a method costs: its time a span and the most memory while it ran, and the machine that this was measured on."""
+"""The cost of a method: time per span, peak memory, and the machine they were measured on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 
 
 def machine_words() -> str:
-    """Processor, cores that may be used, memory and GPU."""
+    """Processor, usable cores, memory and GPU, in words."""
     parts = [_processor(), f"{len(os.sched_getaffinity(0)) if _LINUX else os.cpu_count()} cores", *_memory(), _gpu()]
     return ", ".join(parts)
 
@@ -48,13 +48,13 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(slots=True)
 class Cost:
-    """Seconds of all answers together, and the largest memory of any; ``peak_bytes`` is None where none is known."""
+    """Total seconds of all answers, and their peak memory; ``peak_bytes`` is None if it is not known."""
 
     seconds: float = 0.0
     peak_bytes: int | None = None
 
     def ms_per_span(self, spans: int) -> float:
-        """Milliseconds a span, of at least one."""
+        """Milliseconds per span; ``spans`` is at least 1."""
         return 1000 * self.seconds / spans
 
     @property
@@ -64,10 +64,10 @@ class Cost:
 
 
 class CostMeter:
-    """Measures on the device that the models run on.
+    """Measures time and memory on the device that the models run on.
 
-    On a GPU the memory is what torch had allocated there at most; elsewhere it is the largest resident size of the
-    process, where Linux tells it. Both contain the models that are loaded.
+    On a GPU the memory is the most that torch had allocated there; elsewhere it is the largest resident size of the
+    process, on Linux only. Both include the loaded models.
     """
 
     def __init__(self, models: LoadedModels) -> None:
@@ -76,7 +76,7 @@ class CostMeter:
 
     @contextmanager
     def measuring(self, cost: Cost) -> Iterator[None]:
-        """Add what runs inside to ``cost``."""
+        """Add the time and memory of the block to ``cost``."""
         known = self._reset_peak()
         start = time.perf_counter()
         try:
@@ -88,7 +88,7 @@ class CostMeter:
                 cost.peak_bytes = max(peak, cost.peak_bytes or 0)
 
     def _reset_peak(self) -> bool:
-        """Forget earlier peaks; False where that cannot be done, and later ones would mean nothing."""
+        """Forget earlier peaks; False if that is impossible, so that later peaks would be meaningless."""
         if self._gpu is not None:
             import torch
 
@@ -102,7 +102,7 @@ class CostMeter:
         return True
 
     def _peak(self) -> int | None:
-        """Bytes, when all that was launched is done."""
+        """The peak in bytes, once all launched work is done."""
         if self._gpu is not None:
             import torch
 
@@ -112,7 +112,7 @@ class CostMeter:
 
 
 def resident_peak(status: str) -> int | None:
-    """The bytes behind ``VmHWM`` in the text of /proc/self/status, None where it is not there."""
+    """The bytes of ``VmHWM`` in the text of /proc/self/status, None if it is missing."""
     for line in status.splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

@@ -19,10 +19,10 @@ from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
 
 
 class TargetAnswers:
-    """The answers of a data set with the spans that were asked for, made one by one as they are asked for.
+    """The answers of a data set with the chosen spans, produced lazily.
 
     Attributes:
-        skipped: the answers that were left out so far: refused by the model, empty, or without a sensitive token.
+        skipped: the answers left out so far: refused by the model, empty, or without a context-sensitive token.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TargetAnswers:
                 yield made
 
     def _made(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
-        """The answer, or why there is none."""
+        """The answer, or the reason why it is left out."""
         record = labelled.record
         if self._source is AnswerChoice.GENERATED:
             record = replace(record, answer=self._model.generate(record), target_spans=None)
@@ -64,7 +64,7 @@ RANDOM_DRAWS = 3
 
 @dataclass(slots=True)
 class DropTally:
-    """The drops of one method; ``drops`` and ``spans`` have one item a row, a sum and a number of spans."""
+    """The drops of one method; for each row ``drops`` holds the sum over its spans and ``spans`` their number."""
 
     name: str
     drops: list[float] = field(default_factory=list)
@@ -75,9 +75,9 @@ class DropTally:
 
 @dataclass(frozen=True, slots=True)
 class DropScore:
-    """The figures of one method: the mean drop a span in nats, with its interval over resamples of rows.
+    """The figures of one method: the mean drop per span in nats, with its interval over resamples of rows.
 
-    ``spans_without_passage`` are spans for which nothing was named, so that nothing was taken away: their drop is 0.
+    ``spans_without_passage`` counts spans for which the method named no passage; nothing is removed, so they drop by 0.
     """
 
     method: str
@@ -92,7 +92,7 @@ class DropScore:
 def run_drops(
     answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[tuple[DropTally, ...], tuple[SkippedRow, ...]]:
-    """Every method on every answer, and the answers that the language model refuses, which count for no method."""
+    """Run every method on every answer; answers that the language model refuses count for no method and come second."""
     tallies, skipped = tuple(DropTally(method.name) for method in methods), []
     needs = needs_of(methods)
     for labelled in answers:
@@ -157,12 +157,12 @@ def _drops_of(results: Sequence[SpanResult], context: LabelledContext) -> list[f
 
 
 def _mean_drop(language: LanguageContext, span: CharRange, passages: Sequence[int]) -> float | None:
-    """The mean over passages that are tied for the largest score: each of them is as likely to be taken away."""
+    """The mean over passages that tie for the highest score, each of which is equally likely to be removed."""
     return sum(language.drop(span, passage) for passage in passages) / len(passages) if passages else None
 
 
 def _largest_drops(context: LabelledContext) -> list[float]:
-    """Brute force: every passage is taken away once."""
+    """The largest drop of each span, found by removing every passage once."""
     passages = range(len(context.record.passages))
     context.language.take_away(passages)
     return [max(context.language.drop(span, passage) for passage in passages) for span in context.spans]

@@ -32,7 +32,7 @@ _HEADER = ("method", "log-probability drop", "95% interval", "no passage")
 
 @dataclass(frozen=True, slots=True)
 class FaithfulnessReport:
-    """The figures of one run and what they depend on; ``random_draws`` are averaged in the figures of ``random``."""
+    """The figures of one run and what they depend on; ``random`` averages over ``random_draws`` draws."""
 
     dataset: str
     data_file: str
@@ -56,22 +56,22 @@ def add_faithfulness_arguments(parser: argparse.ArgumentParser) -> None:
         type=SpanChoice,
         choices=list(SpanChoice),
         default=SpanChoice.LABELLED,
-        help="for faithfulness: the labelled spans, or the answer's context-sensitive tokens (default: labelled)",
+        help="for faithfulness: use the labelled spans or the answer's context-sensitive tokens (default: labelled)",
     )
     parser.add_argument(
         "--answers",
         type=AnswerChoice,
         choices=list(AnswerChoice),
         default=AnswerChoice.DATA,
-        help="for faithfulness: the data's answers, or the language model's own, with --spans cti (default: data)",
+        help="for faithfulness: use the data's answers or, with --spans cti, the language model's own (default: data)",
     )
 
 
 def check_faithfulness_arguments(args: argparse.Namespace, *, asked_for: bool) -> None:
-    """Refuse what has no meaning; ``asked_for`` says whether faithfulness is what is measured.
+    """Refuse options that have no meaning; ``asked_for`` says whether faithfulness is measured.
 
     Raises:
-        UsageError: if generated answers should have labelled spans, or another measure spans without labels.
+        UsageError: if labelled spans are asked of generated answers, or spans without labels for another measure.
     """
     if not asked_for and (args.spans is not SpanChoice.LABELLED or args.answers is not AnswerChoice.DATA):
         raise UsageError("--spans cti and --answers generated have no labels; add --measure faithfulness")
@@ -89,7 +89,7 @@ def evaluate_faithfulness(
     *,
     provenance: Mapping[str, str],
 ) -> None:
-    """Run, print the table, and write the JSON where ``--output`` asks for it.
+    """Measure the drops, print the table, and write the JSON if ``--output`` is given.
 
     Raises:
         RunError: if no answer is left.
@@ -97,12 +97,12 @@ def evaluate_faithfulness(
     from attribeam.lab.evaluation.measures.faithfulness import TargetAnswers, run_drops
 
     if models.language is None:
-        raise RuntimeError("log-probability drops should have a language model, have none")
+        raise RuntimeError("log-probability drops need a language model, none was loaded")
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
     targets = TargetAnswers(bar, models.language, spans=args.spans, source=args.answers)
     tallies, refused = run_drops(targets, methods, models)
     if not tallies[0].spans:
-        raise RunError(f"{args.data} should have answers that the language model takes, has none")
+        raise RunError(f"{args.data} should have answers that the language model accepts, has none")
     report = _report(args, tallies, (*dataset.skipped, *targets.skipped, *refused), provenance)
     print(faithfulness_table(report))
     write_figures(args.output, report)
@@ -134,7 +134,7 @@ def _report(
 
 
 def faithfulness_table(report: FaithfulnessReport) -> str:
-    """The figures in nats, one line a method, with what was skipped and what failed below."""
+    """The figures in nats, one line per method, followed by what was skipped and what failed."""
     first = report.rows[0]
     title = (
         f"{report.dataset} ({report.data_file}): {first.spans} {report.spans} spans of {first.rows} answers "

@@ -1,4 +1,4 @@
-"""Any sequence classifier of transformers with a label for entailment, behind ``EntailmentModel``."""
+"""An ``EntailmentModel`` from any sequence classifier of transformers that has a label for entailment."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 _BATCH_CLAIMS = 16
 _NO_LIMIT = 2**20
-"""Tokenizers without a limit say a number that they cannot read themselves."""
+"""Tokenizers without a limit report a huge number, far beyond what they can read."""
 
 _NAMES = ("entailment", "entailed", "entails", "supported")
 
 
 class NliModel:
-    """A claim is entailed where the entailment label has the largest logit.
+    """Judges a claim as entailed if the entailment label has the largest logit.
 
-    Premise and statement go in as a pair of texts. Where both together are longer than the model reads, the longer
-    one, as a rule the premise, is cut at its end; ``cut_claims`` counts how often.
+    Premise and statement are encoded as a pair of texts. If both together exceed what the model reads, the longer one,
+    usually the premise, is cut at its end; ``cut_claims`` counts how often.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class NliModel:
         return cls(model, tokenizer, identity=f"{name}@{revision or 'local'}", device=chosen)
 
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
-        """One verdict a claim; claims of like length share a batch."""
+        """One verdict per claim; claims of similar length share a batch."""
         order = sorted(range(len(claims)), key=lambda index: -sum(map(len, claims[index])))
         verdicts = [False] * len(claims)
         for start in range(0, len(order), _BATCH_CLAIMS):
@@ -92,7 +92,7 @@ class NliModel:
 
 
 def entailment_label(labels: Mapping[Any, str], name: str) -> int:
-    """The index of the label that is called "entailment" or the like, whatever its case.
+    """The index of the label named "entailment" or similar, in any case.
 
     Raises:
         ModelLoadError: if there is not exactly one.
@@ -107,5 +107,5 @@ def entailment_label(labels: Mapping[Any, str], name: str) -> int:
 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Most tokens that the model reads, by its tokenizer and its positions."""
+    """The most tokens that the model reads, limited by its tokenizer and its positions."""
     return int(min(tokenizer.model_max_length, model_context(model.config) or _NO_LIMIT, _NO_LIMIT))

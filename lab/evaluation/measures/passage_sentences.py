@@ -1,4 +1,4 @@
-"""The passage sentences that a method's evidence points to, whatever the method."""
+"""The passage sentences that evidence points to, found in the same way for every method."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _CLOSING = "\"'”’»)]}*_」』）】"
 
 
 def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
-    """The sentences with at least half of the best sentence's score, in that sentence's passage.
+    """The sentences in the best sentence's passage that reach at least half of its score.
 
-    ``evidence`` are pieces of passage texts, not of titles. A sentence's score is the sum of what lies in it, each
-    piece by the share of its characters. Ties for the best sentence go to the first passage, then to the first place.
+    ``evidence`` are pieces of passage texts, not of titles. A sentence's score is the sum of the scores of the
+    pieces in it, each weighted by the share of its characters that lies there. Ties for the best sentence go to the
+    first passage, then to the first sentence.
     """
     scores = _sentence_scores(evidence, passages)
     if not scores:
@@ -40,17 +41,16 @@ def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage
 
 @lru_cache(maxsize=64)
 def text_sentences(text: str) -> tuple[CharRange, ...]:
-    """The sentences of a text, ascending, without white space at their edges.
+    """The sentences of a text, ascending, without white space at their edges; no parser is used.
 
-    They end where ``answers.parser_output`` lets them, also with a colon or a semicolon, and with each
-    line; no parser is asked.
+    They end where ``answers.parser_output`` ends sentences, at colons and semicolons, and at the end of each line.
     """
     return tuple(one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=True))
 
 
 @lru_cache(maxsize=64)
 def whole_sentences(text: str) -> tuple[CharRange, ...]:
-    """The same, but no sentence ends with a colon or a semicolon; those without a letter or digit are left out."""
+    """Like ``text_sentences``, but no sentence ends at a colon or semicolon, and all contain a letter or digit."""
     found = [one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=False)]
     return tuple(one for one in found if has_letter_or_digit(one.of(text)))
 

@@ -1,4 +1,4 @@
-"""Accuracy against the layer, k and tau: one forward pass an answer, whatever the number of settings (Appendix)."""
+"""Accuracy as layer, k and tau vary, from one forward pass per answer for any number of settings (appendix)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attribeam.schemas.labelled_answer import LabelledAnswer
 
 @dataclass(frozen=True, slots=True)
 class SensitivityPoint:
-    """One setting: the 1-based layer L*, the columns kept a token, and tau, which may be infinite."""
+    """One setting: the 1-based layer L*, the number of columns kept per token, and tau, which may be infinite."""
 
     layer: int
     top_k: int
@@ -33,7 +33,7 @@ class SensitivityPoint:
 class SensitivityFigure:
     """Passage accuracy at one setting, in percent, with its interval over rows.
 
-    ``failed_rows`` are rows that the model refused; all of their spans count as wrong.
+    ``failed_rows`` counts rows that the model refused; all of their spans count as wrong.
     """
 
     point: SensitivityPoint
@@ -54,7 +54,7 @@ class _Tally:
 def one_at_a_time(
     default: SensitivityPoint, *, layers: Sequence[int], top_ks: Sequence[int], isolation_taus: Sequence[float]
 ) -> dict[str, tuple[SensitivityPoint, ...]]:
-    """The points of the paper's three figures, by what they vary; everything else is as in ``default``."""
+    """The points of the paper's three figures by the option that varies; the others stay as in ``default``."""
     return {
         "layer": tuple(replace(default, layer=layer) for layer in layers),
         "top_k": tuple(replace(default, top_k=top_k) for top_k in top_ks),
@@ -63,7 +63,7 @@ def one_at_a_time(
 
 
 def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
-    """The setting that the model's own figures have."""
+    """The setting that the model is evaluated with by default."""
     union = model.union_settings(settings.union_options(UnionMethod.ATTN_UNION_DEP))
     return SensitivityPoint(model.layer, union.top_k, union.isolation_tau)
 
@@ -78,13 +78,13 @@ def sweep(
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[SensitivityFigure, ...]:
-    """The figures of ``method`` at each of ``points``, one a point and in their order.
+    """The figures of ``method`` at each of ``points``, in their order.
 
-    Everything but layer, k and tau is as in ``settings``. The model has to be loaded up to the highest layer
+    Everything except layer, k and tau is as in ``settings``. The model must be loaded up to the highest layer
     (``ModelOptions.loaded_layers``).
 
     Raises:
-        ValueError: if there is no answer or no point, or a layer was not loaded or has no attention.
+        ValueError: if there is no answer or no point, or if a layer was not loaded or has no attention.
     """
     model = _model(models)
     union = model.union_settings(settings.union_options(method))
@@ -147,5 +147,5 @@ def _figure(point: SensitivityPoint, tally: _Tally, bootstrap: RowBootstrap) -> 
 
 def _model(models: LoadedModels) -> AttentionModel:
     if models.attention is None:
-        raise ValueError("a sweep should have an attention model, none was loaded")
+        raise ValueError("a sweep needs an attention model, none was loaded")
     return models.attention

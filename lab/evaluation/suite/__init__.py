@@ -1,1 +1,1 @@
-"""The paper's suite: every table that the data and the models at hand allow, resumable cell by cell."""
+"""The paper's suite: every table that the available data and models allow, resumable cell by cell."""

@@ -1,6 +1,6 @@
-"""One cell of work: one method on one data set, and its result as plain data in a file.
+"""One cell of work: one method on one data set, with its result as plain data in a file.
 
-The file is found by a digest of all that the result depends on.
+The file's name contains a digest of everything that the result depends on.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.schemas.errors import RunError
 
 CELL_FORMAT = 1
-"""Counts up whenever what a cell holds, or how it is computed, changes."""
+"""Increased whenever the content of a cell, or the way it is computed, changes."""
 
 
 class Kind(StrEnum):
-    """What is measured."""
+    """What a cell measures."""
 
     PASSAGES = "passages"
     LATENCY = "latency"
@@ -47,9 +47,9 @@ class Cell:
     Attributes:
         kind: what is measured.
         data: the data set.
-        method: the method's name in the tables; empty where there is none.
+        method: the method's name in the tables, empty if there is none.
         needs: what has to be loaded.
-        depends_on: plain data; the result is kept until any of it changes.
+        depends_on: plain data; the result stays valid until any of it changes.
         all_layers: whether the model is loaded beyond the captured layer.
     """
 
@@ -67,34 +67,34 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """SHA-256 of what the result depends on, in hex."""
+        """SHA-256 of everything that the result depends on, in hex."""
         plain = {"format": CELL_FORMAT, "kind": self.kind, "method": self.method, **self.depends_on}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     @property
     def file_name(self) -> str:
-        """The name of the file with the result."""
+        """The name of the result's file."""
         words = re.sub(r"[^\w-]+", "-", f"{self.kind} {self.data.name} {self.method}".strip())
         return f"{words}-{self.key[:12]}.json"
 
 
 class CellStore:
-    """Reads and writes the results of cells below a directory, which is made where it is missing."""
+    """Reads and writes the results of cells below a directory, which is created if it does not exist."""
 
     def __init__(self, directory: Path) -> None:
-        """Make the directory.
+        """Create the directory.
 
         Raises:
-            RunError: if it cannot be made.
+            RunError: if it cannot be created.
         """
         self._directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f"--output of a suite should be a directory, cannot be made: {error}") from error
+            raise RunError(f"--output of a suite should be a directory, could not be created: {error}") from error
 
     def read(self, cell: Cell) -> Any | None:
-        """The cell's result; None where it is not finished, or its file is another cell's or damaged."""
+        """The cell's result, None if it is not finished or its file is damaged or belongs to another cell."""
         try:
             stored = json.loads((self._directory / cell.file_name).read_text(encoding="utf-8"))
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
@@ -102,7 +102,7 @@ class CellStore:
         return stored["result"] if isinstance(stored, dict) and stored.get("key") == cell.key else None
 
     def write(self, cell: Cell, result: object) -> None:
-        """Keep a finished cell.
+        """Store the result of a finished cell.
 
         Raises:
             RunError: if it cannot be written.
@@ -115,16 +115,16 @@ class CellStore:
 
 
 Stored = Mapping[str, Any]
-"""What a cell's file holds; written by ``asdict`` of the tally and read by the functions here alone."""
+"""The content of a cell's file, written by ``asdict`` of the tally and read only by the functions below."""
 
 
 def stored_tally(tally: MethodTally | DropTally | CitationTally) -> Stored:
-    """Plain data, with all that the figures are made of."""
+    """The tally as plain data, from which all figures can be computed."""
     return asdict(tally)
 
 
 def method_tally(stored: Stored, name: str) -> MethodTally:
-    """The tally under the name that the tables use."""
+    """The stored tally, with the name that the tables use."""
     return MethodTally(
         name=name,
         credits=[*stored["credits"]],
@@ -138,7 +138,7 @@ def method_tally(stored: Stored, name: str) -> MethodTally:
 
 
 def drop_tally(stored: Stored, name: str) -> DropTally:
-    """The tally under the name that the tables use."""
+    """The stored tally, with the name that the tables use."""
     return DropTally(
         name=name,
         drops=[*stored["drops"]],
@@ -149,7 +149,7 @@ def drop_tally(stored: Stored, name: str) -> DropTally:
 
 
 def citation_tally(stored: Stored, name: str) -> CitationTally:
-    """The tally under the name that the tables use."""
+    """The stored tally, with the name that the tables use."""
     return CitationTally(
         name=name, counts=[CitationCounts(**counts) for counts in stored["counts"]], failed=_failed(stored)
     )

@@ -1,4 +1,4 @@
-"""``attribeam evaluate --suite paper``: all tables and figures that the data and the models at hand allow."""
+"""``attribeam evaluate --suite paper``: all tables and figures that the available data and models allow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from attribeam.schemas.labelled_answer import LabelledDataset
 
 
 def evaluate_suite(args: argparse.Namespace) -> None:
-    """Run what is not finished, and write ``tables.md``, ``results.json`` and the figures to ``--output``.
+    """Run all unfinished cells, and write ``tables.md``, ``results.json`` and the pictures to ``--output``.
 
     Raises:
         RunError: if the suite cannot be run as asked.
@@ -35,7 +35,7 @@ def evaluate_suite(args: argparse.Namespace) -> None:
     check_drawing()
     found = find_data(args.data)
     datasets = load_datasets(found, options)
-    _say_what_was_found(found, datasets)
+    _print_found(found, datasets)
     entailment = _entailment(options, found)
     run_suite(found, datasets, options, args.output, entailment=entailment)
 
@@ -48,7 +48,7 @@ def run_suite(
     *,
     entailment: EntailmentModel | None = None,
 ) -> SuiteResults:
-    """As ``evaluate_suite``, with the data at hand and an NLI model that may be any."""
+    """Like ``evaluate_suite``, with data that is already loaded and any NLI model."""
     try:
         check_targets(spans=options.spans, source=options.answers)
     except ValueError as error:
@@ -66,7 +66,7 @@ def run_suite(
 
 
 def write_suite(results: SuiteResults, output: Path) -> None:
-    """Write tables, figures and JSON, each replaced as a whole.
+    """Write tables, pictures and JSON, replacing existing files.
 
     Raises:
         RunError: if one cannot be written.
@@ -82,7 +82,7 @@ def write_suite(results: SuiteResults, output: Path) -> None:
 
 
 def _parsers(options: SuiteOptions) -> dict[str, AnswerParser]:
-    """The parsers by their names; loaded once, for all cells."""
+    """The parsers by their names, loaded once for all cells."""
     named = {options.choice.parser: "--parser"}
     if options.chinese_parser is not None:
         named.setdefault(options.chinese_parser, "--chinese-parser")
@@ -97,7 +97,7 @@ def _parser(name: str, option: str) -> AnswerParser:
 
 
 def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> str | None:
-    """Name and revision; of a local model also the digests of its files."""
+    """Name and revision, and for a local model also the digests of its files."""
     if entailment is None:
         return None
     folder = Path(str(options.nli_model))
@@ -105,7 +105,7 @@ def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> 
     return " ".join([entailment.identity, *map(file_digest, files)])
 
 
-def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
+def _print_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
     for data in found.files:
         count = f": {len(datasets[data].answers)} answers" if data in datasets else ""
         print(f"found {data.name} ({data.loader_name}){count}")
@@ -114,7 +114,7 @@ def _say_what_was_found(found: FoundData, datasets: Mapping[DataFile, LabelledDa
 
 
 def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | None:
-    """The model of ``--nli-model``, where there is something to judge."""
+    """The model that ``--nli-model`` names, if there are citations to judge."""
     if options.nli_model is None or not found.of_section(Section.CITATIONS):
         return None
     from attribeam.attribution.models.weight_loading import choose_device

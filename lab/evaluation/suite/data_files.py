@@ -1,4 +1,4 @@
-"""The data sets that lie in a directory of the known layout, and those that do not."""
+"""The data sets that a directory of the known layout contains, and those that are missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One data set: ``loader_name`` is its name in ``datasets.loaders``, ``name`` the one that the tables use."""
+    """One data set; ``loader_name`` is its name in ``datasets.loaders``, and ``name`` its name in the tables."""
 
     section: Section
     loader_name: str
@@ -30,19 +30,19 @@ class DataFile:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What is read: the file, or the files of the directory."""
+        """The files that are read: the path itself, or the data files in the directory."""
         return tuple(sorted(self.path.glob("*.jsonl*"))) if self.path.is_dir() else (self.path,)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundData:
-    """What a directory has, in the order of the tables, and the places of the layout where nothing lies."""
+    """The data sets of a directory in the order of the tables, and the places of the layout that are empty."""
 
     files: tuple[DataFile, ...]
     missing: tuple[str, ...]
 
     def of_section(self, section: Section) -> tuple[DataFile, ...]:
-        """The files of one section."""
+        """The data sets of one section."""
         return tuple(file for file in self.files if file.section is section)
 
 
@@ -72,10 +72,10 @@ _LAYOUT = (
 
 
 def find_data(root: Path) -> FoundData:
-    """The data sets below ``root``; their content is not looked at.
+    """The data sets below ``root``; their content is not read.
 
     Raises:
-        RunError: if it is no directory, or has none of them.
+        RunError: if it is not a directory, or contains no data set.
     """
     if not root.is_dir():
         raise RunError(f"--data of a suite should be a directory, was: {root}")
@@ -83,7 +83,7 @@ def find_data(root: Path) -> FoundData:
     files = tuple(file for of_place in found.values() for file in of_place)
     missing = tuple(str(place) for place, of_place in found.items() if not of_place)
     if not files:
-        raise RunError(f"--data {root} should have one of {', '.join(missing)}; has none")
+        raise RunError(f"--data {root} should contain one of {', '.join(missing)}; contains none")
     return FoundData(files, missing)
 
 

@@ -1,4 +1,4 @@
-"""What the result of a cell depends on: digests of data, models and parsers, options, and versions."""
+"""Everything that the result of a cell depends on: digests of data, models and parsers, options and versions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from attribeam.schemas.errors import RunError
 Depends = Mapping[str, object]
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 _NO_WEIGHT = frozenset({"seed", "method", "supported_threshold", "weak_threshold"})
-_SAID_OTHERWISE = frozenset({"model", "revision", "device", "head_weights", "prompt_template", "loaded_layers"})
+_COVERED_ELSEWHERE = frozenset({"model", "revision", "device", "head_weights", "prompt_template", "loaded_layers"})
 _WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
 
 
 class Dependencies:
-    """The digests of one suite; no weights are loaded, local ones are read once."""
+    """The dependencies of a suite's cells; weights are not loaded, and local ones are read once for their digest."""
 
     def __init__(self, options: SuiteOptions, *, parsers: Mapping[str, AnswerParser]) -> None:
-        """Read the description of the model.
+        """Read the model's configuration.
 
         Args:
             options: the suite's.
-            parsers: all parsers by their names, loaded.
+            parsers: all loaded parsers by their names.
 
         Raises:
             RunError: if there is no such model.
@@ -48,7 +48,7 @@ class Dependencies:
         self._digests: dict[DataFile, dict[str, str]] = {}
 
     def of(self, data: DataFile, needs: frozenset[Need], *, parser: str) -> dict[str, object]:
-        """What every cell on ``data`` with these needs depends on."""
+        """The dependencies of every cell on ``data`` with these needs."""
         found: dict[str, object] = {
             "data": data.loader_name,
             "data_sha256": self.digests(data),
@@ -63,25 +63,25 @@ class Dependencies:
         return found
 
     def digests(self, data: DataFile) -> dict[str, str]:
-        """SHA-256 of each file of a data set, by its name."""
+        """SHA-256 of each file of a data set, by file name."""
         if data not in self._digests:
             self._digests[data] = {path.name: file_digest(path) for path in data.files}
         return self._digests[data]
 
     def writes_text(self) -> bool:
-        """Whether ``--model`` says that it is a causal language model."""
+        """Whether the configuration of ``--model`` says that it is a causal language model."""
         names = getattr(self._directory.config, "architectures", None) or ()
         return any(name.endswith(_WRITES_TEXT) for name in names)
 
     def has_own_weights(self) -> bool:
-        """Whether options or model directory weigh the tokens of a union otherwise than the paper does."""
+        """Whether the options or the model directory set weights of the union that differ from the paper's."""
         used = self._options.settings.union_options(UnionMethod.ATTN_UNION_DEP).with_model(
             self._directory.defaults.method
         )
         return used != used.with_paper_weights()
 
     def layers_with_attention(self) -> tuple[int, ...]:
-        """The 1-based layers of ``--model`` whose attention can be taken."""
+        """The 1-based layers of ``--model`` whose attention can be captured."""
         config = self._directory.config
         return tuple(layer for layer in range(1, len(layer_types(config)) + 1) if _has_attention(config, layer))
 
@@ -99,9 +99,9 @@ class Dependencies:
         return {"language_model": self._loaded(language, _read(language)), "versions": _versions()}
 
     def _loaded(self, options: ModelOptions, directory: ModelDirectory) -> dict[str, str]:
-        """The weights, and the options that decide what is computed with them."""
+        """The digest of the weights, and the options that determine what is computed with them."""
         if options not in self._loading:
-            plain = {name: value for name, value in options.given().items() if name not in _SAID_OTHERWISE}
+            plain = {name: value for name, value in options.given().items() if name not in _COVERED_ELSEWHERE}
             self._loading[options] = {
                 **{name: str(value) for name, value in plain.items()},
                 "revision": _revision(directory),
@@ -125,12 +125,12 @@ def _revision(directory: ModelDirectory) -> str:
 
 
 def _content(named: object, option: str) -> str:
-    """The digest of a file; of anything else its name."""
+    """The digest if ``named`` is a file, else the name itself."""
     path = Path(str(named))
     try:
         return file_digest(path) if path.is_file() else str(named)
     except OSError as error:
-        raise RunError(f"{option} {named} cannot be read: {error}") from error
+        raise RunError(f"{option} {named} could not be read: {error}") from error
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The pictures of a suite: the paper's three sensitivity figures, and what augmentation and its alternatives reach."""
+"""The pictures of a suite: the paper's three sensitivity figures, and augmentation compared with its alternatives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACCURACY = "passage accuracy in %"
 
 @dataclass(frozen=True, slots=True)
 class SuiteFigure:
-    """One picture: whether there is something to draw, how, and how high it is in inches."""
+    """One picture: whether it has data, how it is drawn, and its height in inches."""
 
     caption: str
     has_data: Callable[[SuiteResults], bool]
@@ -30,19 +30,19 @@ class SuiteFigure:
 
 
 def check_drawing() -> None:
-    """Fail before hours of work where pictures cannot be drawn.
+    """Fail before hours of work if pictures cannot be drawn.
 
     Raises:
         RunError: if matplotlib is not installed.
     """
     if find_spec(_LIBRARY) is None:
         raise RunError(
-            "--suite draws figures with matplotlib, which is not installed: pip install 'attribeam[evaluation]'"
+            "--suite draws pictures with matplotlib, which is not installed: pip install 'attribeam[evaluation]'"
         )
 
 
 def draw_figures(results: SuiteResults, directory: Path) -> tuple[Path, ...]:
-    """Write every picture that has data; existing ones are replaced."""
+    """Write every picture that has data, replacing existing files."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -91,12 +91,12 @@ def _english(results: SuiteResults) -> list[DatasetAccuracy]:
 
 
 def _shown(results: SuiteResults) -> list[str]:
-    """The methods of the picture; all data sets have run the same."""
+    """The methods in the picture; all data sets run the same ones."""
     return [*_english(results)[0].alternatives] if _english(results) else []
 
 
 def _draw_alternatives(axes: Axes, results: SuiteResults) -> None:
-    """Bars of each method, the first one on top, one a data set, with their intervals."""
+    """Bars with intervals, one per method and data set, the first method on top."""
     names, datasets = _shown(results), _english(results)
     width = 0.8 / len(datasets)
     for number, dataset in enumerate(datasets):
@@ -123,4 +123,4 @@ FIGURES: Mapping[str, SuiteFigure] = {
         height=4.6,
     ),
 }
-"""All pictures by their file's name."""
+"""All pictures by file name."""

@@ -1,4 +1,4 @@
-"""Computing one cell: plain data, from which all figures are made without any model."""
+"""Computing one cell: plain data, from which all figures follow without a model."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset, S
 def stored_targets(
     answers: Iterable[LabelledAnswer], models: LoadedModels, *, spans: SpanChoice, source: AnswerChoice
 ) -> dict[str, object]:
-    """The answers with their spans by row, and the rows that were left out, as plain data."""
+    """The answers and their spans by row, and the rows that were left out, as plain data."""
     if models.language is None:
-        raise RuntimeError("log-probability drops should have a language model, have none")
+        raise RuntimeError("log-probability drops need a language model, none was loaded")
     made = TargetAnswers(answers, models.language, spans=spans, source=source)
     rows = {
         str(one.record.source.source_row): {
@@ -49,7 +49,10 @@ def stored_targets(
 
 
 def with_targets(answers: Sequence[LabelledAnswer], stored: Mapping[str, Any]) -> list[LabelledAnswer]:
-    """The answers as they were stored; those without an entry are left out, and labels with their spans alone."""
+    """The answers with their stored targets, and with their labels where answer and spans are unchanged.
+
+    Answers without a stored target are left out.
+    """
     made = []
     for labelled in answers:
         target = stored["targets"].get(str(labelled.record.source.source_row))
@@ -71,9 +74,9 @@ MOST_LAYERS = 12
 def sensitivity_figures(
     answers: Iterable[LabelledAnswer], models: LoadedModels, options: SuiteOptions, *, layers: tuple[int, ...]
 ) -> dict[str, list[dict[str, object]]]:
-    """Plain data: for ``layer``, ``top_k`` and ``isolation_tau`` the points, with everything else at the default."""
+    """The points of ``layer``, ``top_k`` and ``isolation_tau`` as plain data; other options keep their defaults."""
     if models.attention is None:
-        raise RuntimeError("a sweep should have an attention model, has none")
+        raise RuntimeError("a sweep needs an attention model, none was loaded")
     default = default_point(models.attention, options.settings)
     lines = one_at_a_time(
         default,
@@ -91,7 +94,7 @@ def sensitivity_figures(
 
 
 def swept_layers(layers: tuple[int, ...], default: int) -> tuple[int, ...]:
-    """All layers, or of many about twelve at equal distances, and the default one."""
+    """All layers, or about twelve at equal distances if there are more, always including the default."""
     step = math.ceil(len(layers) / MOST_LAYERS)
     return tuple(sorted({*layers[step - 1 :: step], layers[0], default}))
 
@@ -108,13 +111,13 @@ def _plain(figure: SensitivityFigure, varied: str, *, is_default: bool) -> dict[
 
 
 def judged_figures(directory: Path, method: str, models: LoadedModels, options: SuiteOptions) -> dict[str, object]:
-    """The figures of ``attribeam.lab.evaluation.support.judged_answers``, for all answers and for each task.
+    """The figures of ``support.judged_answers``, for all answers and for each task.
 
     Raises:
         RunError: if no answer could be audited.
     """
     if models.parser is None or models.attention is None:
-        raise RuntimeError("parser and attention model should be loaded, are not")
+        raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
     dataset = load_ragtruth(directory).of_split(SPLIT)
     dataset = dataset if options.limit is None else dataset.first(options.limit)
     union = options.settings.union_options(UnionMethod(method))
@@ -127,20 +130,20 @@ def judged_figures(directory: Path, method: str, models: LoadedModels, options: 
 
 
 ProgressReport = Callable[[Iterable[LabelledAnswer]], Iterator[LabelledAnswer]]
-"""Hands answers on, and tells a progress bar."""
+"""Passes answers on and moves a progress bar."""
 
 
 @dataclass(frozen=True)
 class CellInputs:
-    """What cells are computed with.
+    """What cells are computed from.
 
     Attributes:
-        options: the suite's.
+        options: the options of the suite.
         datasets: the labelled data sets by their files.
-        layers: 1-based layers of the model for the sweep.
-        entailment: the NLI model, None where none is named.
-        targets: the finished TARGETS cell of a data set.
-        report_progress: hands answers on and moves the progress bar.
+        layers: the 1-based layers of the model for the sweep.
+        entailment: the NLI model, None if none is named.
+        targets: returns the result of the finished TARGETS cell of a data set.
+        report_progress: passes answers on and moves the progress bar.
     """
 
     options: SuiteOptions
@@ -152,7 +155,7 @@ class CellInputs:
 
 
 def measure_cell(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
-    """The cell's result, what its figures depend on, and the machine that its cost was measured on."""
+    """The result of the cell, with its provenance and the machine that its cost was measured on."""
     measured = _MEASURES[cell.kind](cell, inputs, models)
     return {**measured, "provenance": provenance(models), "machine": machine_words()}
 
@@ -178,7 +181,7 @@ def _passages(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str,
 
 
 def _latency(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
-    """As ``run_with_costs``, for answers without labelled passages; a refused row counts no time and no span."""
+    """Like ``run_with_costs``, for answers without labelled passages; refused rows add neither time nor spans."""
     method, meter, cost, spans = _method(cell, inputs), CostMeter(models), Cost(), 0
     failed: list[FailedRow] = []
     for labelled in inputs.report_progress(inputs.datasets[cell.data].answers):
@@ -213,7 +216,7 @@ def _faithfulness(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[
 
 def _citations(cell: Cell, inputs: CellInputs, models: LoadedModels) -> dict[str, object]:
     if inputs.entailment is None:
-        raise RuntimeError("citations should have an NLI model, have none")
+        raise RuntimeError("citations need an NLI model, none was loaded")
     methods = [] if cell.method == SELF_CITATION else [_method(cell, inputs)]
     answers = inputs.report_progress(inputs.datasets[cell.data].answers)
     tallies = run_citations(answers, methods, models, inputs.entailment, most_citations=inputs.options.most_citations)

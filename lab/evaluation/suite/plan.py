@@ -1,6 +1,6 @@
-"""Which methods the tables ask for, which cells the data and the models at hand allow, and what is left out.
+"""The methods of the tables, the cells that the available data and models allow, and what is left out.
 
-What is left out has a reason and the way to fill it.
+Everything that is left out comes with a reason and the way to fill it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _PAPER_WEIGHTS = "paper's weights"
 def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
     """All methods in the order of the tables.
 
-    The attention unions come three times: with the model's own weights, with the paper's, which all alternatives have,
-    and by the mean of a passage's five best tokens.
+    The attention unions occur three times: with the model's own weights, with the paper's weights, which all
+    alternatives use, and deciding by the mean of a passage's five best tokens.
     """
     plain = lab_methods(settings)
     variants = {
@@ -50,12 +50,12 @@ def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
 
 
 def has_paper_weights(name: str) -> bool:
-    """Whether a name is that of a union with the paper's weights, whatever the model's own are."""
+    """Whether a method's name stands for a union with the paper's weights instead of the model's own."""
     return name.endswith(f", {_PAPER_WEIGHTS}")
 
 
 def with_paper_weights(name: str, ran: Collection[str]) -> str:
-    """The name of the same method with the paper's weights, where it is one of those that ran; else ``name``."""
+    """The name of the same method with the paper's weights if that is in ``ran``, else ``name``."""
     other = f"{name}, {_PAPER_WEIGHTS}"
     return other if other in ran else name
 
@@ -67,7 +67,7 @@ def base_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A part of the suite that does not run: why, and the options or data that fill it."""
+    """A part of the suite that does not run, with the reason and the options or data that fill it."""
 
     what: str
     reason: str
@@ -77,9 +77,9 @@ class LeftOut:
 def left_out(
     found: FoundData, *, has_language_model: bool, has_nli_model: bool, has_chinese_parser: bool
 ) -> Iterator[LeftOut]:
-    """In the order of the tables; other models come last, because a run is of one."""
+    """What is left out, in the order of the tables; other models come last, because a run covers only one."""
     if not has_language_model:
-        reason = "the model is no causal language model, and none is named"
+        reason = "the model is not a causal language model, and none is named"
         yield LeftOut("cci and log-probability drops", reason, "--language-model NAME")
     if not found.of_section(Section.CITATIONS):
         yield LeftOut("sentence level", "no ALCE result file", "alce/*.json and --nli-model NAME")
@@ -88,7 +88,7 @@ def left_out(
     if not found.of_section(Section.SUPPORT):
         yield LeftOut("support labels", "no RAGTruth", "ragtruth/response.jsonl and ragtruth/source_info.jsonl")
     yield from _chinese(has_data=bool(found.of_section(Section.CHINESE)), has_parser=has_chinese_parser)
-    yield LeftOut("other models", "a run is of one model", "--model NAME and another --output")
+    yield LeftOut("other models", "a run covers one model", "--model NAME and another --output")
 
 
 def _chinese(*, has_data: bool, has_parser: bool) -> Iterator[LeftOut]:
@@ -109,7 +109,7 @@ _SWEPT_METHOD = "attn-union-dep"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All cells in the order in which they run, finished or not, and what is left out."""
+    """All cells, finished or not, in the order in which they run, and what is left out."""
 
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...]
@@ -118,9 +118,9 @@ class Plan:
 def plan_suite(
     found: FoundData, options: SuiteOptions, dependencies: Dependencies, *, nli_model: str | None = None
 ) -> Plan:
-    """What can be run; cells that share their models follow each other, those without a model come first.
+    """The cells that can run; cells without a model come first, and cells that share models are adjacent.
 
-    ``nli_model`` is name and revision of the model that judges citations, None where there is none.
+    ``nli_model`` is the name and revision of the model that judges citations, None if there is none.
     """
     planner = _Planner(found, options, dependencies, nli_model)
     lacking = left_out(
@@ -155,7 +155,7 @@ class _Planner:
 
     @property
     def has_language_model(self) -> bool:
-        """Whether one is named, or the model is one."""
+        """Whether a language model is named, or the model itself is one."""
         return self.options.choice.language is not None or self.dependencies.writes_text()
 
     def cells(self) -> Iterator[Cell]:
@@ -173,7 +173,7 @@ class _Planner:
                 yield from self._passages(data, CHINESE)
 
     def _chosen(self, names: Sequence[str]) -> dict[str, LabMethod]:
-        """The named methods that were asked for and that the models allow."""
+        """Those of the named methods that were asked for and that the models allow."""
         available, asked = suite_methods(self.options.settings), self.options.methods
         return {
             name: available[name]
@@ -193,17 +193,17 @@ class _Planner:
         *,
         all_layers: bool = False,
     ) -> Cell:
-        """A cell that depends on ``more`` besides data and models."""
+        """A cell that depends on data, models and ``more``."""
         depends_on = self.dependencies.of(data, needs, parser=parser_of(data, self.options))
         return Cell(kind, data, method, needs, {**depends_on, **(more or {})}, all_layers)
 
     def _drawn(self, name: str) -> dict[str, object]:
-        """What ``random`` depends on besides."""
+        """The additional dependency of ``random``."""
         return {"seed": self.options.seed} if name == "random" else {}
 
     @property
     def _resampled(self) -> dict[str, object]:
-        """What cells depend on that keep intervals."""
+        """The additional dependencies of cells that store intervals."""
         return {"draws": self.options.draws, "seed": self.options.seed}
 
     def _passages(self, data: DataFile, names: Sequence[str]) -> Iterator[Cell]:

@@ -1,6 +1,6 @@
-"""Running the cells that are not finished, one by one, with a progress bar over their answers.
+"""Running the unfinished cells one by one, with a progress bar over their answers.
 
-A model is loaded when a cell needs it and kept as long as the next cells need the same.
+A model is loaded when a cell needs it, and kept as long as the next cells need the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Load:
 
 
 class SuiteModels:
-    """Loads what cells need."""
+    """Loads the models that cells need."""
 
     def __init__(
         self,
@@ -45,20 +45,20 @@ class SuiteModels:
         parsers: Mapping[str, AnswerParser],
         layer_count: int,
     ) -> None:
-        """Look at all cells that are to come, so that cells in a row share their models.
+        """Plan for all upcoming cells, so that adjacent cells share their models.
 
         Args:
-            options: the suite's.
-            cells: those that will ask.
-            parsers: all parsers by their names, loaded.
-            layer_count: what is loaded for a cell that needs all layers.
+            options: the options of the suite.
+            cells: the cells that will ask for models.
+            parsers: all loaded parsers by their names.
+            layer_count: how many layers to load for a cell that needs all of them.
         """
         self._options, self._parsers, self._layer_count = options, parsers, layer_count
         self._together = _needed_together(cells, options)
         self._loaded: tuple[_Load, LoadedModels] | None = None
 
     def of(self, cell: Cell) -> LoadedModels:
-        """The models of a cell and of those that share them with it.
+        """The models of a cell, shared with the other cells of its group.
 
         Raises:
             RunError: if one cannot be loaded.
@@ -103,7 +103,7 @@ class FinishedCell:
 
 
 def load_datasets(found: FoundData, options: SuiteOptions) -> dict[DataFile, LabelledDataset]:
-    """All labelled data sets, read and checked before anything runs; RAGTruth apart.
+    """All labelled data sets except RAGTruth, read and checked before anything runs.
 
     Raises:
         DataError: if a file is not in its format.
@@ -115,7 +115,7 @@ def load_datasets(found: FoundData, options: SuiteOptions) -> dict[DataFile, Lab
         loaders = CITED_LOADERS if data.section is Section.CITATIONS else LOADERS
         dataset = loaders[data.loader_name](data.path)
         if not dataset.answers:
-            raise DataError(f"data file {data.path} should have labelled answers, has none; take it away")
+            raise DataError(f"data file {data.path} should have labelled answers, has none; remove it")
         datasets[data] = dataset if options.limit is None else dataset.first(options.limit)
     return datasets
 
@@ -130,14 +130,14 @@ def run_cells(
     layers: tuple[int, ...],
     entailment: EntailmentModel | None = None,
 ) -> tuple[FinishedCell, ...]:
-    """Every cell's result: read where it is finished, else computed and kept before the next one starts.
+    """The result of every cell: read if the cell is finished, else computed and stored before the next one starts.
 
     Raises:
         RunError: if a model cannot be loaded, or a result cannot be written.
     """
     finished = {cell.key: result for cell in plan.cells if (result := store.read(cell)) is not None}
     outstanding = [cell for cell in plan.cells if cell.key not in finished]
-    print(f"{len(plan.cells)} cells, {len(plan.cells) - len(outstanding)} of them finished before")
+    print(f"{len(plan.cells)} cells, {len(plan.cells) - len(outstanding)} of them already finished")
     runner = _Runner(plan, store, options, datasets, parsers, layers, entailment)
     computed = runner.run(outstanding) if outstanding else {}
     return tuple(FinishedCell(cell, (finished | computed)[cell.key]) for cell in plan.cells)
@@ -181,9 +181,9 @@ class _Runner:
         return CellInputs(self.options, self.datasets, self.layers, asked_once, self._targets, report_progress)
 
     def _targets(self, data: DataFile) -> Any:
-        """The spans of a data set; their cell runs before those that ask for them."""
+        """The stored targets of a data set; their cell runs before the cells that use them."""
         cell = next(one for one in self.plan.cells if one.kind is Kind.TARGETS and one.data == data)
         stored = self.store.read(cell)
         if stored is None:
-            raise RunError(f"the result of a cell has gone while the suite ran: {cell.title}; run it again")
+            raise RunError(f"the result of a cell disappeared while the suite ran: {cell.title}; run the suite again")
         return stored

@@ -1,4 +1,4 @@
-"""What a suite is asked to do."""
+"""The options of a suite."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SUITES = ("paper",)
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """The options of a suite; ``methods`` are the only ones that run, None for all.
+    """The options of a suite; only ``methods`` run, or all methods if it is None.
 
-    ``choice.language`` is None where ``choice.model`` should serve as the causal language model, if it is one.
+    If ``choice.language`` is None, ``choice.model`` also serves as the causal language model, provided that it is one.
     """
 
     choice: ModelChoice
@@ -35,28 +35,32 @@ class SuiteOptions:
 
 
 def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--suite`` and what no other evaluation has."""
+    """Add ``--suite`` and the options that only a suite has."""
     parser.add_argument(
-        "--suite", choices=SUITES, help="all tables that --data DIR allows, written to --output DIR; no --dataset"
+        "--suite",
+        choices=SUITES,
+        help="run all tables that --data DIR allows and write them to --output DIR, without --dataset",
     )
     parser.add_argument(
-        "--chinese-parser", metavar="NAME", help="for the suite: a spaCy pipeline or a directory that parses Chinese"
+        "--chinese-parser",
+        metavar="NAME",
+        help="for the suite: a spaCy pipeline, or a directory with one, that parses Chinese",
     )
 
 
 def suite_options(args: argparse.Namespace) -> SuiteOptions:
-    """The options of the command line.
+    """The options that the command line gives.
 
     Raises:
-        UsageError: if an option is missing, or has no meaning in a suite.
+        UsageError: if an option is missing, or does not apply to a suite.
     """
     for name in ("dataset", "measure"):
         if getattr(args, name) is not None:
             raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
     if args.cost:
-        raise UsageError("--suite measures costs always; leave --cost out")
+        raise UsageError("--suite always measures costs; leave --cost out")
     if args.output is None:
-        raise UsageError("--suite should have a directory for its tables; name one with --output")
+        raise UsageError("--suite needs a directory for its tables; name one with --output")
     return SuiteOptions(
         choice=model_choice(args),
         settings=method_settings(args),

@@ -1,4 +1,4 @@
-"""What a suite finds out: plain figures of every table, made from the finished cells without any model."""
+"""The results of a suite: plain figures for every table, computed from finished cells without a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TO_AVERAGE = (("hss-union", "hss-avg"), ("hss-union-dep", "hss-avg-dep"))
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The accuracy of ``method`` minus that of ``reference`` in percent, with its interval over the same resamples."""
+    """Accuracy of ``method`` minus that of ``reference`` in percent, with its interval over the same resamples."""
 
     method: str
     reference: str
@@ -47,21 +47,21 @@ class DatasetAccuracy:
 
     @property
     def augmented(self) -> str:
-        """The method that alternatives to dependency augmentation are held against."""
+        """The method that alternatives to dependency augmentation are compared with."""
         return with_paper_weights(AUGMENTED, [score.method for score in self.scores])
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """The methods of the table of alternatives that ran, unions with the paper's weights, as the others have."""
+        """The methods of the table of alternatives that ran, all with the paper's weights."""
         ran = [score.method for score in self.scores]
         return tuple(name for plain in ALTERNATIVES if (name := with_paper_weights(plain, ran)) in ran)
 
     def score(self, method: str) -> MethodScore | None:
-        """The figures of one method, None where it did not run."""
+        """The figures of one method, None if it did not run."""
         return next((score for score in self.scores if score.method == method), None)
 
     def difference(self, method: str, reference: str) -> Difference | None:
-        """The paired difference, None where one of both did not run or they are not held against each other."""
+        """The paired difference, None if a method did not run or the two are not compared."""
         pairs = (one for one in self.differences if (one.method, one.reference) == (method, reference))
         return next(pairs, None)
 
@@ -85,7 +85,7 @@ class Citations:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What one method cost on one data set; ``peak_memory_mib`` is None where it is not known."""
+    """The cost of one method on one data set; ``peak_memory_mib`` is None if it is not known."""
 
     dataset: str
     method: str
@@ -95,7 +95,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class SensitivityLine:
-    """Accuracy of one data set against one hyper-parameter; ``points`` as in ``measure_cell``."""
+    """Accuracy on one data set as one hyper-parameter varies; ``points`` are those of ``measure_cell``."""
 
     dataset: str
     varied: str
@@ -104,7 +104,7 @@ class SensitivityLine:
 
 @dataclass(frozen=True, slots=True)
 class SupportGroups:
-    """Support labels of one data set; ``groups`` as in ``support.judged_answers.GroupFigures``."""
+    """Support labels of one data set; ``groups`` are ``support.judged_answers.GroupFigures`` as plain data."""
 
     dataset: str
     method: str
@@ -173,7 +173,7 @@ def gather_results(
 
 
 def _provenance(cells: Sequence[FinishedCell]) -> dict[str, str]:
-    """Of the English cells together; those of a method say the paper's one."""
+    """The merged provenance of all cells except the Chinese ones."""
     merged: dict[str, str] = {}
     for one in cells:
         if one.cell.data.section is not Section.CHINESE:
@@ -244,7 +244,7 @@ class _Gathered:
                 yield SupportGroups(data.name, one.cell.method, tuple(one.result["groups"]))
 
     def _by_data(self, kind: Kind) -> Iterator[tuple[DataFile, list[FinishedCell]]]:
-        """The cells of one kind, data set by data set, in the order of the tables."""
+        """The cells of one kind by data set, in the order of the tables."""
         methods = [*suite_methods(self.options.settings)]
         own = [one for one in self.cells if one.cell.kind is kind]
         for data in (file for file in self.found.files if any(one.cell.data == file for one in own)):

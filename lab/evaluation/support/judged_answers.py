@@ -1,4 +1,4 @@
-"""Whether the flags of an audit agree with what a person found unsupported: by character, by span and by answer."""
+"""How far an audit's flags agree with what a person found unsupported: by character, by span and by answer."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
 
 
-_ANSWERS_AT_ONCE = 32
+_ANSWERS_PER_BATCH = 32
 
 
 def audited_records(
     records: Sequence[QARecord], attributor: Attributor
 ) -> Iterator[tuple[int, tuple[SpanEvidence, ...] | RowFault]]:
-    """For each record its index and what the audit says of it, in order; a progress bar where there is a terminal."""
+    """The index of each record and what the audit says about it, in order; shows a progress bar in a terminal."""
     with tqdm(total=len(records), unit="answer", disable=None, leave=False) as bar:
-        for start in range(0, len(records), _ANSWERS_AT_ONCE):
-            some = records[start : start + _ANSWERS_AT_ONCE]
+        for start in range(0, len(records), _ANSWERS_PER_BATCH):
+            some = records[start : start + _ANSWERS_PER_BATCH]
             yield from enumerate(attributor.attribute_many(some), start=start)
             bar.update(len(some))
 
@@ -36,14 +36,14 @@ LEVELS: Mapping[str, frozenset[Support]] = {
     "unsupported": frozenset({Support.UNSUPPORTED}),
     "unsupported or weak": frozenset({Support.UNSUPPORTED, Support.WEAK}),
 }
-"""The two ways to read the flag: which levels count as an alarm."""
+"""The two readings of the flag: the support levels that count as an alarm."""
 
 _ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Numbers of characters: in both, called unsupported, marked by a person."""
+    """Numbers of characters: called unsupported, marked by a person, and both (``common``)."""
 
     common: int
     called: int
@@ -52,7 +52,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class AuditedSpan:
-    """One span of an audit: its numbers, and whether a person marked at least half of its characters."""
+    """One audited span: its numbers, and whether a person marked at least half of its characters."""
 
     evidence_mass: float
     flag: float
@@ -64,12 +64,12 @@ class AuditedAnswer:
     """One answer after the audit.
 
     Attributes:
-        group: its part of the data set.
-        overlaps: for each of ``LEVELS`` the characters.
-        kinds: for each kind of unsupported range and each of ``LEVELS`` the overlap with the ranges of that kind.
-        spans: what was audited, of the part that a person looked at.
+        group: the part of the data set that it belongs to.
+        overlaps: the overlap of characters for each of ``LEVELS``.
+        kinds: the overlap with the marked ranges of each kind, for each of ``LEVELS``.
+        spans: the audited spans within the part that a person looked at.
         marked: whether a person marked anything.
-        calls: for each of ``LEVELS`` whether any span is called so.
+        calls: whether any span raises an alarm, for each of ``LEVELS``.
     """
 
     group: str | None
@@ -81,20 +81,20 @@ class AuditedAnswer:
 
     @property
     def lowest_mass(self) -> float:
-        """The smallest evidence mass of a span; 1 without spans."""
+        """The lowest evidence mass of any span; 1 without spans."""
         return min((span.evidence_mass for span in self.spans), default=1.0)
 
     @property
     def lowest_flag(self) -> float:
-        """The smallest flag of a span; that of full support without spans."""
+        """The lowest flag of any span; that of full support without spans."""
         return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
 
 
 def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> AuditedAnswer:
-    """Hold the audit of an answer against its labels; white space counts nowhere.
+    """Compare the audit of an answer with its labels; white space does not count.
 
-    A character is called unsupported where any span that it is in is called so. What the person did not look at is
-    left out on both sides.
+    A character is called unsupported if any span that contains it is. What the person did not look at is left out on
+    both sides.
     """
     text = answer.record.answer
     judged = None if answer.judged is None else _characters(answer.judged, text)
@@ -119,7 +119,7 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
 
 
 def flag_order(support: Support, evidence_mass: float) -> float:
-    """Orders spans by support level, and within a level by evidence mass."""
+    """A number that orders spans by support level, and by evidence mass within a level."""
     return 2.0 * _ORDER.index(support) + evidence_mass
 
 
@@ -148,12 +148,12 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class LevelFigures:
-    """The figures of one way to read the flag.
+    """The figures of one reading of the flag.
 
     Attributes:
         level: one of ``LEVELS``.
-        characters: of the characters called unsupported against those that a person marked, over all answers.
-        answers: of the answers with an alarm against those in which a person marked something.
+        characters: characters called unsupported compared with those that a person marked, over all answers.
+        answers: answers with an alarm compared with those in which a person marked something.
     """
 
     level: str
@@ -163,7 +163,7 @@ class LevelFigures:
 
 @dataclass(frozen=True, slots=True)
 class KindRecall:
-    """How many percent of the characters that a person marked as one kind are called unsupported, by level."""
+    """Percentage of the characters marked as one kind that are called unsupported, for each of ``LEVELS``."""
 
     kind: str
     characters: int
@@ -172,15 +172,15 @@ class KindRecall:
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """The figures of one group of answers, or of all.
+    """The figures of one group of answers, or of all answers.
 
     Attributes:
-        answers, marked_answers: how many there are, and in how many a person marked something.
-        levels: one for each of ``LEVELS``.
-        answer_mass, answer_flag: AUROC of an answer's smallest number, for answers without marks against those with;
-            None where one side is missing.
-        span_mass, span_flag: the same for the audited spans.
-        kinds: recall by the kind of mark.
+        answers, marked_answers: the number of answers, and of those in which a person marked something.
+        levels: one entry for each of ``LEVELS``.
+        answer_mass, answer_flag: AUROC of the lowest number of an answer, for answers without marks against those with
+            marks; None if one side is missing.
+        span_mass, span_flag: the same for audited spans.
+        kinds: recall for each kind of mark.
     """
 
     group: str
@@ -195,7 +195,7 @@ class GroupFigures:
 
 
 def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
-    """The figures of all answers, then of each group where there are several.
+    """The figures of all answers, then of each group if there are several.
 
     Raises:
         ValueError: if there is no answer.

@@ -1,4 +1,4 @@
-"""``attribeam evaluate --measure support``: do the flags of an audit find what a person found unsupported?"""
+"""``attribeam evaluate --measure support``: do an audit's flags find what a person found unsupported?"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
 
 @dataclass(frozen=True, slots=True)
 class MethodFigures:
-    """The figures of one method under the thresholds in force; ``failed_rows`` are no part of them."""
+    """The figures of one method with the thresholds in use; ``failed_rows`` are not part of them."""
 
     method: str
     supported_threshold: float
@@ -74,10 +74,10 @@ class JudgedReport:
 
 
 def evaluate_support(args: argparse.Namespace) -> None:
-    """Audit the answers, print the tables, and write the JSON where ``--output`` asks for it.
+    """Audit the answers, print the tables, and write the JSON if ``--output`` is given.
 
     Raises:
-        UsageError: if a method makes no flags.
+        UsageError: if a method raises no flags.
         RunError: if no answer could be audited, or a model cannot be loaded.
         DataError: if the data is not in its format.
     """
@@ -100,7 +100,7 @@ def evaluate_support(args: argparse.Namespace) -> None:
 def audited_answers(
     answers: Sequence[JudgedAnswer], attributor: Attributor
 ) -> tuple[tuple[AuditedAnswer, ...], tuple[FailedRow, ...]]:
-    """What the audit says of every answer, and the answers that it refused."""
+    """The audited answers compared with their labels, and the rows that the audit refused."""
     done: list[AuditedAnswer] = []
     failed: list[FailedRow] = []
     for index, outcome in audited_records([answer.record for answer in answers], attributor):
@@ -113,7 +113,7 @@ def audited_answers(
 
 
 def judged_tables(report: JudgedReport) -> str:
-    """Tables of all methods and groups, with what was skipped and failed below."""
+    """The tables of all methods and groups, followed by what was skipped and failed."""
     parts = [part for method in report.methods for part in _method_tables(report.dataset, method)]
     return "\n".join([*parts, *skip_remarks(report.skipped_rows)])
 
@@ -122,7 +122,7 @@ def _methods(names: Sequence[str] | None) -> list[Method]:
     others = [name for name in names or () if name not in [*_METHODS]]
     if others:
         expected = f"--method should be {' or '.join(_METHODS)}"
-        raise UsageError(f"flags are made by an audit; {expected}, was: {', '.join(others)}")
+        raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
     return [Method(name) for name in dict.fromkeys(names or _METHODS[:1])]
 
 
@@ -151,13 +151,13 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
 
 
 def _attributors(methods: Sequence[Method], args: argparse.Namespace) -> list[Attributor]:
-    """One a method, all with the same loaded models."""
+    """One attributor per method, all with the same loaded models."""
     from attribeam.attribution.attributor import Attributor
 
     models = load_models(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}))
     parser, attention = models.parser, models.attention
     if parser is None or attention is None:
-        raise RuntimeError("parser and attention model should be loaded, are not")
+        raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
     settings = method_settings(args)
     return [
         Attributor(parser=parser, model=attention.with_method(settings.union_options(method)), spans=DEFAULT_SPAN_KINDS)
@@ -188,7 +188,7 @@ def _method_tables(dataset: str, method: MethodFigures) -> Iterator[str]:
         for kind in group.kinds:
             shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
             yield f"{kind.kind}: of {kind.characters} characters {shares}"
-    yield f"thresholds in force: supported {method.supported_threshold}, weak {method.weak_threshold}"
+    yield f"thresholds in use: supported {method.supported_threshold}, weak {method.weak_threshold}"
     yield from failure_remarks(method.failed_rows, consequence="are left out")
 
 

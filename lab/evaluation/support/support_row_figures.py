@@ -1,4 +1,4 @@
-"""How well the support flag tells supported spans from unsupported ones: the figures, and their report."""
+"""Figures for how well the support flag separates supported spans from unsupported ones, and their report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISSED_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class FlaggedSpan:
-    """What an audit says of one labelled span; ``row`` is the answer's place among those that were audited."""
+    """What an audit says about one labelled span; ``row`` is the answer's index among the audited answers."""
 
     row: int
     truth: SpanTruth
@@ -32,21 +32,21 @@ class FlaggedSpan:
 
     @property
     def flag(self) -> float:
-        """Orders spans by support level, and within a level by evidence mass."""
+        """A number that orders spans by support level, and by evidence mass within a level."""
         return flag_order(self.support, self.evidence_mass)
 
 
 @dataclass(frozen=True, slots=True)
 class KindFigures:
-    """The figures of the spans of one kind, or of all.
+    """The figures of the spans of one kind, or of all spans.
 
     Attributes:
         kind: a ``SpanTruth``, or "all".
-        evidence_mass, flag: AUROC of the two numbers, of the spans of an unsupported kind against all supported ones,
-            of a supported kind against all unsupported ones; None where one side is missing.
-        flagged: percent of the spans that are called unsupported or weak.
-        called_supported: percent that are called supported.
-        unmatched: percent with unmatched values.
+        evidence_mass, flag: AUROC of the two numbers. An unsupported kind is compared with all supported spans, and a
+            supported kind with all unsupported spans; None if one side is missing.
+        flagged: percentage of spans called unsupported or weak.
+        called_supported: percentage of spans called supported.
+        unmatched: percentage of spans with unmatched values.
     """
 
     kind: str
@@ -60,11 +60,11 @@ class KindFigures:
 
 @dataclass(frozen=True, slots=True)
 class BestThresholds:
-    """The two lines in evidence mass that these spans suggest.
+    """The two thresholds of evidence mass that these spans suggest.
 
-    ``supported`` maximises the share of supported spans that are called supported less the share of unsupported ones
-    (Youden's index), where a span with unmatched values is never called so; the middle where several lines do. Of the
-    supported spans 95% have at least ``weak``, which is never above ``supported``.
+    ``supported`` maximises the share of supported spans called supported minus the share of unsupported spans called
+    supported (Youden's index); spans with unmatched values are never called supported. If several values do, it is
+    their mean. 95% of the supported spans reach ``weak``, which never exceeds ``supported``.
     """
 
     supported: float
@@ -72,7 +72,7 @@ class BestThresholds:
 
 
 def kind_figures(spans: Sequence[FlaggedSpan], *, draws: int, seed: int) -> tuple[KindFigures, ...]:
-    """The figures of all spans, then of each kind that occurs; all over the same resamples of rows.
+    """The figures of all spans, then of each kind that occurs, over the same resamples of rows.
 
     Raises:
         ValueError: if there is no span.
@@ -83,7 +83,7 @@ def kind_figures(spans: Sequence[FlaggedSpan], *, draws: int, seed: int) -> tupl
 
 
 def best_thresholds(spans: Sequence[FlaggedSpan]) -> BestThresholds | None:
-    """The thresholds that separate best; None without supported or without unsupported spans."""
+    """The thresholds that separate the spans best; None if there are no supported or no unsupported spans."""
     right = np.array([span.truth.supported for span in spans], dtype=np.bool_)
     if right.all() or not right.any():
         return None
@@ -125,7 +125,7 @@ def _auroc(numbers: Sequence[float], spans: Sequence[FlaggedSpan], counts: npt.N
 
 
 def _share_from(masses: npt.NDArray[np.float64], lines: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """[lines] the share of ``masses`` that is at least as large as each line."""
+    """The share of ``masses`` that reaches each of ``lines``, in the shape of ``lines``."""
     return 1 - np.searchsorted(np.sort(masses), lines, side="left") / len(masses)
 
 
@@ -137,13 +137,13 @@ class SupportCheckReport:
     """The figures of one check and what they depend on.
 
     Attributes:
-        method, supported_threshold, weak_threshold: as they were in force.
-        data_file, data_sha256: the rows' file.
-        rows: answers that were audited; ``failed_rows`` were not, and are no part of the figures.
-        unsupported_flagged: percent of the unsupported spans that are called unsupported or weak.
-        supported_called_supported: percent of the supported spans that are called supported.
-        best_thresholds: what the rows suggest.
-        figures: of all spans and of each kind.
+        method, supported_threshold, weak_threshold: the settings of the audit.
+        data_file, data_sha256: the file of the rows.
+        rows: number of audited answers; ``failed_rows`` could not be audited and are not part of the figures.
+        unsupported_flagged: percentage of the unsupported spans that are called unsupported or weak.
+        supported_called_supported: percentage of the supported spans that are called supported.
+        best_thresholds: the thresholds that the rows suggest.
+        figures: the figures of all spans and of each kind.
         provenance: model, parser, settings and versions.
     """
 
@@ -165,7 +165,7 @@ class SupportCheckReport:
 
 
 def write_support_check(path: Path, report: SupportCheckReport) -> None:
-    """One JSON object; the file is replaced as a whole.
+    """Write one JSON object; the file is replaced atomically.
 
     Raises:
         OSError: if it cannot be written.
@@ -174,7 +174,7 @@ def write_support_check(path: Path, report: SupportCheckReport) -> None:
 
 
 def support_check_table(report: SupportCheckReport) -> str:
-    """The figures, one line a kind, and the shares and thresholds below."""
+    """The figures, one line per kind, followed by shares and thresholds."""
     table = text_table(_HEADER, [_cells(figures) for figures in report.figures])
     spans = report.figures[0].spans
     title = f"{report.data_file}: {spans} spans of {report.rows} answers, {report.method}"
@@ -199,7 +199,7 @@ def _auroc_cells(auroc: Auroc | None) -> tuple[str, str]:
 
 
 def _remarks(report: SupportCheckReport) -> list[str]:
-    remarks = [f"thresholds in force: supported {report.supported_threshold}, weak {report.weak_threshold}"]
+    remarks = [f"thresholds in use: supported {report.supported_threshold}, weak {report.weak_threshold}"]
     if report.best_thresholds is not None:
         best = report.best_thresholds
         remarks.append(f"thresholds that these rows suggest: supported {best.supported}, weak {best.weak}")

@@ -1,4 +1,4 @@
-"""Answers whose spans are labelled: the passages support them, or they do not, and in which way."""
+"""Answers whose spans are labelled as supported by the passages or not, and in which way."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
 SHIPPED_ROWS = Path(__file__).with_name("support_rows.jsonl")
-"""Rows that were written for this project."""
+"""The rows that were written for this project."""
 
 
 class SpanTruth(StrEnum):
-    """What is true of a labelled span; the first two are supported by the passages, the others are not."""
+    """The kinds of labelled spans; the passages support the first two and not the others."""
 
     SUPPORTED = "supported"
     PARAPHRASE = "paraphrase"
@@ -28,32 +28,32 @@ class SpanTruth(StrEnum):
 
     @property
     def supported(self) -> bool:
-        """Whether the passages say it, in the same words or in others."""
+        """Whether the passages say it, in the same or in other words."""
         return self in (SpanTruth.SUPPORTED, SpanTruth.PARAPHRASE)
 
 
 @dataclass(frozen=True, slots=True)
 class SupportAnswer:
-    """One answer; ``truths`` says what is true of each of ``record.target_spans``, one or more."""
+    """One answer; ``truths`` holds the kind of each of its target spans, of which there is at least one."""
 
     record: QARecord
     truths: tuple[SpanTruth, ...]
 
     @property
     def truth_of(self) -> dict[CharRange, SpanTruth]:
-        """The truth of each target span, by its range."""
+        """The kind of each target span, by its range."""
         return dict(zip(self.record.target_spans or (), self.truths, strict=True))
 
 
 def load_support_rows(path: Path) -> tuple[SupportAnswer, ...]:
-    """The answers of a ``.jsonl`` or ``.jsonl.xz`` file, in its order.
+    """The answers of a ``.jsonl`` or ``.jsonl.xz`` file, in order.
 
-    A row has ``record_id``, ``question``, ``passages`` (``passage_id``, ``title``, which may be null, ``text``),
-    ``answer`` and ``spans`` (``text``, ``occurrence``, ``supported``, ``kind``). A span stands where the answer has its
-    ``text``; ``occurrence``, from 1, says which place is meant where there are several.
+    A row has ``record_id``, ``question``, ``answer``, ``passages`` (with ``passage_id``, ``text`` and ``title``, which
+    may be null) and ``spans`` (with ``text``, ``occurrence``, ``supported`` and ``kind``). A span lies where its
+    ``text`` occurs in the answer; ``occurrence``, counted from 1, says which place is meant if there are several.
 
     Raises:
-        DataError: if the file cannot be read or a row is not so; the message names row and field, not the text.
+        DataError: if the file cannot be read or a row is faulty; the message names row and field, not the text.
     """
     return tuple(_answer(row, path) for row in read_rows(path))
 
@@ -63,10 +63,10 @@ def _answer(row: DataRow, path: Path) -> SupportAnswer:
     spans = row.objects("spans")
     passages = row.objects("passages")
     if not spans or not passages:
-        raise row.error("spans" if passages else "passages", "should have at least one item, is empty")
+        raise row.error("spans" if passages else "passages", "should have at least one item, was empty")
     chars = [_span_chars(span, answer) for span in spans]
     if len(set(chars)) < len(chars):
-        raise row.error("spans", f"should be {len(chars)} different ranges, some are equal")
+        raise row.error("spans", f"should have {len(chars)} different ranges, some are equal")
     record = QARecord(
         record_id=row.text("record_id"),
         question=row.text("question"),
@@ -87,7 +87,7 @@ def _span_chars(span: DataRow, answer: str) -> CharRange:
     text = span.text("text")
     starts = _starts(text, answer)
     if not starts:
-        raise span.error("text", "should be a part of the row's answer, occurs nowhere in it")
+        raise span.error("text", "should be part of the row's answer, does not occur in it")
     if "occurrence" not in span.fields and len(starts) > 1:
         raise span.error("text", f"occurs {len(starts)} times in the answer; 'occurrence' should say which is meant")
     occurrence = span.integer("occurrence") if "occurrence" in span.fields else 1

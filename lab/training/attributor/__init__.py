@@ -1,1 +1,1 @@
-"""Training of the bundled attributor."""
+"""Training the bundled attributor."""

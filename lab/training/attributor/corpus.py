@@ -1,6 +1,6 @@
-"""Pages of running text, split into sentences once, and the passages that training rows cut from them.
+"""Pages of running text, split into sentences, and the passages that training rows take from them.
 
-Passages are pieces of pages, twins of other passages with names and numbers exchanged, or single sentences.
+Passages are pieces of pages, single sentences, or twins: copies of other passages with names and numbers exchanged.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Pages to sample from; every method draws from the generator that it is handed and from nothing else."""
+    """Pages to sample from; every method takes its randomness only from the generator that it is given."""
 
     pages: list[Page]
 
     def random_page(self, rng: random.Random) -> Page:
-        """Any page, all equally likely."""
+        """A random page, all equally likely."""
         return self.pages[rng.randrange(len(self.pages))]
 
     def random_words(self, rng: random.Random, count: int) -> list[str]:
-        """Up to ``count`` neighbouring words of any paragraph."""
+        """Up to ``count`` consecutive words of a random paragraph."""
         words = " ".join(rng.choice(self.random_page(rng).paragraphs)).split()
         start = rng.randrange(max(1, len(words) - count))
         return words[start : start + count]
@@ -48,7 +48,7 @@ class Corpus:
 
 
 def read_pages(path: Path) -> Corpus:
-    """The pages of a file that ``read_page_file`` reads, without those that have no text.
+    """The pages of a file that have text (see ``read_page_file``).
 
     Raises:
         ValueError: if no page has text.
@@ -73,7 +73,7 @@ def make_corpus(texts: Iterable[PageText]) -> Corpus:
 
 
 def split_held_out(corpus: Corpus, *, share: float = 0.02) -> tuple[Corpus, Corpus]:
-    """(training pages, held-out pages); the last ``share`` of the pages, at least one, is held out."""
+    """Training pages and held-out pages; the last ``share`` of the pages, at least one page, is held out."""
     count = max(1, round(len(corpus.pages) * share))
     return Corpus(corpus.pages[:-count] or corpus.pages), Corpus(corpus.pages[-count:])
 
@@ -89,7 +89,7 @@ NOT_NAMES = {
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """The capitalised words of more than two letters, marks left out, that rarely begin a sentence only."""
+    """The capitalised words of more than two letters, without punctuation, except common sentence openers."""
     cores = [NON_WORD.sub("", word) for word in words if word[:1].isupper()]
     return [core for core in cores if len(core) > 2 and core not in NOT_NAMES]
 
@@ -101,7 +101,7 @@ CITATION_MARK_SHARE = 0.06
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What one passage of a prompt says; ``title`` is None for an untitled one, ``page`` is what it was taken from."""
+    """One passage of a prompt; ``title`` is None if it has none, and ``page`` is the page it was taken from."""
 
     title: str | None
     sentences: tuple[str, ...]
@@ -114,9 +114,9 @@ class Passage:
 
 
 def draw_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> list[Passage]:
-    """At least two passages in random order, about ``char_budget`` characters together.
+    """At least two passages in random order, with about ``char_budget`` characters in total.
 
-    Long rows are, in two of five cases, all of one-sentence passages in their page's order.
+    In two out of five cases, long rows consist of one-sentence passages in the order of their page.
     """
     if char_budget > 3000 and rng.random() < 0.4:
         return draw_sentence_passages(corpus, rng, char_budget=char_budget)
@@ -137,7 +137,7 @@ def draw_passages(corpus: Corpus, rng: random.Random, *, char_budget: int) -> li
 
 
 def draw_sentences(page: Page, rng: random.Random, *, most: int) -> tuple[str, ...]:
-    """1 to ``most`` neighbouring sentences of one paragraph."""
+    """1 to ``most`` consecutive sentences of one paragraph."""
     sentences = rng.choice(page.paragraphs)
     count = rng.randint(1, most)
     start = rng.randrange(max(1, len(sentences) - count + 1))
@@ -162,12 +162,12 @@ def draw_sentence_passages(corpus: Corpus, rng: random.Random, *, char_budget: i
 
 
 def with_citation_mark(sentence: str, rng: random.Random) -> str:
-    """The sentence, now and then behind a mark like ``[3]``."""
+    """The sentence, sometimes preceded by a mark such as ``[3]``."""
     return f"[{rng.randint(1, 30)}] {sentence}" if rng.random() < CITATION_MARK_SHARE else sentence
 
 
 def twin_of(passage: Passage, corpus: Corpus, rng: random.Random) -> Passage:
-    """A passage that says the same of others: names and numbers exchanged, each always for the same one."""
+    """A passage that says the same about others: names and numbers are exchanged, consistently within the passage."""
     donors = names_in(corpus.random_words(rng, 120))
     exchanged: dict[str, str] = {}
     names, numbers = rng.choice([(0.6, 0.8), (0.9, 0.9), (0.3, 0.5), (0.0, 1.0)])
@@ -182,7 +182,7 @@ def twin_of(passage: Passage, corpus: Corpus, rng: random.Random) -> Passage:
 def exchange_word(
     word: str, rng: random.Random, exchanged: dict[str, str], donors: list[str], shares: tuple[float, float]
 ) -> str:
-    """``word`` with its core replaced where that is a name or a number and the dice of ``shares`` say so."""
+    """``word``, with its core replaced at random if it is a name or a number; ``shares`` are the two probabilities."""
     if word.islower():
         return word
     core = NON_WORD.sub("", word)
@@ -194,7 +194,7 @@ def exchange_word(
 
 
 def other_number(number: str, rng: random.Random) -> str:
-    """A number of as many digits; a year stays a year."""
+    """A number with the same number of digits; a year stays a year."""
     if len(number) == 4:
         return str(rng.randrange(1500, 2025))
     return str(rng.randrange(10 ** min(len(number) - 1, 8), 10 ** min(len(number), 9)))

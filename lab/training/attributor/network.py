@@ -1,4 +1,4 @@
-"""The bundled attributor's network, and the one quantity that its training looks at."""
+"""The bundled attributor's network, and the attention that its loss is computed from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _FULL: Literal["full_attention"] = "full_attention"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of the network: ``local_layers`` below the attention layer see ``window`` tokens to each side."""
+    """The size of the network; the ``local_layers`` below the attention layer see ``window`` tokens to each side."""
 
     hidden_size: int = 128
     intermediate_size: int = 256
@@ -43,10 +43,7 @@ DEFAULT_SHAPE = Shape()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows end to end as tensors.
-
-    ``token_ids`` int64 [1, tokens]; ``lengths`` tokens a row; ``rows`` the rows themselves.
-    """
+    """Rows laid end to end: ``token_ids`` int64 [1, tokens], ``lengths`` in tokens per row, and the rows themselves."""
 
     token_ids: torch.Tensor
     lengths: list[int]
@@ -54,10 +51,10 @@ class Batch:
 
 
 def new_model(shape: Shape, *, vocabulary_size: int) -> ModernBertModel:
-    """An untrained encoder: local layers, then one layer of which only queries and keys are ever used.
+    """An untrained encoder: local layers, then one layer of which only queries and keys are used.
 
-    In that layer tokens carry no positions (their frequencies are divided by so much that they stand still), and
-    queries and keys begin as the same projection, so that equal tokens find each other from the first step on.
+    That layer has no positions (the frequencies are divided by so much that the rotation vanishes), and its queries and
+    keys start as the same projection, so that equal tokens find each other from the first step.
     """
     config = ModernBertConfig(
         vocab_size=vocabulary_size,
@@ -88,7 +85,7 @@ def new_model(shape: Shape, *, vocabulary_size: int) -> ModernBertModel:
 
 
 def encoder_layers(model: ModernBertModel) -> list[ModernBertEncoderLayer]:
-    """The layers, the local ones first."""
+    """The layers, local ones first."""
     return cast(list[ModernBertEncoderLayer], list(model.layers))
 
 
@@ -99,10 +96,10 @@ def collate(rows: Sequence[TrainingRow]) -> Batch:
 
 
 def answer_attention(model: ModernBertModel, batch: Batch) -> list[torch.Tensor]:
-    """Of each row, the head-mean attention of the answer's tokens over the prompt (Section 3.1).
+    """The attention of each row's answer tokens over its prompt, averaged over the heads (Section 3.1).
 
-    ``query_position`` is self, and the softmax runs over the prompt's columns. Returns float32
-    [answer tokens, prompt tokens], one a row.
+    ``query_position`` is "self", and the softmax runs over the prompt's columns. Returns one float32
+    [answer tokens, prompt tokens] tensor per row.
     """
     rows = EndToEndRows.of_lengths(batch.lengths, model.device)
     queries, keys = _queries_and_keys(model, batch.token_ids.to(model.device), rows)
@@ -117,7 +114,7 @@ def answer_attention(model: ModernBertModel, batch: Batch) -> list[torch.Tensor]
 def _queries_and_keys(
     model: ModernBertModel, token_ids: torch.Tensor, rows: EndToEndRows
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of the attention layer, [heads, tokens, size] each, the queries scaled."""
+    """Scaled queries, and keys, of the attention layer: [attention heads, tokens, size] each."""
     hidden = model.embeddings(token_ids)
     places = model.rotary_emb(hidden, rows.positions()[None], _LOCAL)
     with rows_end_to_end(rows):
@@ -131,10 +128,10 @@ def _queries_and_keys(
 
 
 def source_loss(model: ModernBertModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """(loss, mean attention mass on the true source of copied tokens, without gradient).
+    """The loss, and the mean attention mass on the true source of copied tokens, without gradient.
 
-    The loss of a token is -log of the mass on its source columns and -log of the mass on the passages that these lie
-    in, weighted and averaged over the tokens that are to be learned.
+    The loss of a token combines -log of the mass on its source columns with -log of the mass on the passages of these
+    columns. It is averaged, with weights, over the tokens that are to be learned.
     """
     total, weights, copied_mass, copied = torch.zeros(()), 0.0, 0.0, 0
     for row, attention in zip(batch.rows, answer_attention(model, batch), strict=True):
@@ -152,7 +149,7 @@ def source_loss(model: ModernBertModel, batch: Batch) -> tuple[torch.Tensor, tor
 
 
 def gold_columns(row: TrainingRow) -> torch.Tensor:
-    """bool [answer tokens, prompt tokens]: the columns that each answer token is to attend to."""
+    """bool [answer tokens, prompt tokens]: the columns that each answer token should attend to."""
     gold = torch.zeros(len(row.gold), row.answer_start, dtype=torch.bool)
     pairs = [(place, column) for place, columns in enumerate(row.gold) for column in columns]
     places, columns = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
@@ -161,7 +158,7 @@ def gold_columns(row: TrainingRow) -> torch.Tensor:
 
 
 def gold_passage_columns(gold: torch.Tensor, row: TrainingRow) -> torch.Tensor:
-    """bool, as ``gold``: the columns of the passages that the gold columns lie in; ``gold`` itself outside of all."""
+    """bool, in the shape of ``gold``: all columns of the passages with gold columns, and gold columns elsewhere."""
     passages = torch.tensor(row.column_passage, device=gold.device)
     member = torch.zeros(len(passages), int(passages.max()) + 2, device=gold.device)
     member[torch.arange(len(passages)), passages] = 1.0
@@ -170,5 +167,5 @@ def gold_passage_columns(gold: torch.Tensor, row: TrainingRow) -> torch.Tensor:
 
 
 def token_weights(row: TrainingRow) -> list[float]:
-    """A weight an answer token: 0 where there is nothing to learn, less than 1 where there is no source."""
+    """One weight per answer token: 0 if there is nothing to learn, and less than 1 if it has no source."""
     return [0.0 if not columns else NO_SOURCE_WEIGHT if columns == (0,) else 1.0 for columns in row.gold]

@@ -1,9 +1,9 @@
 """Recipe of the bundled attributor: ``attribeam train attributor --pages PATH --output DIR``.
 
-Trains a small encoder from scratch on one loss, -log of the head-mean attention that its last layer puts on the true
-source of an answer token and on the passage around it; then sets the support thresholds on rows from pages that it
-was not trained on, and writes a model directory that the attribution room loads like any other Hugging Face model.
-The same command resumes from the last checkpoint where the output directory has one.
+Trains a small encoder from scratch. The loss is -log of the attention, averaged over the heads of the last layer, on
+the true source of an answer token and on the passage around it. The recipe then sets the support thresholds on rows
+from held-out pages, and writes a model directory that loads like any other Hugging Face model. The same command resumes
+from the last checkpoint if the output directory has one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from attribeam.lab.training.loss_curve import check_drawing_is_installed, draw_l
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
-    """Write ``config.json`` and ``model.safetensors``, in float16: half the size, and read back as float32."""
+    """Write ``config.json`` and ``model.safetensors`` in float16, which is half the size and is read as float32."""
     half = new_model(shape, vocabulary_size=model.config.vocab_size)
     half.load_state_dict(model.state_dict())
     torch.nn.Module.to(half, torch.float16)
@@ -48,7 +48,7 @@ def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None
 
 
 def save_attribution_config(directory: Path, thresholds: Thresholds, *, shape: Shape) -> None:
-    """Write how the attribution room is to read this model, as ``attribution_config.json``."""
+    """Write ``attribution_config.json``, which says how attribution uses this model."""
     settings = {
         "layer": shape.attention_layer,
         "query_position": QUERY_POSITION,
@@ -96,7 +96,7 @@ def run_recipe(
 
 
 def load_or_train_tokenizer(output: Path, corpus: Corpus, *, vocabulary_size: int) -> Tokenizer:
-    """The tokenizer in ``output``, trained and saved there first where it has none."""
+    """The tokenizer in ``output``; if there is none, it is trained and saved first."""
     if not (output / "tokenizer.json").exists():
         pages = Corpus(corpus.pages[:TOKENIZER_PAGES])
         tokenizer = train_tokenizer(pages.texts(), vocabulary_size=vocabulary_size)
@@ -105,16 +105,18 @@ def load_or_train_tokenizer(output: Path, corpus: Corpus, *, vocabulary_size: in
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m attribeam.lab.training.attributor.recipe", description=__doc__)
-    parser.add_argument("--pages", type=Path, required=True, help='JSON lines of {"title", "paras"}, plain or .xz')
-    parser.add_argument("--output", type=Path, required=True, help="the model directory to write, or to go on in")
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="attribeam train attributor", description=__doc__)
+    parser.add_argument(
+        "--pages", type=Path, required=True, help='pages: JSON lines of {"title", "paras"}, plain or .xz'
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the model directory to write, or to resume in")
     shape = TrainingPlan().shape
     parser.add_argument("--hidden-size", type=int, default=shape.hidden_size)
     parser.add_argument("--intermediate-size", type=int, default=shape.intermediate_size)
     parser.add_argument("--local-layers", type=int, default=shape.local_layers)
     parser.add_argument("--attention-heads", type=int, default=shape.attention_heads)
-    parser.add_argument("--window", type=int, default=shape.window, help="tokens seen to each side in local layers")
+    parser.add_argument("--window", type=int, default=shape.window, help="tokens that local layers see to each side")
     parser.add_argument("--steps", type=int, default=TrainingPlan().steps)
     parser.add_argument("--seed", type=int, default=TrainingPlan().seed)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
@@ -123,7 +125,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the recipe that the command line asks for."""
+    """Run the recipe with the options of the command line."""
     options = parse_arguments(arguments)
     check_drawing_is_installed()
     torch.set_num_threads(options.threads)

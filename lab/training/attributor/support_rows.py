@@ -1,7 +1,7 @@
 """Held-out rows with labelled claims, for the evaluation's support check.
 
-``python -m attribeam.lab.training.attributor.support_rows --pages FILE --count N --output FILE.jsonl`` draws them from
-the generator of the attributor's training rows, and only from pages that its recipe holds out.
+``python -m attribeam.lab.training.attributor.support_rows --pages FILE --count N --output FILE.jsonl`` draws them with
+the generator of the attributor's training rows, using only pages that its recipe holds out.
 """
 
 import argparse
@@ -22,7 +22,11 @@ SHORTEST_CLAIM = 3
 
 
 def draw_support_rows(corpus: Corpus, tokenizer: Tokenizer, *, count: int, seed: int) -> Iterator[dict[str, object]]:
-    """``count`` rows, each with at least one claim; they depend on the arguments alone."""
+    """``count`` rows with at least one claim each; they depend only on the arguments.
+
+    Raises:
+        ValueError: if the pages do not yield enough rows with claims.
+    """
     drawn = 0
     for attempt in range(1000 * count):
         rng = random.Random(f"support rows {seed} {attempt}")
@@ -37,7 +41,7 @@ def draw_support_rows(corpus: Corpus, tokenizer: Tokenizer, *, count: int, seed:
 
 
 def row_texts(row: TrainingRow) -> dict[str, object]:
-    """Question, passages and answer of a row, as a log has them."""
+    """Question, passages and answer of a row, in the form of a QA log."""
     passages = [
         {"passage_id": f"p{index}", "title": passage.title, "text": passage.text}
         for index, passage in enumerate(row.passages)
@@ -46,7 +50,7 @@ def row_texts(row: TrainingRow) -> dict[str, object]:
 
 
 def support_spans(row: TrainingRow) -> list[dict[str, object]]:
-    """The claims of at least ``SHORTEST_CLAIM`` characters, each range once, each with its text and its occurrence."""
+    """The claims of at least ``SHORTEST_CLAIM`` characters, one per range, each with text and occurrence."""
     start = answer_start(row)
     answer, prompt = row.text[start:], row.text[: row.passages_end]
     spans = {}
@@ -61,7 +65,7 @@ def support_spans(row: TrainingRow) -> list[dict[str, object]]:
 
 
 def claim_kind(text: str, prompt: str, *, supported: bool) -> str:
-    """A supported claim is "supported" word for word, else "paraphrase"; of the others one word is a wrong value."""
+    """The kind of a claim: verbatim or paraphrase if supported, else a wrong value (one word) or invented clause."""
     if supported:
         return "supported" if text in prompt else "paraphrase"
     if len(text.split()) > 1:
@@ -70,32 +74,34 @@ def claim_kind(text: str, prompt: str, *, supported: bool) -> str:
 
 
 def occurrence_at(text: str, place: int, answer: str) -> int:
-    """Which of the places, from 1, that hold ``text`` is ``place``; places may overlap."""
+    """The number of the occurrence of ``text`` at ``place``, counted from 1; occurrences may overlap."""
     return sum(answer.startswith(text, start) for start in range(place + 1))
 
 
 def answer_start(row: TrainingRow) -> int:
-    """Where the answer begins in the row's text."""
+    """The start of the answer in the row's text."""
     return row.passages_end + len(PROMPT_TEMPLATE["question"].format(question=row.question))
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m attribeam.lab.training.attributor.support_rows", description=__doc__
     )
-    parser.add_argument("--pages", type=Path, required=True, help='JSON lines of {"title", "paras"}, plain or .xz')
-    parser.add_argument("--count", type=int, required=True, help="rows to write")
+    parser.add_argument(
+        "--pages", type=Path, required=True, help='pages: JSON lines of {"title", "paras"}, plain or .xz'
+    )
+    parser.add_argument("--count", type=int, required=True, help="number of rows to write")
     parser.add_argument("--output", type=Path, required=True, help="the .jsonl file to write")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--tokenizer", type=Path, default=BUNDLED, help="directory with the tokenizer that row lengths are counted with"
+        "--tokenizer", type=Path, default=BUNDLED, help="directory of the tokenizer that counts row lengths"
     )
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the rows that the command line asks for."""
+    """Write the rows according to the command line."""
     options = parse_arguments(arguments)
     _, held_out = split_held_out(read_pages(options.pages))
     rows = draw_support_rows(held_out, load_tokenizer(options.tokenizer), count=options.count, seed=options.seed)

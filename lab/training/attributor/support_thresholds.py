@@ -1,4 +1,4 @@
-"""How well evidence mass tells supported spans from invented ones, and where to draw the two lines."""
+"""How well evidence mass separates supported spans from invented ones, and the two thresholds."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ HELD_OUT_BATCHES = 120
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Lines in evidence mass: supported from ``supported`` on, weakly supported from ``weak`` on."""
+    """Thresholds of evidence mass: a span is supported from ``supported`` and weakly supported from ``weak``."""
 
     supported: float
     weak: float
@@ -30,21 +30,21 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class SpanMasses:
-    """Evidence mass of each held-out span, by what is true of it."""
+    """The evidence mass of the supported and of the unsupported held-out spans."""
 
     supported: torch.Tensor
     unsupported: torch.Tensor
 
     def auroc(self) -> float:
-        """The chance that a supported span has more evidence mass than an unsupported one, ties counted half."""
+        """The probability that a supported span has more evidence mass than an unsupported one; ties count as half."""
         difference = self.supported[:, None] - self.unsupported[None]
         return ((difference > 0).double().mean() + 0.5 * (difference == 0).double().mean()).item()
 
     def thresholds(self) -> Thresholds:
-        """Where telling the two kinds apart goes best, and below what all but 5% of the supported spans lie above.
+        """The thresholds that these spans suggest.
 
-        ``supported`` maximises the share of supported spans above it less the share of unsupported ones (the middle
-        where several do); ``weak`` is never above it.
+        ``supported`` maximises the share of supported spans above it minus the share of unsupported ones; if several
+        values do, it is their mean. 95% of the supported spans lie above ``weak``, which never exceeds ``supported``.
         """
         lines = torch.linspace(0, 1, 1001)
         gain = share_at_least(self.supported, lines) - share_at_least(self.unsupported, lines)
@@ -54,7 +54,7 @@ class SpanMasses:
 
 
 def share_at_least(masses: torch.Tensor, lines: torch.Tensor) -> torch.Tensor:
-    """[lines] the share of ``masses`` [spans] that is at least as large as each line."""
+    """The share of ``masses`` [spans] that reaches each line, [lines]."""
     return (masses[:, None] >= lines[None]).float().mean(0)
 
 
@@ -62,7 +62,7 @@ def share_at_least(masses: torch.Tensor, lines: torch.Tensor) -> torch.Tensor:
 def held_out_masses(
     model: ModernBertModel, tokenizer: Tokenizer, corpus: Corpus, *, seed: int, batches: int, token_budget: int
 ) -> SpanMasses:
-    """Evidence mass of the spans of freshly drawn rows; ``corpus`` must be pages that were not trained on."""
+    """The evidence mass of spans in newly drawn rows; ``corpus`` must hold pages that were not trained on."""
     found: dict[bool, list[float]] = {True: [], False: []}
     for step in range(batches):
         rows = draw_batch(corpus, tokenizer, seed=seed, step=10**6 + step, token_budget=token_budget)
@@ -74,10 +74,10 @@ def held_out_masses(
 
 
 def evidence_mass(weights: torch.Tensor, row: TrainingRow, char_start: int, char_end: int) -> float:
-    """The share of a span's attention that lies on evidence tokens, span tokens averaged (Section 3.2).
+    """The share of a span's attention that lies on evidence tokens, averaged over the span's tokens (Section 3.2).
 
-    ``weights`` [answer tokens, prompt tokens]: top-k, summed over the span's tokens, then without
-    the tokens that stand alone, unless all of them do.
+    The top k of ``weights`` [answer tokens, prompt tokens] are summed over the span's tokens. Isolated tokens are then
+    removed, unless all are isolated.
     """
     answer = row.offsets[row.answer_start :]
     span = [index for index, (start, end) in enumerate(answer) if start < char_end and end > char_start]
@@ -89,13 +89,13 @@ def evidence_mass(weights: torch.Tensor, row: TrainingRow, char_start: int, char
 
 
 def evidence_columns(row: TrainingRow) -> torch.Tensor:
-    """[prompt tokens] True where a token covers a character of a passage."""
+    """bool [prompt tokens]: whether a token covers a character of a passage."""
     end = row.passages_end
     return torch.tensor([start < stop <= end for start, stop in row.offsets[: row.answer_start]])
 
 
 def drop_isolated(scores: torch.Tensor) -> torch.Tensor:
-    """``scores`` [tokens] with 0 where no other token within the isolation threshold scores (Algorithm 1)."""
+    """``scores`` [tokens], with 0 for tokens that have no other token with a score within tau (Algorithm 1)."""
     scored = (scores > 0).to(scores.dtype)
     window = torch.ones(1, 1, 2 * ISOLATION_TAU + 1)
     neighbours = conv1d(scored[None, None], window, padding=ISOLATION_TAU)[0, 0] - scored

@@ -1,4 +1,4 @@
-"""The attributor's training loop: a schedule in steps, the same for the same seed, resumable from checkpoints."""
+"""The attributor's training loop: a schedule of steps, deterministic for a seed, resumable from checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKPOINT_FILE = "checkpoint.pt"
 
 @dataclass
 class History:
-    """Means over the steps between two marks, for the loss curve."""
+    """Means over the steps since the previous record, for the loss curve."""
 
     steps: list[int] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
@@ -36,7 +36,7 @@ def save_checkpoint(
     plan: dict[str, int],
     history: History,
 ) -> None:
-    """Write the state after ``step`` steps; a reader sees the old file or the new one, never half of either."""
+    """Write the state after ``step`` steps atomically."""
     state = {
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
@@ -52,9 +52,12 @@ def save_checkpoint(
 def load_checkpoint(
     directory: Path, *, model: ModernBertModel, optimizer: torch.optim.Optimizer, plan: dict[str, int]
 ) -> tuple[int, History]:
-    """Fill model and optimizer from the directory's checkpoint; (steps done, history), (0, empty) without one.
+    """Load the directory's checkpoint into model and optimizer, and return the finished steps and the history.
 
-    Raises ``ValueError`` where the checkpoint belongs to a run with other settings.
+    Without a checkpoint these are 0 and an empty history.
+
+    Raises:
+        ValueError: if the checkpoint belongs to a run with other settings.
     """
     path = directory / CHECKPOINT_FILE
     if not path.exists():
@@ -77,7 +80,7 @@ WARM_UP_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """What a training run is determined by, the pages apart; ``token_budget`` counts tokens a step."""
+    """Everything that determines a training run, except for the pages; ``token_budget`` is in tokens per step."""
 
     steps: int = 5000
     seed: int = 0
@@ -101,7 +104,7 @@ def train(
     device: torch.device,
     stop_at: int | None = None,
 ) -> tuple[ModernBertModel, History]:
-    """Train until the plan's last step (or ``stop_at``), from the checkpoint in ``output`` where there is one."""
+    """Train to the plan's last step (or ``stop_at``), resuming from the checkpoint in ``output`` if there is one."""
     torch.manual_seed(plan.seed)
     model = new_model(plan.shape, vocabulary_size=tokenizer.get_vocab_size())
     with torch.no_grad():
@@ -131,20 +134,20 @@ def is_due(step: int, every: int, last: int) -> bool:
 
 
 def learning_rate(step: int, steps: int) -> float:
-    """Linear warm-up to the peak, then down to the last rate with the power 0.7 of what is left."""
+    """Linear warm-up to the peak, then decay to the last rate with the remaining share of steps to the power of 0.7."""
     left: float = (1 - step / steps) ** 0.7
     return PEAK_RATE * min(1.0, (step + 1) / WARM_UP_STEPS) * left + LAST_RATE
 
 
 def new_optimizer(model: ModernBertModel) -> torch.optim.Optimizer:
-    """AdamW over every parameter; those that get no gradient are left as they are."""
+    """AdamW over every parameter; those without a gradient stay unchanged."""
     return torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
 
 
 def train_step(
     model: ModernBertModel, optimizer: torch.optim.Optimizer, rows: list[TrainingRow], *, rate: float
 ) -> tuple[float, float]:
-    """One update on ``rows``; (loss, attention mass on the true source of copied tokens)."""
+    """One update on ``rows``; returns the loss and the attention mass on the true source of copied tokens."""
     for group in optimizer.param_groups:
         group["lr"] = rate
     loss, mass = source_loss(model, collate(rows))
@@ -156,7 +159,7 @@ def train_step(
 
 
 def record_means(history: History, step: int, recent: list[tuple[float, float]]) -> dict[str, str]:
-    """Add the mean of ``recent`` to the history, empty it, and return the means for the progress bar."""
+    """Add the means of ``recent`` to the history, clear it, and return the means for the progress bar."""
     loss, mass = (sum(values) / len(recent) for values in zip(*recent, strict=True))
     recent.clear()
     history.steps.append(step)

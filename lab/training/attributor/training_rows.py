@@ -1,6 +1,6 @@
-"""Training rows for the attributor: a prompt, an answer, and for each answer token where it comes from.
+"""Training rows for the attributor: a prompt, an answer, and the source of each answer token.
 
-The answer is stitched of clauses of known origin, slightly reworded, and of words that have none.
+The answer is stitched from slightly reworded clauses of known origin and from words without a source.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ NAME = re.compile(r"\b[A-Z][\w'-]+(?: (?:of |the |de |von )?[A-Z0-9][\w'-]*)*")
 class AnswerWriter:
     """Stitches one answer from one prompt.
 
-    ``quotable`` has, for each passage to be quoted, the ranges of its title, if any, and of its sentences.
-    ``unquoted`` are sentences on the same subject that the prompt does not hold.
+    ``quotable`` holds, for each passage to quote, the ranges of its title, if any, and of its sentences. ``unquoted``
+    are sentences on the same subject that are not in the prompt.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class AnswerWriter:
         return answer
 
     def _invent(self, answer: Answer) -> None:
-        """Append words of some other page, or of an unquoted sentence: a claim without support."""
+        """Append words of another page or of an unquoted sentence, as a claim without support."""
         rng = self._rng
         count = rng.randint(2, 12)
         if self._unquoted and rng.random() < 0.6:
@@ -94,7 +94,7 @@ class AnswerWriter:
         answer.add_unsourced(rng.choice(SENTENCE_ENDS))
 
     def _quote_passage(self, answer: Answer, ranges: list[CharOffsets]) -> None:
-        """Append runs of words of one or two sentences of a passage, now and then behind a name that it speaks of."""
+        """Append runs of words from one or two sentences of a passage, sometimes after a name from the passage."""
         rng = self._rng
         noise = rng.choice([0.0, 0.0, 0.5, 1.0, 2.0])
         wording = Wording(rng, noise=noise, names=self._names)
@@ -108,17 +108,17 @@ class AnswerWriter:
             self._quote_run(answer, run, wording)
 
     def _subject(self, ranges: list[CharOffsets]) -> list[CharOffsets]:
-        """The words of the passage's title, or of a name anywhere in the passage: answers repeat what it is about."""
+        """The words of the passage's title, or of a name in the passage, because answers repeat what they are about."""
         rng = self._rng
         names = [found.span() for start, end in ranges for found in NAME.finditer(self._prompt, start, end)]
         return self._words(rng.choice(names) if names and rng.random() < 0.6 else ranges[0])
 
     def _words(self, char_range: CharOffsets) -> list[CharOffsets]:
-        """The ranges in the prompt of the words that stand in ``char_range``."""
+        """The ranges of the words within ``char_range`` of the prompt."""
         return [found.span() for found in WORD.finditer(self._prompt, *char_range)]
 
     def _runs(self, words: list[CharOffsets]) -> list[list[CharOffsets]]:
-        """One to three runs of a sentence's words, gaps between them, now and then the last one first."""
+        """One to three runs of a sentence's words with gaps between them, sometimes in reverse order."""
         rng = self._rng
         runs = []
         position = 0 if rng.random() < 0.4 else rng.randrange(len(words))
@@ -130,7 +130,7 @@ class AnswerWriter:
         return runs[::-1] if rng.random() < REVERSED_SHARE else runs
 
     def _quote_run(self, answer: Answer, words: list[CharOffsets], wording: Wording) -> None:
-        """Append neighbouring words, perhaps in bold, perhaps with a small first letter or all of them small."""
+        """Append consecutive words, sometimes in bold, with a lower-case first letter, or all in lower case."""
         rng = self._rng
         bold = "**" if rng.random() < BOLD_SHARE else ""
         small_first, small = rng.random() < 0.3, rng.random() < 0.05
@@ -151,11 +151,11 @@ class AnswerWriter:
         answer.add_unsourced(bold)
 
     def _thinned(self, words: list[CharOffsets], wording: Wording) -> list[CharOffsets]:
-        """Without some words, the more the higher the noise; never without all."""
+        """The words without some of them, more with higher noise, but never without all."""
         return [word for word in words if self._rng.random() >= DROPPED_SHARE * wording.noise] or words
 
     def _reordered(self, words: list[CharOffsets], wording: Wording) -> list[CharOffsets]:
-        """With day and month exchanged, now and then: "5 March" becomes "March 5"."""
+        """The words, sometimes with day and month exchanged: "5 March" becomes "March 5"."""
         if not wording.noise or self._rng.random() < 0.5:
             return words
         reordered = list(words)
@@ -166,12 +166,12 @@ class AnswerWriter:
 
 
 def without_last_mark(text: str, rng: random.Random) -> str:
-    """The word, mostly without the punctuation at its end."""
+    """The word, usually without the punctuation at its end."""
     return text.rstrip(".,;:") or text if rng.random() < 0.7 else text
 
 
 def lower_case(text: str) -> str:
-    """The word in small letters, unless that changes how long it is."""
+    """The word in lower case, unless that changes its length."""
     return text.lower() if len(text.lower()) == len(text) else text
 
 
@@ -190,11 +190,17 @@ ROW_TOKENS = (192, 256, 384, 384, 512, 512, 768, 768, 1024, 1536, 2048, 3072)
 class TrainingRow:
     """One rendered row, tokenised once as a whole.
 
-    ``gold[i]`` are the columns that answer token ``answer_start + i`` must attend to: the tokens it was copied from,
-    BOS (column 0) where it has no source, none where it is not to be learned. ``offsets`` are half-open character
-    ranges in ``text``; ``claims`` are (char_start, char_end, supported) spans of the answer, in ``text`` too; the
-    passages take up the characters before ``passages_end``; ``column_passage`` is the passage of each prompt token, -1
-    outside of all. ``question`` and ``passages`` are what the prompt was made of.
+    Attributes:
+        text: prompt and answer.
+        token_ids: the tokens of ``text``, with one BOS in front.
+        offsets: the half-open character range of each token in ``text``.
+        answer_start: the index of the first answer token.
+        gold: for each answer token the columns that it must attend to: the tokens that it was copied from, BOS
+            (column 0) if it has no source, or none if it is not to be learned.
+        claims: spans of the answer as (char_start, char_end, supported), with offsets in ``text``.
+        passages_end: the end of the passages in ``text``.
+        column_passage: the passage of each prompt token, -1 outside all passages.
+        question, passages: what the prompt was made from.
     """
 
     text: str
@@ -210,9 +216,9 @@ class TrainingRow:
 
 
 def draw_batch(corpus: Corpus, tokenizer: Tokenizer, *, seed: int, step: int, token_budget: int) -> list[TrainingRow]:
-    """The rows of one training step, all of one length class of ``ROW_TOKENS``; they depend on the arguments alone.
+    """The rows of one training step, all of one length class of ``ROW_TOKENS``; they depend only on the arguments.
 
-    No row is made longer than the budget.
+    The length class does not exceed the token budget.
     """
     rng = random.Random(f"attributor rows {seed} {step}")
     tokens = rng.choice([tokens for tokens in ROW_TOKENS if tokens <= max(token_budget, ROW_TOKENS[0])])
@@ -221,7 +227,7 @@ def draw_batch(corpus: Corpus, tokenizer: Tokenizer, *, seed: int, step: int, to
 
 
 def draw_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, tokens: int) -> TrainingRow:
-    """One row of about ``tokens`` tokens, never of more than 1.25 times as many."""
+    """One row of about ``tokens`` tokens, and at most 1.25 times as many."""
     while True:
         row = compose_row(corpus, tokenizer, rng, char_budget=round(tokens * CHARS_PER_TOKEN))
         if len(row.token_ids) <= 1.25 * tokens:
@@ -244,7 +250,7 @@ def compose_row(corpus: Corpus, tokenizer: Tokenizer, rng: random.Random, *, cha
 
 
 def render_passages(passages: list[Passage]) -> tuple[str, list[list[CharOffsets]]]:
-    """(text, for each passage the ranges of its title, if any, and of its sentences)."""
+    """The text, and for each passage the ranges of its title, if any, and of its sentences."""
     context, clauses = PROMPT_TEMPLATE["preamble"], []
     for passage in passages:
         name = "passage" if passage.title is None else "titled_passage"
@@ -255,7 +261,7 @@ def render_passages(passages: list[Passage]) -> tuple[str, list[list[CharOffsets
 
 
 def part_offsets(context: str, parts: list[str]) -> list[CharOffsets]:
-    """Where ``parts``, each one character behind the one before, will stand after ``context``."""
+    """The ranges of ``parts`` when they are appended to ``context`` with one character between them."""
     ranges, start = [], len(context)
     for part in parts:
         ranges.append((start, start + len(part)))
@@ -264,13 +270,13 @@ def part_offsets(context: str, parts: list[str]) -> list[CharOffsets]:
 
 
 def draw_unquoted_sentences(passages: list[Passage], prompt: str, rng: random.Random) -> list[str]:
-    """Up to four sentences of the passages' pages that the prompt does not hold."""
+    """Up to four sentences from the passages' pages that are not in the prompt."""
     drawn = [rng.choice(rng.choice(rng.choice(passages).page.paragraphs)) for _ in range(4)]
     return [sentence for sentence in drawn if sentence and sentence not in prompt]
 
 
 def draw_question(context: str, quoted: list[list[CharOffsets]], corpus: Corpus, rng: random.Random) -> str:
-    """Words of a quoted passage in any order, or words that have nothing to do with it."""
+    """Words of a quoted passage in random order, or unrelated words."""
     if rng.random() < 0.3:
         return " ".join(corpus.random_words(rng, 6)) + "?"
     ranges = rng.choice(quoted)
@@ -282,7 +288,7 @@ def draw_question(context: str, quoted: list[list[CharOffsets]], corpus: Corpus,
 def align_row(
     prompt: str, answer: Answer, tokenizer: Tokenizer, *, passages_end: int, passage_ends: list[int]
 ) -> TrainingRow:
-    """Tokenise prompt and answer as one text, once, and carry the answer's sources from characters to tokens."""
+    """Tokenise prompt and answer as one text, and convert the answer's sources from characters to tokens."""
     text = prompt + answer.text
     encoding = tokenizer.encode(text)
     offsets = encoding.offsets
@@ -298,13 +304,13 @@ def align_row(
 
 
 def passage_at(char_end: int, passage_ends: list[int]) -> int:
-    """The passage that a token ending at ``char_end`` lies in, -1 for BOS and what comes after the last passage."""
+    """The passage of a token that ends at ``char_end``, -1 for BOS and for tokens after the last passage."""
     index = bisect_left(passage_ends, char_end)
     return index if char_end > 0 and index < len(passage_ends) else -1
 
 
 def source_columns(sources: list[int], offsets: list[CharOffsets], ends: list[int]) -> tuple[int, ...]:
-    """The columns whose characters a token's characters were copied from; BOS for no source, () for ignored."""
+    """The columns that a token's characters were copied from: BOS without a source, () if ignored."""
     columns = set()
     for source in sources:
         if source >= 0:

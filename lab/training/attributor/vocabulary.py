@@ -1,6 +1,6 @@
-"""The bundled attributor's vocabulary: a byte-level BPE of 32,768 pieces, and the embeddings that training begins with.
+"""The bundled attributor's vocabulary: a byte-level BPE of 32,768 tokens, and the initial embeddings.
 
-Offsets of tokens count characters. Tokens that stand near the same others in running text begin near each other.
+Token offsets count characters. Tokens that occur near the same other tokens start with similar embeddings.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ VOCABULARY_SIZE = 32_768
 
 
 def train_tokenizer(texts: Iterable[str], *, vocabulary_size: int = VOCABULARY_SIZE) -> Tokenizer:
-    """Learn the merges from ``texts``; encoding with special tokens then puts exactly one BOS in front.
+    """Learn the merges from ``texts``; encoding with special tokens puts exactly one BOS in front.
 
-    Offsets are half-open, count Unicode code points and leave out the space that a token swallows, so that a token
-    belongs to a span exactly where the two overlap; a token of white space alone has an empty range.
+    Offsets are half-open, count Unicode code points and exclude the space that a token begins with, so that a token
+    belongs to a span if and only if the two overlap. A token of only white space has an empty range.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -41,7 +41,7 @@ def train_tokenizer(texts: Iterable[str], *, vocabulary_size: int = VOCABULARY_S
 
 
 def bos_in_front() -> processors.PostProcessor:
-    """Trim the offsets' leading space, then put one BOS before the text."""
+    """A post-processor that excludes leading spaces from offsets and puts one BOS before the text."""
     template = processors.TemplateProcessing(single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, BOS_ID)])
     return processors.Sequence([processors.ByteLevel(trim_offsets=True), template])
 
@@ -62,7 +62,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, *, max_tokens: int) ->
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer that ``save_tokenizer`` wrote, without the Hugging Face wrapper around it."""
+    """The tokenizer that ``save_tokenizer`` wrote, without its Hugging Face wrapper."""
     return Tokenizer.from_file(str(directory / "tokenizer.json"))
 
 
@@ -76,7 +76,7 @@ PARAGRAPHS_PER_BATCH = 2000
 def initial_embeddings(
     directory: Path, texts: Iterable[str], tokenizer: Tokenizer, *, size: int, seed: int
 ) -> torch.Tensor:
-    """``cooccurrence_embeddings``, kept in ``directory`` so that a run that goes on need not count again."""
+    """``cooccurrence_embeddings``, cached in ``directory`` so that a resumed run need not count again."""
     path = directory / EMBEDDINGS_FILE
     if not path.exists():
         temporary = path.with_suffix(".partial")
@@ -87,11 +87,11 @@ def initial_embeddings(
 
 
 def cooccurrence_embeddings(texts: Iterable[str], tokenizer: Tokenizer, *, size: int, seed: int) -> torch.Tensor:
-    """float32 [vocabulary, size] of unit variance: half of each token's numbers from its neighbours, half random.
+    """float32 [vocabulary, size] of unit variance: half of each embedding from the token's neighbours, half random.
 
-    The first half is the truncated singular value decomposition of the positive pointwise mutual information of
-    tokens at most ``CONTEXT_TOKENS`` places apart: tokens used alike begin near each other. The
-    second half tells them apart.
+    The first half is the truncated singular value decomposition of the positive pointwise mutual information of tokens
+    at most ``CONTEXT_TOKENS`` places apart, so that tokens with similar use start near each other. The second half
+    separates them.
     """
     generator = torch.Generator().manual_seed(seed)
     vocabulary_size = tokenizer.get_vocab_size()
@@ -106,7 +106,7 @@ def cooccurrence_embeddings(texts: Iterable[str], tokenizer: Tokenizer, *, size:
 
 
 def _count_neighbours(texts: Iterable[str], tokenizer: Tokenizer, vocabulary_size: int) -> torch.Tensor:
-    """How often two tokens stand near each other: sparse float32 [vocabulary, vocabulary], symmetric."""
+    """How often two tokens occur near each other: sparse float32 [vocabulary, vocabulary], symmetric."""
     pairs: list[torch.Tensor] = []
     for paragraphs in _paragraph_batches(texts):
         rows = [torch.tensor(one.ids) for one in tokenizer.encode_batch(paragraphs, add_special_tokens=False)]
@@ -121,7 +121,7 @@ def _count_neighbours(texts: Iterable[str], tokenizer: Tokenizer, vocabulary_siz
 
 
 def _positive_information(counts: torch.Tensor) -> torch.Tensor:
-    """max(0, log p(a, b) / (p(a) p(b))), with the counts of b smoothed: sparse, as ``counts``."""
+    """max(0, log p(a, b) / (p(a) p(b))) with smoothed counts of b: sparse like ``counts``."""
     totals = counts.sum(1).to_dense().clamp_min(1.0)
     context = totals**SMOOTHING
     first, second = counts.indices()

@@ -1,7 +1,7 @@
-"""A growing answer that knows where its characters come from, and how single words are reworded.
+"""An answer that records where its characters come from, and the rewording of single words.
 
-Numbers are written in words or with other separators, words become others of like sense, and now and then a wrong
-number or a wrong name stands in their place.
+Numbers are spelled out or get other separators, words are replaced by synonyms, and sometimes by a wrong number or a
+wrong name.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def _alternatives() -> dict[str, tuple[str, ...]]:
-    """Word, in small letters, to the others that may stand for it."""
+    """Lower-case words, with the words that may replace them."""
     found: dict[str, tuple[str, ...]] = {}
     for line in _GROUPS.replace("\n", ";").split(";"):
         words = line.split()
@@ -85,7 +85,7 @@ ALTERNATIVES = _alternatives()
 
 
 def alternative_wording(text: str, rng: random.Random) -> str | None:
-    """Another way to write ``text``, with the marks behind it and its first letter's case; None where none is known."""
+    """Another way to write ``text`` with the same final punctuation and initial case; None if none is known."""
     core = text.rstrip(".,;:")
     marks = text[len(core) :]
     if core.endswith("%") and core[:-1].isdecimal():
@@ -111,10 +111,10 @@ FILLERS = ("also", "then", "the", "later", "a", "mainly", "later", "first", "of"
 
 @dataclass(slots=True)
 class Answer:
-    """A growing answer; ``sources`` has one entry a character.
+    """An answer under construction; ``sources`` has one entry per character.
 
-    An entry is the character's place in the prompt it was copied from, ``NO_SOURCE`` where nothing in the prompt
-    says it, or ``IGNORED`` where there is nothing to learn. ``claims`` are (char_start, char_end, supported).
+    An entry is the place in the prompt that the character was copied from, ``NO_SOURCE`` if the prompt does not say it,
+    or ``IGNORED`` if there is nothing to learn from it. ``claims`` are (char_start, char_end, supported).
     """
 
     text: str = ""
@@ -122,31 +122,31 @@ class Answer:
     claims: list[tuple[int, int, bool]] = field(default_factory=list)
 
     def copy(self, text: str, source: int) -> None:
-        """Append characters that stand at ``source`` and after it in the prompt (their case may differ)."""
+        """Append characters copied from the prompt, starting at ``source``; their case may differ."""
         self.text += text
         self.sources.extend(range(source, source + len(text)))
 
     def derive(self, text: str, source: int) -> None:
-        """Append characters that all go back to the one at ``source``."""
+        """Append characters that all derive from the one at ``source``."""
         self.text += text
         self.sources.extend([source] * len(text))
 
     def add_unsourced(self, text: str) -> None:
-        """Append characters that come from nowhere."""
+        """Append characters without a source."""
         self.derive(text, NO_SOURCE)
 
     def add_ignored(self, text: str) -> None:
-        """Append characters that nothing is to be learned from."""
+        """Append characters that nothing should be learned from."""
         self.derive(text, IGNORED)
 
     def claim(self, char_start: int, *, supported: bool) -> None:
-        """Note that what was written since ``char_start`` is one span, supported or not."""
+        """Record the text from ``char_start`` on as one claim, supported or not."""
         char_end = len(self.text.rstrip())
         if char_end > char_start:
             self.claims.append((char_start, char_end, supported))
 
     def add_unsourced_claim(self, text: str) -> None:
-        """Append characters that come from nowhere, as a claim of their own."""
+        """Append characters without a source, as a separate claim."""
         start = len(self.text)
         self.add_unsourced(text)
         self.claim(start, supported=False)
@@ -154,23 +154,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How careless the writer is: ``noise`` 0 copies; ``names`` are what a wrong name is drawn from."""
+    """How freely the writer rewords: with ``noise`` 0 it copies; wrong names are drawn from ``names``."""
 
     rng: random.Random
     noise: float = 0.0
     names: Sequence[str] = ()
 
     def write_word(self, answer: Answer, text: str, source: int) -> None:
-        """Append one word that stands at ``source``, or what a careless writer puts in its place.
+        """Append the word at ``source``, or what a careless writer would put in its place.
 
-        Fillers, other endings, other words of the same sense and pronouns, the more of them the higher ``noise``,
-        teach that wording may differ; a wrong number and a wrong name have no source.
+        Fillers, other endings, synonyms and pronouns, which are more frequent with higher ``noise``, teach the model
+        that wording may differ. Wrong numbers and names have no source.
         """
         if not self._write_false_value(answer, text):
             self._write_reworded(answer, text, source)
 
     def _write_false_value(self, answer: Answer, text: str) -> bool:
-        """Append another number or another name in the place of one; whether that was done."""
+        """Append a wrong number or name in place of ``text`` at random; return whether that happened."""
         rng = self.rng
         if NUMBER.search(text) and rng.random() < WRONG_NUMBER_SHARE:
             answer.add_unsourced_claim(

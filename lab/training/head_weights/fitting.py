@@ -1,6 +1,6 @@
-"""Fitting one weight an attention head, by the recipe of AT2 (Cohen-Wang et al., 2025).
+"""Fitting one weight per attention head, following AT2 (Cohen-Wang et al., 2025).
 
-An example holds a span's attention masses, and its log-probabilities under random ablations of the passages.
+An example holds the attention masses of a span and its log-probabilities under random ablations of the passages.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class HeadExample:
     """One target span under random ablations of its passages.
 
     Attributes:
-        masses: float32 [attention heads, passages], attention mass on each passage, mean over the span's tokens.
-        kept: bool [ablations, passages], which passages stood in the prompt.
-        log_probabilities: float64 [ablations], of the span under that prompt.
+        masses: float32 [attention heads, passages], the attention mass on each passage, averaged over span tokens.
+        kept: bool [ablations, passages], whether the passage was in the prompt.
+        log_probabilities: float64 [ablations], the log-probability of the span given that prompt.
     """
 
     masses: torch.Tensor
@@ -37,13 +37,13 @@ class HeadExample:
 
     @property
     def is_informative(self) -> bool:
-        """Whether attention heads could explain it: ablations differ, and so do their log-probabilities."""
+        """Whether attention heads could explain it: both the ablations and their log-probabilities vary."""
         return bool(self.log_probabilities.std() > 0) and bool((self.kept.float().std(0) > 0).any())
 
 
 @dataclass(frozen=True, slots=True)
 class FitPlan:
-    """AT2's schedule: Adam with a cosine, clipped gradients, random batches of examples."""
+    """AT2's schedule: Adam with cosine decay, clipped gradients and random batches of examples."""
 
     steps: int = 1000
     rate: float = 1e-3
@@ -53,13 +53,13 @@ class FitPlan:
 
 
 def fit_head_weights(examples: Sequence[HeadExample], plan: FitPlan | None = None) -> tuple[float, ...]:
-    """Weights of at least 0 that sum to 1 and make the mean Pearson correlation over the examples large.
+    """Nonnegative weights with sum 1 that maximise the mean Pearson correlation over the examples; deterministic.
 
-    An ablation's prediction is the weighted attention mass on the passages that were kept. Starting from equal
-    weights; those that would fall below 0 stay at 0. The same for the same examples and plan.
+    The prediction for an ablation is the weighted attention mass on the kept passages. Fitting starts from equal
+    weights, and weights that would become negative are set to 0.
 
     Raises:
-        ValueError: if no example tells anything.
+        ValueError: if no example is informative.
     """
     plan = plan or FitPlan()
     batches = _InformativeExamples(examples)
@@ -82,17 +82,17 @@ def fit_head_weights(examples: Sequence[HeadExample], plan: FitPlan | None = Non
 
 
 def mean_correlation(examples: Sequence[HeadExample], weights: Sequence[float]) -> float:
-    """The mean, over the examples that tell something, of the Pearson correlation of predictions and log-probabilities.
+    """The mean Pearson correlation of predictions and log-probabilities over the informative examples.
 
     Raises:
-        ValueError: if no example tells anything.
+        ValueError: if no example is informative.
     """
     batches = _InformativeExamples(examples)
     return float(batches.correlations(torch.tensor(weights, dtype=torch.float64)).mean())
 
 
 def pearson(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """The correlation along the last dimension; 0 where one side does not vary."""
+    """The correlation along the last dimension; 0 if one side does not vary."""
     first = first - first.mean(-1, keepdim=True)
     second = second - second.mean(-1, keepdim=True)
     scale = (first.square().sum(-1) * second.square().sum(-1)).clamp_min(1e-30).sqrt()
@@ -100,7 +100,7 @@ def pearson(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 
 class _InformativeExamples:
-    """Examples that tell something: what each attention head predicts for every ablation, padded to one size."""
+    """The informative examples: each attention head's prediction for every ablation, and the outcomes."""
 
     def __init__(self, examples: Sequence[HeadExample]) -> None:
         groups: dict[int, list[HeadExample]] = {}
@@ -108,32 +108,32 @@ class _InformativeExamples:
             if example.is_informative:
                 groups.setdefault(len(example.kept), []).append(example)
         if not groups:
-            raise ValueError("at least one span should have log-probabilities that change with its passages, none has")
+            raise ValueError("at least one span should have a log-probability that changes with its passages, none has")
         if len(groups) > 1:
-            raise ValueError(f"all examples should have as many ablations, have: {sorted(groups)}")
+            raise ValueError(f"all examples should have the same number of ablations, they have: {sorted(groups)}")
         (kept,) = groups.values()
         self.attention_heads = kept[0].masses.shape[0]
         self._predictions = torch.stack([one.kept.double() @ one.masses.double().T for one in kept])
         self._outcomes = torch.stack([one.log_probabilities.double() for one in kept])
 
     def draw(self, count: int, generator: torch.Generator) -> torch.Tensor:
-        """The places of ``count`` examples drawn without repetition, or of all of them."""
+        """The places of ``count`` examples, drawn without replacement, or of all examples if there are fewer."""
         return torch.randperm(len(self._outcomes), generator=generator)[:count]
 
     def correlations(self, weights: torch.Tensor, places: torch.Tensor | slice = slice(None)) -> torch.Tensor:
-        """float64 [examples]."""
+        """The correlation of each example, float64 [examples]."""
         return pearson(self._predictions[places] @ weights, self._outcomes[places])
 
 
 def random_ablations(passages: int, *, ablations: int, seed: int, row: int) -> npt.NDArray[np.bool_]:
-    """bool [ablations, passages]: every passage is kept with a chance of one half; the same for equal arguments."""
+    """bool [ablations, passages]: every passage is kept with probability one half; deterministic."""
     return np.random.default_rng([seed, row]).random((ablations, passages)) < 0.5
 
 
 def row_examples(
     record: QARecord, *, attention: AttentionModel, language: LanguageModel, ablations: int, seed: int
 ) -> list[HeadExample]:
-    """One example a target span of the record, the whole answer where it has none.
+    """One example per target span of the record, or for its whole answer if it has none.
 
     Spans without a token are left out.
 
@@ -157,14 +157,14 @@ def row_examples(
 
 
 def save_examples(path: Path, examples: list[HeadExample]) -> None:
-    """One file a row; a reader sees the whole file or none."""
+    """Write the examples of one row atomically."""
     partial = path.with_name(f".{path.name}.partial")
     torch.save([(one.masses, one.kept, one.log_probabilities) for one in examples], partial)
     partial.replace(path)
 
 
 def load_examples(path: Path) -> list[HeadExample]:
-    """What ``save_examples`` wrote."""
+    """Read the examples that ``save_examples`` wrote."""
     return [HeadExample(*tensors) for tensors in torch.load(path, map_location="cpu", weights_only=True)]
 
 

@@ -1,9 +1,9 @@
-"""Fit one weight an attention head of the captured layer: ``attribeam train head-weights``.
+"""Fit one weight per attention head of the captured layer: ``attribeam train head-weights``.
 
 ``attribeam train head-weights --data logs.parquet --model DIR --output head_weights.json`` runs a causal language
-model on every answer under random ablations of its passages, and finds the weights under which the attention on the
-kept passages goes best with the answer's log-probability (AT2). The file is for ``--head-weights`` of audit and
-evaluate.
+model on every answer under random ablations of its passages. It finds the weights for which the attention on the kept
+passages correlates best with the answer's log-probability (AT2). The file is for ``--head-weights`` of ``audit`` and
+``evaluate``.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from attribeam.lab.training.head_weights.fitting import HeadExample
 
 _HELD_OUT = 10
-"""Every tenth row with an example is not fitted to, but measured."""
+"""Every tenth row with an informative example is held out for measuring."""
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Whose attention heads are weighted, and who says how probable an answer is."""
+    """The model whose attention heads are weighted, and the one that gives log-probabilities."""
 
     attention: AttentionModel
     language: LanguageModel
 
     def identity(self) -> dict[str, str]:
-        """What the examples depend on."""
+        """The settings of both models that the examples depend on."""
         attention, language = self.attention.provenance(), self.language.provenance()
         names = ("model_revision", "layer", "query_position", "softmax_over", "prompt_template", "dtype")
         return {name: attention[name] for name in names} | {
@@ -53,29 +53,29 @@ class Models:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="attribeam.lab.training.head_weights.recipe", description=__doc__.splitlines()[0]
-    )
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="attribeam train head-weights", description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, type=Path, metavar="LOG", help="a QA log as in docs/schema.md")
     add_log_arguments(parser.add_argument)
     add_options(parser, ModelOptions, LOADING)
     parser.add_argument("--language-model", help="a causal language model (default: --model)")
     parser.add_argument("--layer", type=positive_integer, help="1-based layer (default: the model's)")
-    parser.add_argument("--ablations", type=positive_integer, default=32, help="a row (default: 32)")
+    parser.add_argument("--ablations", type=positive_integer, default=32, help="ablations per row (default: 32)")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N rows")
-    parser.add_argument("--steps", type=positive_integer, default=1000, help="of the fit (default: 1000)")
-    parser.add_argument("--seed", type=whole_number, default=0, help="of ablations and fit (default: 0)")
-    parser.add_argument("--work", type=Path, help="where finished rows are kept (default: OUTPUT.work)")
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE.json", help="the weights")
+    parser.add_argument("--steps", type=positive_integer, default=1000, help="steps of the fit (default: 1000)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of ablations and fit (default: 0)")
+    parser.add_argument("--work", type=Path, help="folder for finished rows (default: OUTPUT.work)")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FILE.json", help="the file that the weights are written to"
+    )
     return parser.parse_args(arguments)
 
 
 def load_models(options: argparse.Namespace) -> Models:
-    """Both models; the language model is loaded whole, the other one up to its layer.
+    """Both models; the language model is loaded completely, the attention model up to its layer.
 
     Raises:
-        ModelLoadError: if one cannot be loaded, or the second is no causal language model.
+        ModelLoadError: if one cannot be loaded, or the language model is not a causal one.
     """
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.language_model import LanguageModel
@@ -106,10 +106,10 @@ def usable_records(log: QALog) -> list[QARecord]:
 def collect(
     records: Sequence[QARecord], models: Models, *, work: Path, ablations: int, seed: int, data: str
 ) -> list[list[HeadExample]]:
-    """The examples of every row, from ``work`` where an earlier run left them; refused rows have none.
+    """The examples of every row, read from ``work`` if an earlier run finished them; refused rows have none.
 
     Raises:
-        UsageError: if ``work`` is another run's.
+        UsageError: if ``work`` belongs to another run.
     """
     from attribeam.lab.training.head_weights.fitting import load_examples, row_examples, save_examples
 
@@ -131,7 +131,7 @@ def collect(
 
 
 def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tuple[float, ...]:
-    """The weights, fitted to nine rows of ten where there are ten; prints the mean correlation on both parts.
+    """The weights, fitted to nine rows out of ten; also prints the mean correlation on both parts.
 
     Raises:
         RunError: if no span's log-probability changes with its passages.
@@ -156,10 +156,10 @@ def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tupl
 
 
 def run(options: argparse.Namespace) -> None:
-    """Collect what is missing, fit, write the file.
+    """Collect missing examples, fit the weights and write the file.
 
     Raises:
-        UsageError: if ``--output`` cannot be written to, or ``--work`` is another run's.
+        UsageError: if ``--output`` cannot be written to, or ``--work`` belongs to another run.
         DataError, ModelLoadError, OSError: if the data or a model cannot be used; the message says why.
     """
     if options.output.is_dir() or not options.output.parent.is_dir():
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _claim_work_folder(work: Path, identity: dict[str, str]) -> None:
-    """Make the folder, or check that it is this run's.
+    """Create the folder, or check that it belongs to this run.
 
     Raises:
         UsageError: if it was made with other models, data or options.
@@ -198,7 +198,7 @@ def _claim_work_folder(work: Path, identity: dict[str, str]) -> None:
     known = json.loads(path.read_text(encoding="utf-8"))
     if known != identity:
         differing = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))
-        raise UsageError(f"{work} holds the rows of another run, with another {', '.join(differing)}; choose --work")
+        raise UsageError(f"{work} holds rows of a run with another {', '.join(differing)}; choose another --work")
 
 
 if __name__ == "__main__":

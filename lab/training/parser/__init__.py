@@ -1,1 +1,1 @@
-"""Training of the bundled parser."""
+"""Training the bundled parser."""

@@ -1,12 +1,12 @@
 """Recipe of the bundled English parser: tags, sentences and Universal Dependencies.
 
 ``attribeam train parser --pages FILE... --train FILE... --dev FILE... --test FILE... --output DIR`` learns word
-vectors from the pages, trains, and prints the scores; started again with the same options it resumes from its last
-evaluation. With ``--evaluate DIR`` and ``--test`` alone it prints the scores of a finished pipeline. It runs in one
+vectors from the pages, trains, and prints the scores; restarted with the same options, it resumes from its last
+evaluation. With ``--evaluate DIR`` and ``--test`` alone, it prints the scores of a finished pipeline. It runs in one
 thread on the CPU.
 
-``--treebank DIR --output DIR`` trains a parser of another language on a folder of Universal Dependencies, without word
-vectors unless ``--pages`` are given. Where most of its letters are Chinese characters, the parser finds the words, too.
+``--treebank DIR --output DIR`` trains a parser for another language on a folder of Universal Dependencies, without word
+vectors unless ``--pages`` is given. If most of the letters are Chinese characters, the parser also finds the words.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BLANK = " "
 
 @dataclass(frozen=True)
 class ParserScores:
-    """Percentages, and words a second on one core; attachment scores leave punctuation out, as spaCy's do."""
+    """Percentages, and words per second on one core; attachment scores exclude punctuation, as spaCy's do."""
 
     uas: float
     las: float
@@ -57,7 +57,7 @@ class ParserScores:
 
     @property
     def selection(self) -> float:
-        """The figure that chooses between checkpoints: attachment first, sentences beside it."""
+        """The figure that selects the checkpoint: mostly attachment, partly sentences."""
         return 0.7 * self.las + 0.3 * self.sentence_f
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class ParserScores:
 def score_sentences(nlp: Language, sentences: Sequence[Sentence], *, separator: str = PARAGRAPH_BREAK) -> ParserScores:
     """Score ``nlp`` on whole documents of ``sentences``, read as raw text with ``separator`` between paragraphs.
 
-    The text is tokenised by ``nlp`` itself. In the speed a word is one of spaCy's tokens, or of characters that the
+    The text is tokenised by ``nlp`` itself. For the speed, a word is a token of spaCy, or several characters that the
     parser joined.
     """
     references = [
@@ -93,12 +93,12 @@ def score_sentences(nlp: Language, sentences: Sequence[Sentence], *, separator: 
 
 
 def genre(document_id: str) -> str:
-    """The genre a document's name begins with: ``GUM_bio_x`` is ``bio``, ``weblog-x`` is ``weblog``."""
+    """The genre that a document's name begins with: ``bio`` for ``GUM_bio_x``, ``weblog`` for ``weblog-x``."""
     return document_id.removeprefix("GUM_").replace("_", "-").partition("-")[0]
 
 
 def size_in_megabytes(directory: Path) -> float:
-    """The size of all files under ``directory`` in units of 1,000,000 bytes."""
+    """The size of all files below ``directory`` in units of 1,000,000 bytes."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / 1e6
 
 
@@ -106,10 +106,10 @@ CONFIG = Path(__file__).with_name("parser_config.cfg")
 VECTOR_WORDS = 20_000
 VECTOR_COLUMNS = 96
 FILE_OPTIONS = {
-    "pages": 'lines of {"title", "paras"}, plain or .xz, to learn word vectors from',
-    "train": ".conllu or .conllu.xz files to learn from",
-    "dev": "files that choose the best evaluation",
-    "test": "files the final figures are printed for",
+    "pages": 'pages to learn word vectors from: lines of {"title", "paras"}, plain or .xz',
+    "train": ".conllu or .conllu.xz files to train on",
+    "dev": "files that select the best evaluation",
+    "test": "files for the final scores",
 }
 META = {
     "name": "attribeam_universal",
@@ -126,7 +126,7 @@ CHINESE_META = META | {
 
 
 def load_or_learn_vectors(pages: Sequence[Path], *, folders: Folders, seed: int) -> WordVectors:
-    """The vectors that the run in ``folders`` began with, else new ones; learning them takes about a minute."""
+    """The vectors that the run in ``folders`` started with, else new ones; learning them takes about a minute."""
     if not folders.vectors.exists():
         learned = learn_vectors(read_paragraphs(pages), words=VECTOR_WORDS, columns=VECTOR_COLUMNS, seed=seed)
         learned.save(folders.vectors)
@@ -138,8 +138,8 @@ def new_pipeline(
 ) -> tuple[Language, Optimizer]:
     """An untrained pipeline that knows every label of ``sentences``, and its optimizer.
 
-    Without vectors it sees the words' forms only. A Chinese one has a token for each character, as ``sentences``
-    should have; ``attribeam.attribution.answers.parser_output`` joins them to words.
+    Without vectors it only sees the forms of the words. A Chinese pipeline has one token per character, as its
+    ``sentences`` must have; ``attribeam.attribution.answers.parser_output`` joins the characters into words.
     """
     fix_random_seed(seed)
     overrides: dict[str, bool | str] = {"components.tok2vec.model.embed.include_static_vectors": vectors is not None}
@@ -163,7 +163,7 @@ def run_training(
     schedule: Schedule,
     folders: Folders,
 ) -> None:
-    """Train on ``sentences``, choose by ``dev``, and leave the best pipeline in ``folders.output``."""
+    """Train on ``sentences``, select by ``dev``, and write the best pipeline to ``folders.output``."""
     chinese = is_chinese(sentences)
     if chinese:
         sentences = [split_into_characters(sentence) for sentence in sentences]
@@ -189,7 +189,7 @@ def run_training(
 
 
 def print_scores(directory: Path, paths: Sequence[Path]) -> None:
-    """Print size and scores of a pipeline: each file with paragraphs apart and run together, then its genres."""
+    """Print the size and scores of a pipeline: each file with paragraphs separate and run together, then by genre."""
     nlp = spacy.load(directory)
     print(f"size {size_in_megabytes(directory):.1f} MB")
     for path in paths:
@@ -202,20 +202,22 @@ def print_scores(directory: Path, paths: Sequence[Path]) -> None:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options, refused unless they name something to train or something to evaluate."""
-    parser = argparse.ArgumentParser(
-        prog="python -m attribeam.lab.training.parser.recipe", description="Train the bundled parser."
-    )
+    """The options; they must name something to train or to evaluate."""
+    parser = argparse.ArgumentParser(prog="attribeam train parser", description="Train the bundled parser.")
     for name, purpose in FILE_OPTIONS.items():
         parser.add_argument(f"--{name}", type=Path, nargs="+", default=[], metavar="FILE", help=purpose)
     parser.add_argument(
-        "--treebank", type=Path, metavar="DIR", help="folder whose *train*, *dev* and *test* .conllu files are taken"
+        "--treebank", type=Path, metavar="DIR", help="a folder with *train*, *dev* and *test* .conllu files"
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the best pipeline")
-    parser.add_argument("--work", type=Path, metavar="DIR", help="folder to resume from (default: OUTPUT.work)")
-    parser.add_argument("--evaluate", type=Path, metavar="DIR", help="only print the figures of this pipeline")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="the folder that the best pipeline is written to")
+    parser.add_argument(
+        "--work", type=Path, metavar="DIR", help="the folder with the state to resume from (default: OUTPUT.work)"
+    )
+    parser.add_argument("--evaluate", type=Path, metavar="DIR", help="only print the scores of this pipeline")
     parser.add_argument("--steps", type=int, default=Schedule.steps)
-    parser.add_argument("--until", type=int, default=0, metavar="STEP", help="end there (default: at the last step)")
+    parser.add_argument(
+        "--until", type=int, default=0, metavar="STEP", help="stop after this step (default: the last step)"
+    )
     parser.add_argument("--batch-words", type=int, default=Schedule.batch_words)
     parser.add_argument("--evaluate-every", type=int, default=Schedule.evaluate_every, metavar="STEPS")
     parser.add_argument("--seed", type=int, default=Schedule.seed)
@@ -227,7 +229,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train and print the figures, or only print them."""
+    """Train and print the scores, or only print them."""
     options = parse_arguments(arguments)
     if options.evaluate is None:
         check_drawing_is_installed()

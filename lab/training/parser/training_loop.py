@@ -1,7 +1,4 @@
-"""The training loop of the parser, exact to resume: every step draws from a seed of its own.
-
-A checkpoint holds what a killed run needs to go on where it stood.
-"""
+"""The training loop of the parser; a killed run resumes exactly, because every step has its own seed."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ MOMENTS = ("mom1", "mom2", "averages")
 
 @dataclass
 class History:
-    """The step reached, the best selection score, and the curves with one value for each evaluation."""
+    """The current step, the best selection score, and the curves with one value per evaluation."""
 
     step: int = 0
     best: float = float("-inf")
@@ -41,11 +38,11 @@ class History:
 
     @property
     def steps_since_evaluation(self) -> int:
-        """How many steps the losses of the coming evaluation were summed over."""
+        """The number of steps that the losses of the next evaluation are summed over."""
         return self.step - (self.steps[-1] if self.steps else 0)
 
     def add(self, values: dict[str, float]) -> None:
-        """Append one value to every curve, at the present step."""
+        """Append one value to every curve, at the current step."""
         self.steps.append(self.step)
         for name, value in values.items():
             self.series.setdefault(name, []).append(float(value))
@@ -53,12 +50,12 @@ class History:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One ``.npz`` file with parameters, optimizer state and history, replaced whole or not at all."""
+    """One ``.npz`` file with parameters, optimizer state and history, replaced atomically."""
 
     path: Path
 
     def save(self, nlp: Language, optimizer: Optimizer, history: History) -> None:
-        """Write everything; a process killed meanwhile leaves the former file as it was."""
+        """Write everything; if the process is killed meanwhile, the previous file stays intact."""
         arrays = {"history": numpy.array(json.dumps(asdict(history)))}
         for name, (key, value) in named_parameters(nlp).items():
             arrays[f"{name}/value"] = value
@@ -73,7 +70,7 @@ class Checkpoint:
         partial.replace(self.path)
 
     def load(self, nlp: Language, optimizer: Optimizer) -> History:
-        """Put the saved state into ``nlp`` and ``optimizer``; an empty history where nothing was saved yet."""
+        """Load the saved state into ``nlp`` and ``optimizer``; return an empty history if nothing was saved yet."""
         if not self.path.exists():
             return History()
         with numpy.load(self.path) as arrays:
@@ -87,7 +84,7 @@ class Checkpoint:
 
 
 def named_parameters(nlp: Language) -> dict[str, tuple[ParameterKey, Floats]]:
-    """Every parameter by a name that is the same in each process, with its key in the optimizer."""
+    """Every parameter, with its key in the optimizer, by a name that is the same in every process."""
     found: dict[str, tuple[ParameterKey, Floats]] = {}
     trainable = ((name, pipe) for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe))
     for component, pipe in trainable:
@@ -104,9 +101,9 @@ LONGEST_PIECE = 10
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, scored now and then.
+    """How long and how fast to train: ``steps`` updates of about ``batch_words`` words, evaluated regularly.
 
-    A run may end early, after the evaluation at step ``stop_after``; 0 lets it go to the end.
+    A run may end early, after the evaluation at step ``stop_after``; 0 means that it runs to the end.
     """
 
     steps: int = 6000
@@ -122,18 +119,18 @@ class Schedule:
 
     @property
     def last_step(self) -> int:
-        """The step that the run ends at."""
+        """The step at which the run ends."""
         return min(self.steps, self.stop_after or self.steps)
 
     def learning_rate(self, step: int, *, peak: float) -> float:
-        """Rises to ``peak`` over the first twentieth of the steps and falls linearly to a twentieth of it."""
+        """The rate at ``step``: rising to ``peak`` over the first 5% of steps, then falling linearly to 5% of it."""
         warm = max(1, self.steps // 20)
         if step < warm:
             return peak * (step + 1) / warm
         return peak * max(0.05, (self.steps - step) / max(1, self.steps - warm))
 
     def seed_at(self, step: int) -> None:
-        """Seed every generator that an update draws from (dropout, choice of oracle)."""
+        """Seed every random generator that an update uses (dropout, choice of oracle)."""
         seed = self.seed + 1_000_003 * (step + 1)
         random.seed(seed)
         numpy.random.seed(seed % 2**32)
@@ -141,7 +138,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Folders:
-    """``output`` receives the best pipeline, ``work`` the state to resume from and the picture of the curves."""
+    """``output`` receives the best pipeline; ``work`` holds the state to resume from and the picture of the curves."""
 
     output: Path
     work: Path
@@ -157,7 +154,7 @@ class Folders:
         return self.work / "vectors.npz"
 
     def replace_output(self, nlp: Language) -> None:
-        """Leave ``nlp`` in ``output`` instead of what was there, without the words of the training data."""
+        """Replace the content of ``output`` with ``nlp``, without the words of the training data."""
         partial = self.work / "pipeline.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -169,7 +166,7 @@ class Folders:
 
 
 def _save_vectors(nlp: Language, directory: Path) -> None:
-    """The vectors as ``spacy.load`` reads them; spaCy's own ``vectors.cfg`` does not say that keys are lower-cased."""
+    """Write the vectors for ``spacy.load``; spaCy's own ``vectors.cfg`` does not say that keys are lower-cased."""
     nlp.vocab.to_disk(directory, exclude=["strings", "lookups"])
     (directory / "strings.json").write_text("[]\n")
     settings = {"mode": "default", "attr": nlp.vocab.vectors.attr}
@@ -177,7 +174,7 @@ def _save_vectors(nlp: Language, directory: Path) -> None:
 
 
 def epoch_batches(nlp: Language, sentences: Sequence[Sentence], *, seed: str, words: int) -> Iterator[list[Example]]:
-    """One pass over ``sentences`` in batches of about ``words`` words, cut into documents anew by ``seed``."""
+    """One pass over ``sentences`` in batches of about ``words`` words, cut into documents according to ``seed``."""
     rng = random.Random(seed)
     pieces = list(cut_at_random(group_by_document(sentences), longest=LONGEST_PIECE, rng=rng))
     rng.shuffle(pieces)
@@ -195,7 +192,7 @@ def epoch_batches(nlp: Language, sentences: Sequence[Sentence], *, seed: str, wo
 
 
 def endless_batches(nlp: Language, sentences: Sequence[Sentence], schedule: Schedule) -> Iterator[list[Example]]:
-    """Epoch after epoch of ``epoch_batches``, each with a seed of its own."""
+    """Epoch after epoch of ``epoch_batches``, each with its own seed."""
     for epoch in count():
         yield from epoch_batches(nlp, sentences, seed=f"{schedule.seed}/{epoch}", words=schedule.batch_words)
 
@@ -203,9 +200,9 @@ def endless_batches(nlp: Language, sentences: Sequence[Sentence], schedule: Sche
 def update(
     nlp: Language, optimizer: Optimizer, batch: list[Example], *, dropout: float, losses: dict[str, float]
 ) -> None:
-    """One step: the gradients of all components first, since all add to the shared ``tok2vec``, then the weights.
+    """One step: first compute the gradients of all components, which share ``tok2vec``, then update the weights.
 
-    ``Language.update`` with an optimizer would change ``tok2vec`` before the others have added to its gradient.
+    ``Language.update`` with an optimizer would change ``tok2vec`` before the other components add to its gradient.
     """
     nlp.update(batch, drop=dropout, sgd=False, losses=losses)  # type: ignore[arg-type]
     for _, pipe in nlp.pipeline:
@@ -222,10 +219,10 @@ def train(
     folders: Folders,
     score: Callable[[Language], dict[str, float]],
 ) -> None:
-    """Train to the schedule's last step from where ``folders.work`` stands, keeping the best in ``folders.output``.
+    """Train from the state in ``folders.work`` to the last step, and keep the best pipeline in ``folders.output``.
 
-    ``batches`` starts at the first step's batch; those of steps already done are passed over. ``score`` returns
-    named figures, of which ``selection`` decides. The optimizer's learning rate is taken for the peak.
+    ``batches`` starts with the batch of the first step; those of finished steps are skipped. ``score`` returns named
+    figures, of which ``selection`` selects the best pipeline. The optimizer's learning rate is the peak.
     """
     peak = optimizer.learn_rate
     dropout = nlp.config["training"]["dropout"]
@@ -254,7 +251,7 @@ def _evaluate(
     folders: Folders,
     score: Callable[[Language], dict[str, float]],
 ) -> None:
-    """Score the averaged weights, keep them where they are the best so far, and save the state of the run."""
+    """Score the averaged weights, keep them if they are the best so far, and save the state of the run."""
     with nlp.use_params(optimizer.averages):
         scores = score(nlp)
         span = history.steps_since_evaluation

@@ -1,4 +1,4 @@
-"""Universal Dependencies treebanks: their files, and spaCy documents whose text is what a reader would have seen."""
+"""Universal Dependencies treebanks: reading their files, and spaCy documents with the text as a reader sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Separator = Callable[[], str]
 
 @dataclass
 class Sentence:
-    """One annotated sentence; ``heads`` are 0-based word positions in it, the root being its own head."""
+    """One annotated sentence; ``heads`` are 0-based word positions in the sentence, and the root is its own head."""
 
     document_id: str = ""
     opens_paragraph: bool = False
@@ -27,7 +27,7 @@ class Sentence:
     labels: list[str] = field(default_factory=list)
 
     def add_word(self, columns: list[str], *, space: bool) -> None:
-        """Append the word of one CoNLL-U line, where 0 stands for the root's head."""
+        """Append the word of one CoNLL-U line, in which the root has head 0."""
         head = int(columns[6])
         self.heads.append(head - 1 if head else len(self.words))
         self.words.append(columns[1])
@@ -37,7 +37,7 @@ class Sentence:
 
 
 def read_text(path: Path) -> str:
-    """The text of a ``.conllu`` file or of its ``.conllu.xz``."""
+    """The text of a ``.conllu`` or ``.conllu.xz`` file."""
     if path.suffix == ".xz":
         with lzma.open(path, "rt", encoding="utf-8") as packed:
             return packed.read()
@@ -45,7 +45,7 @@ def read_text(path: Path) -> str:
 
 
 def read_sentences(text: str) -> list[Sentence]:
-    """The sentences of a CoNLL-U text in their order, each knowing its document and whether it opens a paragraph."""
+    """The sentences of a CoNLL-U text in order, each with its document and whether it opens a paragraph."""
     sentences: list[Sentence] = []
     document_id = ""
     for number, block in enumerate(part for part in text.split("\n\n") if part.strip()):
@@ -62,7 +62,7 @@ def read_sentences(text: str) -> list[Sentence]:
 
 
 def _add_words(sentence: Sentence, rows: list[list[str]]) -> None:
-    """Fill ``sentence``; the words of a multiword token touch each other, and empty nodes are passed over."""
+    """Fill ``sentence``; there is no space within a multiword token, and empty nodes are skipped."""
     end_of_multiword, space_after_multiword = 0, True
     for columns in rows:
         space = "SpaceAfter=No" not in columns[9].split("|")
@@ -80,7 +80,7 @@ def _add_words(sentence: Sentence, rows: list[list[str]]) -> None:
 
 
 def group_by_document(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
-    """Neighbouring sentences of one document together, in their order."""
+    """Consecutive sentences of the same document as lists, in order."""
     groups: list[list[Sentence]] = []
     for sentence in sentences:
         if not groups or groups[-1][-1].document_id != sentence.document_id:
@@ -90,7 +90,7 @@ def group_by_document(sentences: Iterable[Sentence]) -> list[list[Sentence]]:
 
 
 def cut_at_random(documents: Iterable[list[Sentence]], *, longest: int, rng: random.Random) -> Iterator[list[Sentence]]:
-    """Consecutive pieces of 1 to ``longest`` sentences that together make up every document once."""
+    """Cut every document into consecutive pieces of 1 to ``longest`` sentences."""
     for document in documents:
         start = 0
         while start < len(document):
@@ -100,10 +100,10 @@ def cut_at_random(documents: Iterable[list[Sentence]], *, longest: int, rng: ran
 
 
 def build_doc(vocab: Vocab, sentences: Sequence[Sentence], *, separator: Separator) -> Doc:
-    """One gold document of ``sentences``, whose text has ``separator()`` wherever a new paragraph opens.
+    """One gold document of ``sentences``, with ``separator()`` in the text wherever a new paragraph opens.
 
-    A separator other than one blank becomes a word of its own (tag ``SPACE``, label ``dep``) that hangs on the word
-    before it, as spaCy's tokenizer has it.
+    A separator other than a single space becomes a separate word (tag ``SPACE``, label ``dep``) that is attached to
+    the word before it, as in spaCy's tokenizer.
     """
     whole = Sentence()
     for position, sentence in enumerate(sentences):
@@ -118,7 +118,7 @@ def build_doc(vocab: Vocab, sentences: Sequence[Sentence], *, separator: Separat
         words=whole.words,
         spaces=whole.spaces,
         pos=whole.tags,
-        morphs=[""] * len(whole.words),  # none given would count as unknown, and teach no tag either
+        morphs=[""] * len(whole.words),  # without them, they would count as unknown, and no tags would be learned
         heads=whole.heads,
         deps=whole.labels,
     )
@@ -139,10 +139,10 @@ DEV_SHARE = 10
 
 @dataclass(frozen=True)
 class TreebankFolder:
-    """The ``.conllu`` and ``.conllu.xz`` files with ``train``, ``dev`` or ``test`` in their names; sorted.
+    """The ``.conllu`` and ``.conllu.xz`` files of a folder with ``train``, ``dev`` or ``test`` in their names.
 
     Raises:
-        FileNotFoundError: if there is none to choose by.
+        FileNotFoundError: if there is no ``dev`` file.
     """
 
     directory: Path
@@ -155,13 +155,13 @@ class TreebankFolder:
             )
 
     def files(self, part: str) -> list[Path]:
-        """The files of one part."""
+        """The files of one part, sorted."""
         return sorted([*self.directory.glob(f"*{part}*.conllu"), *self.directory.glob(f"*{part}*.conllu.xz")])
 
     def train_and_dev(self) -> tuple[list[Sentence], list[Sentence]]:
-        """The sentences to learn from, and those that choose the best evaluation.
+        """The sentences to train on, and those that select the best evaluation.
 
-        Where there is no ``train`` file, the last tenth of ``dev`` chooses, and all before is learned from.
+        Without a ``train`` file, the last tenth of ``dev`` selects, and the rest is trained on.
         """
         train, dev = read_files(self.files("train")), read_files(self.files("dev"))
         if train:
@@ -171,5 +171,5 @@ class TreebankFolder:
 
 
 def read_files(paths: Sequence[Path]) -> list[Sentence]:
-    """The sentences of all files together."""
+    """The sentences of all files."""
     return [sentence for path in paths for sentence in read_sentences(read_text(path))]

@@ -1,7 +1,7 @@
-"""Where words begin and end: an English tokenizer near to the treebanks, and Chinese words as trees of characters.
+"""Where words begin and end: English tokens close to the treebanks' words, and Chinese words as trees of characters.
 
-spaCy's English tokenizer gets the rules of the Universal Dependencies treebanks. Text without blanks between words is
-parsed character by character, and parsed characters are joined to words.
+spaCy's English tokenizer gets the rules of the Universal Dependencies treebanks. Text without spaces between words is
+parsed character by character, and the parsed characters are joined into words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUNS = [rf"(?:{mark}){{2,}}" for mark in ("=", r"\*", "_", "#", "~", r"\+", "<",
 BETWEEN_LETTERS = rf"(?<=[{ALPHA}0-9])(?:{HYPHENS})(?=[{ALPHA}])"
 MORE_PREFIXES = [*RUNS, rf"-(?=[{ALPHA}])"]
 MORE_SUFFIXES = [*RUNS, rf"-(?<=[{ALPHA}]-)", r"[AP]M(?<=[0-9][AP]M)"]
-MORE_INFIXES = [  # what is rare is looked for first, since each rule is tried at each letter
+MORE_INFIXES = [  # each begins with a rare character, because every rule is tried at every letter
     r"(?=[!?])(?<=\w)[!?]+(?=\w)",
     rf"(?=[()\[\];])(?<=[{ALPHA}0-9])[()\[\];](?=[{ALPHA}0-9$])",
     r"(?=[(\[,.])(?<=[)\]])[(\[,.](?=\w)",
@@ -40,13 +40,13 @@ ABBREVIATIONS = ("Ft.", "vol.", "Vol.", "al.")
 
 
 def adapt_tokenizer(nlp: Language) -> None:
-    """Change the tokenizer of ``nlp``, which is spaCy's English one.
+    """Adapt the tokenizer of ``nlp``, which must be spaCy's English one, to the treebanks.
 
-    A run of one mark ("!!", "====") is one word; "and/or" is three; a prefix stays with its word ("co-founded"); marks
-    within a word ("it)(see", "1837–1908") part it.
+    A run of one mark ("!!", "====") is one word, "and/or" is three words, a prefix stays with its word ("co-founded"),
+    and marks within a word ("it)(see", "1837–1908") split it.
 
     Raises:
-        ValueError: if this spaCy splits hyphens by another rule than the one that is replaced.
+        ValueError: if this version of spaCy does not have the rule for hyphens that is replaced.
     """
     tokenizer, rules = nlp.tokenizer, nlp.Defaults
     if not isinstance(tokenizer, Tokenizer) or BETWEEN_LETTERS not in (rules.infixes or ()):
@@ -64,21 +64,21 @@ def adapt_tokenizer(nlp: Language) -> None:
 
 
 def is_chinese(sentences: Iterable[Sentence]) -> bool:
-    """True where most letters of the words are Chinese characters."""
+    """Whether most letters of the words are Chinese characters."""
     letters = [letter for sentence in sentences for word in sentence.words for letter in word if letter.isalpha()]
     return 2 * sum(map(is_chinese_character, letters)) > len(letters)
 
 
 def is_chinese_character(letter: str) -> bool:
-    """True for the characters of the unified ideographs, the rare ones of the supplementary planes included."""
+    """Whether ``letter`` is a unified ideograph, including those of the supplementary planes."""
     return "\u3400" <= letter <= "\u9fff" or "\uf900" <= letter <= "\ufaff" or "\U00020000" <= letter <= "\U0003ffff"
 
 
 def split_into_characters(sentence: Sentence) -> Sentence:
-    """The sentence with a word for each character.
+    """The sentence with one word per character.
 
-    A word's last character stands for the word; every other one hangs on its neighbour to the right with the label
-    ``subtok``. All have the word's tag.
+    The last character of a word stands for the word; every other one is attached to its right neighbour with the label
+    ``subtok``. All characters have the word's tag.
     """
     lengths = [len(word) for word in sentence.words]
     lasts = [end - 1 for end in accumulate(lengths)]
@@ -94,7 +94,7 @@ def split_into_characters(sentence: Sentence) -> Sentence:
 
 
 def join_words(doc: Doc) -> Doc:
-    """The document with its parsed words for tokens; where no character lies inside a word, as it is."""
+    """The document with parsed words as tokens; unchanged if no word has several characters as tokens."""
     runs = word_runs([token.dep_ for token in doc], [sentence.start for sentence in doc.sents])
     with doc.retokenize() as retokenizer:
         for run in runs:

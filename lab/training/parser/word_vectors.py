@@ -1,7 +1,7 @@
 """Static word vectors learned from pages of running text by counting neighbours: PPMI and a truncated SVD.
 
-A word's contexts are the frequent words one and two places to its left and right, each place counted apart, so that
-words with the same role in a sentence come to lie near each other. Words are lower-cased.
+The contexts of a word are the frequent words one and two places to its left and right. Each place is counted
+separately, so that words with the same role in a sentence get similar vectors. Words are lower-cased.
 """
 
 import re
@@ -32,17 +32,17 @@ EDGE = -1
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Lower-cased words, most frequent first, and one row of ``values`` for each, of length sqrt(columns)."""
+    """Lower-cased words, most frequent first, with one row of ``values`` each, whose length is sqrt(columns)."""
 
     words: list[str]
     values: Floats
 
     def as_spacy(self, strings: StringStore) -> Vectors:
-        """The same as spaCy looks them up: by ``Token.lower_``."""
+        """The vectors as spaCy looks them up, by ``Token.lower_``."""
         return Vectors(strings=strings, data=self.values, keys=self.words, attr="LOWER", name="neighbours")
 
     def save(self, path: Path) -> None:
-        """Write one ``.npz`` file, whole or not at all."""
+        """Write one ``.npz`` file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         with partial.open("wb") as stream:
@@ -51,23 +51,23 @@ class WordVectors:
 
 
 def load_vectors(path: Path) -> WordVectors:
-    """What ``WordVectors.save`` wrote."""
+    """Read the vectors that ``WordVectors.save`` wrote."""
     with numpy.load(path) as arrays:
         return WordVectors(words=arrays["words"].tolist(), values=arrays["values"])
 
 
 def read_paragraphs(paths: Iterable[Path]) -> Iterator[str]:
-    """The paragraphs of all pages of all files, which ``read_page_file`` reads."""
+    """The paragraphs of all pages in all files (see ``read_page_file``)."""
     for path in paths:
         for page in read_page_file(path):
             yield from page.paragraphs
 
 
 def learn_vectors(paragraphs: Iterable[str], *, words: int, columns: int, seed: int) -> WordVectors:
-    """Vectors of the ``words`` most frequent words; needs about 16 bytes x ``words`` x 8,000 of memory.
+    """Vectors of the ``words`` most frequent words; this needs about 16 bytes x ``words`` x 8,000 of memory.
 
     Raises:
-        ValueError: if the text has fewer words than ``columns``.
+        ValueError: if the text has fewer different words than ``columns``.
     """
     forms, ranks = _ranked(paragraphs)
     size = min(words, len(forms))
@@ -79,7 +79,7 @@ def learn_vectors(paragraphs: Iterable[str], *, words: int, columns: int, seed: 
 
 
 def _ranked(paragraphs: Iterable[str]) -> tuple[list[str], Places]:
-    """The words by falling frequency, and the text as ranks, with ``EDGE`` at the borders of paragraphs."""
+    """The words by decreasing frequency, and the text as ranks, with ``EDGE`` at the borders of paragraphs."""
     ids: dict[str, int] = {}
     edge = numpy.full(max(SHIFTS), EDGE, dtype=numpy.int64)
     pieces = [edge]
@@ -96,7 +96,7 @@ def _ranked(paragraphs: Iterable[str]) -> tuple[list[str], Places]:
 
 
 def _count_neighbours(ranks: Places, *, words: int, contexts: int) -> Floats:
-    """Counts (``words``, shifts x (``contexts`` + 2)): the contexts, then a border, then any rarer word."""
+    """float32 [``words``, shifts x (``contexts`` + 2)]: counts of each context, of a border, and of all rarer words."""
     columns = contexts + 2
     tables = []
     for shift in SHIFTS:
@@ -110,7 +110,7 @@ def _count_neighbours(ranks: Places, *, words: int, contexts: int) -> Floats:
 
 
 def _positive_information(counts: Floats) -> Floats:
-    """log p(context | word) / p(context), nothing below 0; frequent contexts are damped (Levy et al. 2015)."""
+    """max(0, log p(context | word) / p(context)), with frequent contexts damped (Levy et al. 2015)."""
     shares = counts.sum(axis=0) ** SMOOTHING
     expected = counts.sum(axis=1, keepdims=True) * (shares / shares.sum())
     with numpy.errstate(divide="ignore", invalid="ignore"):
@@ -120,7 +120,7 @@ def _positive_information(counts: Floats) -> Floats:
 
 
 def _reduced(matrix: Floats, *, columns: int, rng: numpy.random.Generator) -> Floats:
-    """Left singular vectors times the roots of the singular values, by random projection; rows scaled alike."""
+    """Left singular vectors times square roots of singular values, by random projection, with rows of equal length."""
     rank = min(columns + OVERSAMPLING, *matrix.shape)
     basis = matrix @ rng.standard_normal((matrix.shape[1], rank), dtype=numpy.float32)
     for _ in range(POWER_ITERATIONS):

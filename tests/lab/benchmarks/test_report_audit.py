@@ -1,7 +1,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from attribeam.lab.benchmarks.report_audit import SPANS_AN_ANSWER, write_report_audit
+from attribeam.lab.benchmarks.report_audit import SPANS_PER_ANSWER, write_report_audit
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import write_html_report
 
@@ -15,10 +15,10 @@ def audit(tmp_path_factory):
 
 def test_every_answer_has_ten_spans_and_a_row_of_its_own(audit):
     evidence = pq.read_table(audit / "evidence", columns=["record_id", "source_row", "span_index"])
-    assert evidence.num_rows == ANSWERS * SPANS_AN_ANSWER
+    assert evidence.num_rows == ANSWERS * SPANS_PER_ANSWER
     assert sorted(set(evidence["source_row"].to_pylist())) == list(range(ANSWERS))
     assert len(set(evidence["record_id"].to_pylist())) == ANSWERS
-    assert set(evidence["span_index"].to_pylist()) == set(range(SPANS_AN_ANSWER))
+    assert set(evidence["span_index"].to_pylist()) == set(range(SPANS_PER_ANSWER))
 
 
 def test_spans_and_evidence_are_cut_out_of_the_log(audit):

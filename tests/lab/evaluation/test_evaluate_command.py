@@ -71,7 +71,7 @@ def test_spans_with_one_passage_are_counted_apart(tmp_path, capsys):
     row = lfqa_row("A lamp burns.", ["The lamp burns."], [("A lamp burns.", 0, "lamp burns")])
     data = write_rows(tmp_path / "l.jsonl.xz", [row])
     assert evaluate("--dataset", "lfqa", "--data", data, "--method", "words") == 0
-    assert "1 spans have one passage to choose from" in capsys.readouterr().out
+    assert "1 spans have only one passage to choose from" in capsys.readouterr().out
 
 
 def test_highlights_of_words_are_in_report_and_table(tmp_path, capsys):
@@ -153,4 +153,4 @@ def test_bad_option_is_exit_code_2(data, option, value, capsys):
 
 def test_neither_data_set_nor_suite_is_exit_code_2(data, capsys):
     assert evaluate("--data", data) == 2
-    assert "--dataset should be one of" in capsys.readouterr().err
+    assert "name a data set with --dataset, one of" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_measure_without_labels_is_refused_with_those_that_there_are(ragtruth, c
 )
 def test_option_of_another_measure_is_refused_with_its_own(ragtruth, option, owners, capsys):
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
-    expected = f"{option[0]} is for --measure {owners}, what is measured is: support; leave it out"
+    expected = f"{option[0]} applies to --measure {owners}, not to support; leave it out"
     assert expected in capsys.readouterr().err
 
 

@@ -114,7 +114,10 @@ def test_rows_without_an_answer_or_documents_are_skipped_and_said(tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"output": ["one", "two"]}, r"a\.json, data\[1\]: field 'output' should be one string, is a list; write each"),
+        (
+            {"output": ["one", "two"]},
+            r"a\.json, data\[1\]: field 'output' should be one string, was a list; write each",
+        ),
         ({"output": None}, r"data\[1\]: field 'output' should be a string, was: NoneType"),
         ({"docs": [{"title": "x"}]}, r"data\[1\], docs\[0\]: field 'text' should be a string, is missing"),
         ({"question": 3}, r"data\[1\]: field 'question' should be a string, was: int"),
@@ -129,7 +132,7 @@ def test_faulty_row_is_an_error_with_file_row_and_field(tmp_path, change, proble
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "should be JSON, cannot be parsed"),
+        ("{", "should be JSON, could not be parsed"),
         ("3", "should be a list or an object, was: int"),
         ('{"rows": []}', r"field 'data' should be .* is missing; the row has: \['rows'\]"),
         ("[1]", "field 'data' should be a list of objects"),

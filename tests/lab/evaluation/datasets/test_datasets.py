@@ -76,7 +76,7 @@ def test_characters_outside_the_basic_plane_count_as_one():
     [
         ("It is [ 1 red.", "never closed"),
         ("It is [ 1 red and [ 2 blue ].", "before the next opens"),
-        ("It is [ 1   ] .", "holds no text"),
+        ("It is [ 1   ] .", "contains no text"),
     ],
 )
 def test_broken_markup_is_refused(marked, problem):
@@ -176,9 +176,9 @@ def test_lfqa_repeated_row_and_row_without_highlights_are_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("scuSentCharIdx", 3, "should say where scuSentence stands"),
+        ("scuSentCharIdx", 3, "should be the place of scuSentence"),
         ("documentFile", "d9", "should be one of the row's 1 documents"),
-        ("docSpanOffsets", [[4, 99]], "should lie in the document's 15 characters"),
+        ("docSpanOffsets", [[4, 99]], "should lie within the document's 15 characters"),
         ("docSpanOffsets", [[4]], "list of \\[start, end\\] pairs"),
         ("docSpanOffsets", [], "at least one range"),
         ("scuSentCharIdx", True, "whole number, was: bool"),
@@ -200,7 +200,7 @@ def test_missing_field_is_named_with_those_that_are_there(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"\n{]\n", "line 2: should be one JSON object, cannot be parsed"),
+        (b"\n{]\n", "line 2: should be one JSON object, could not be parsed"),
         (b"[1]\n", "line 1: should be one JSON object, was: list"),
         (b'"\xff"\n', "readable UTF-8"),
     ],
@@ -242,12 +242,12 @@ def test_gold_passage_outside_the_record_is_refused(tmp_path):
 def test_json_that_python_cannot_hold_is_an_error_with_its_line(tmp_path, line):
     path = tmp_path / "q.jsonl"
     path.write_text(line, encoding="utf-8")
-    with pytest.raises(DataError, match="line 1: should be one JSON object, cannot be parsed"):
+    with pytest.raises(DataError, match="line 1: should be one JSON object, could not be parsed"):
         load_quotesum(path)
 
 
 def test_lfqa_documents_of_one_name_are_refused(tmp_path):
     row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp")])
     row["documents"] = [document | {"documentFile": "d0"} for document in row["documents"]]
-    with pytest.raises(DataError, match="2 have 1 different"):
+    with pytest.raises(DataError, match="should have different documentFiles, 2 documents have 1"):
         load_lfqa(write_rows(tmp_path / "l.jsonl", [row]))

@@ -148,7 +148,7 @@ def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     log.write_text("mine")
     assert import_into(log, "quotesum", data) == ExitCode.BAD_USAGE
     assert log.read_text() == "mine"
-    assert "exists; name another file, or replace it with --overwrite" in capsys.readouterr().err
+    assert "exists already; name another file, or replace it with --overwrite" in capsys.readouterr().err
     assert import_into(log, "quotesum", data, "--overwrite") == 0
     assert pq.read_metadata(log).num_rows == 2
 
@@ -167,7 +167,9 @@ def test_data_without_a_row_that_can_be_imported_is_an_error(tmp_path, capsys):
 
 
 def test_rows_that_do_not_add_up_are_an_error():
-    with pytest.raises(RuntimeError, match="each of 3 rows should be written or skipped, 1 were written and 1 skipped"):
+    with pytest.raises(
+        RuntimeError, match="each of the 3 rows should be written or skipped, 1 were written and 1 skipped"
+    ):
         ImportCounts(3, 1, (SkippedRow(0, "no_span"),))
 
 

@@ -190,5 +190,5 @@ def test_model_that_loses_a_verdict_is_an_error():
         def entails(self, claims):  # noqa: ARG002 - the protocol's signature
             return []
 
-    with pytest.raises(RuntimeError, match="should give 1 verdicts, gave 0"):
+    with pytest.raises(RuntimeError, match="should return 1 verdicts, returned 0"):
         RememberedEntailment(Forgetful()).entails([("a", "b")])

@@ -89,10 +89,10 @@ def test_command_prints_and_writes_costs_where_they_are_asked_for(tmp_path, caps
     entry = evaluated(tmp_path, "--cost")
     assert entry["ms_per_span"] > 0
     assert {"ms_per_span", "peak_memory_mib"} <= set(entry)
-    assert "ms a span" in capsys.readouterr().out
+    assert "ms per span" in capsys.readouterr().out
 
 
 def test_command_leaves_costs_out_so_that_equal_runs_stay_equal(tmp_path, capsys):
     entry = evaluated(tmp_path)
     assert (entry["ms_per_span"], entry["peak_memory_mib"]) == (None, None)
-    assert "ms a span" not in capsys.readouterr().out
+    assert "ms per span" not in capsys.readouterr().out

@@ -87,5 +87,5 @@ def test_points_of_the_figures_differ_from_the_default_in_one_value(directory):
 
 
 def test_sweep_without_a_model_is_refused():
-    with pytest.raises(ValueError, match="should have an attention model"):
+    with pytest.raises(ValueError, match="needs an attention model"):
         sweep(ANSWERS, LoadedModels(PARSER), POINTS, settings=MethodSettings())

@@ -178,7 +178,7 @@ def test_what_an_encoder_cannot_do_and_what_is_not_there_is_said(finished):
     assert [row[0] for row in rows] == [
         "cci and log-probability drops", "sentence level", "support labels", "Chinese", "other models",
     ]  # fmt: skip
-    assert rows[0][1:] == ["the model is no causal language model, and none is named", "--language-model NAME"]
+    assert rows[0][1:] == ["the model is not a causal language model, and none is named", "--language-model NAME"]
     assert "no Chinese data, no Chinese parser is named" in rows[3]
     text = (finished / "tables.md").read_text()
     assert "`alce/*.json or alce/*.json.xz`" in text
@@ -191,7 +191,7 @@ def test_what_was_found_and_what_not_is_printed(encoder, data, copied, capsys):
     printed = capsys.readouterr().out
     assert "found quotesum dev (quotesum): 2 answers\n" in printed
     assert "not found: ragtruth/response.jsonl or ragtruth/response.jsonl.xz\n" in printed
-    assert "3 cells, 3 of them finished before" in printed
+    assert "3 cells, 3 of them already finished" in printed
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_what_was_found_and_what_not_is_printed(encoder, data, copied, capsys):
     [
         (("--dataset", "quotesum"), 2, "--suite runs all data sets and measures; leave --dataset out"),
         (("--measure", "citations"), 2, "leave --measure out"),
-        (("--cost",), 2, "--suite measures costs always; leave --cost out"),
+        (("--cost",), 2, "--suite always measures costs; leave --cost out"),
         (("--answers", "generated"), 2, "add --spans cti"),
         (("--model", "./nowhere"), 1, "should be a directory with config.json"),
         (("--parser", "./nowhere"), 1, "--parser './nowhere' could not be loaded"),
@@ -220,7 +220,7 @@ def test_suite_without_matplotlib_says_what_to_install(data, tmp_path, capsys, m
 
 def test_directory_without_data_is_an_error_with_the_layout(tmp_path, capsys):
     assert suite(tmp_path, tmp_path / "output") == 1
-    assert "should have one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/" in capsys.readouterr().err
+    assert "should contain one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/" in capsys.readouterr().err
     assert suite(tmp_path / "nowhere", tmp_path / "output") == 1
     assert "--data of a suite should be a directory" in capsys.readouterr().err
 

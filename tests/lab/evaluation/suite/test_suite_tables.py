@@ -62,7 +62,7 @@ def test_citations_are_those_of_the_answers_and_of_each_method(finished):
 
 def test_latency_has_a_column_of_the_cited_data(finished):
     header, *_ = table(finished, "Latency")
-    assert "alce asqa: ms a span" in header
+    assert "alce asqa: ms per span" in header
     timed = {one["method"] for one in results_of(finished)["latency"] if one["dataset"] == "alce asqa"}
     assert timed == {"attn-union", "cci", "words"}
 

@@ -40,8 +40,8 @@ def test_occurrence_counts_from_one(tmp_path):
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be a part of the row's answer"),
-        (span(""), "field 'text' should be a part"),
+        (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
+        (span(""), "field 'text' should be part"),
         (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
         (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
         (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
@@ -62,7 +62,7 @@ def test_error_does_not_hold_the_answer(tmp_path):
 
 
 def test_same_range_twice_is_refused(tmp_path):
-    with pytest.raises(DataError, match="field 'spans' should be 2 different ranges"):
+    with pytest.raises(DataError, match="field 'spans' should have 2 different ranges"):
         load(tmp_path, span("rang"), span("rang", kind="paraphrase"))
 
 
