@@ -107,7 +107,7 @@ def test_spans_that_tell_nothing_are_left_out():
     assert not unmoved.is_informative
     told = [planted(2, seed=seed) for seed in range(3)]
     assert mean_correlation([*told, silent, unmoved], (0, 0, 1, 0)) == mean_correlation(told, (0, 0, 1, 0))
-    with pytest.raises(ValueError, match="should have log-probabilities that change with its passages"):
+    with pytest.raises(ValueError, match="should have a log-probability that changes with its passages"):
         fit_head_weights([silent, unmoved])
 
 
@@ -239,7 +239,7 @@ def test_recipe_goes_on_from_finished_rows_and_ends_equal(log, directory, tmp_pa
 def test_recipe_refuses_the_rows_of_another_run(log, directory, tmp_path):
     recipe(log, directory, tmp_path / "one.json")
     work = ("--work", tmp_path / "one.json.work")
-    with pytest.raises(UsageError, match="rows of another run, with another seed; choose --work"):
+    with pytest.raises(UsageError, match="rows of a run with another seed; choose another --work"):
         recipe(log, directory, tmp_path / "two.json", *work, "--seed", 1)
 
 
