@@ -7,7 +7,7 @@ import sys
 
 from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
-from attribeam.pipeline.import_server import start_import_server
+from attribeam.pipeline.import_server import start_import_server, stop_import_server
 from attribeam.pipeline.metrics_export import choose_exporters
 from attribeam.schemas.errors import ExitCode, RunError
 
@@ -48,3 +48,5 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
         raise RunError(f"{reason}. {RESUME_HINT}") from error
+    finally:
+        stop_import_server()

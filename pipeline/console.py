@@ -14,6 +14,7 @@ from typing import NoReturn, Protocol, TextIO
 
 from tqdm import tqdm
 
+from attribeam.pipeline.audit_options import LOCAL
 from attribeam.pipeline.run_record import REPORT_PAGE
 from attribeam.schemas import Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
@@ -180,12 +181,12 @@ def readable_duration(seconds: float) -> str:
 def summary_text(
     manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False, isolated_spans: int = 0
 ) -> str:
-    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` is written.
+    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` was asked for.
 
     ``isolated_spans`` are those of which the isolation filter left nothing.
     """
     counts = [*_count_lines(manifest.counts), *_method_remarks(manifest, isolated_spans)]
-    places = [*_place_lines(output, page=page), *_hints(manifest.counts)]
+    places = [*_page_line(manifest, output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
     return "\n".join([*_headline(manifest, earlier_rows), "", *counts, "", *places])
 
 
@@ -221,10 +222,18 @@ def _method_remarks(manifest: RunManifest, isolated_spans: int) -> Iterator[str]
         yield f"support: {method} has no thresholds; weak means that evidence was found"
 
 
-def _place_lines(output: str, *, page: bool) -> Iterator[str]:
+def _page_line(manifest: RunManifest, output: str, *, asked: bool) -> Iterator[str]:
+    """Where the page is, or how to get one: another runner writes none."""
     root = output.rstrip("/")
-    if page:
+    if asked and manifest.runner == LOCAL:
         yield f"page to look at {root}/{REPORT_PAGE}"
+    elif asked:
+        where = "copy the output here, then " if "://" in root else ""
+        yield f"page to look at none with --runner; {where}attribeam report --audit {root} --output {REPORT_PAGE}"
+
+
+def _place_lines(output: str) -> Iterator[str]:
+    root = output.rstrip("/")
     yield f"evidence        {root}/evidence/*.parquet"
     yield f"dead letters    {root}/dead_letters/*.parquet"
     yield f"run manifest    {root}/run_manifest.json"

@@ -37,6 +37,26 @@ class Figure:
     change: Change | None = None
 
 
+def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | None:
+    """Why a change since the earlier audit need not be one of the audited system; None where only time went by."""
+    remarks = [*_log_remark(audit.manifest, previous.manifest)]
+    if audit.manifest.configuration != previous.manifest.configuration:
+        remarks.append("was made with other options, models or versions")
+    if not remarks:
+        return None
+    return f"The earlier audit {' and '.join(remarks)}: a change may come from there, and not from the audited system."
+
+
+def _log_remark(manifest: RunManifest, previous: RunManifest) -> Iterator[str]:
+    contents = {file.sha256 for file in manifest.inputs}
+    earlier = {file.sha256 for file in previous.inputs}
+    if not contents & earlier:
+        first = previous.inputs[0].path if previous.inputs else "none"
+        yield f"read other logs, none of which this one read (the first is {first})"
+    elif contents != earlier:
+        yield f"read other logs too, it shares {len(contents & earlier)} of this one's {len(contents)} files"
+
+
 def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple[Figure, ...]:
     """Rows, spans, shares by support, dead letters and duration."""
     counts, before = audit.counts, None if previous is None else previous.counts

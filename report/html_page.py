@@ -13,7 +13,14 @@ from markupsafe import Markup
 
 from attribeam.report import page_assets
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audit_summary import audit_facts, audit_key, audit_title, model_line, top_figures
+from attribeam.report.audit_summary import (
+    audit_facts,
+    audit_key,
+    audit_title,
+    comparison_remark,
+    model_line,
+    top_figures,
+)
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.output_file import check_output, write_lines
 from attribeam.report.page_data import (
@@ -117,6 +124,8 @@ def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
 def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, problems: tuple[str, ...]) -> Iterator[str]:
     """What the page does not show, in sentences for its reader."""
     manifest = request.audit.manifest
+    if request.previous is not None and (remark := comparison_remark(request.audit, request.previous)):
+        yield remark
     if manifest.status is not RunStatus.DONE:
         yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
     if embedded.answer_count < overview.ranking.answer_count:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
 from attribeam.report.row_export import csv_lines, jsonl_lines
+from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import UsageError
 
 HTML, MARKDOWN, CSV, JSONL = "html", "md", "csv", "jsonl"
@@ -77,6 +79,10 @@ def _write_page(arguments: argparse.Namespace) -> None:
 
     answers = DEFAULT_PAGE_ANSWERS if arguments.answers is None else arguments.answers
     write_html_report(arguments.audit, Path(arguments.output), previous=arguments.previous, answers=answers)
+    if arguments.previous is not None:
+        audits = AuditDirectory.open(arguments.audit), AuditDirectory.open(arguments.previous)
+        if remark := comparison_remark(*audits):
+            print(f"attribeam report: {one_line(remark)}", file=sys.stderr)
 
 
 def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Iterator[str]:

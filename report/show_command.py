@@ -100,11 +100,13 @@ _MAX_COMPARED = 20_000
 def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[str]:
     """Up to ``count`` ids that resemble ``wanted``, most similar first; if none does, the first ids of the audit.
 
-    A single slip leaves one half of an id intact, so only ids that share a half are compared, at most 20,000 of them.
+    First come ids that differ in leading zeros and case only: qa-9 means qa-009. A single slip leaves one half of an id
+    intact, so of the others only those that share a half are compared, at most 20,000 of them.
     """
+    same = islice(_distinct_ids(_ids_of_the_same_numbers(audit, wanted)), count)
     alike = list(islice(_distinct_ids(_ids_sharing_a_half(audit, wanted)), _MAX_COMPARED))
-    found = get_close_matches(wanted, alike, n=count, cutoff=0.5)
-    return found or list(islice(_distinct_ids(_id_columns(audit)), count))
+    found = dict.fromkeys([*same, *get_close_matches(wanted, alike, n=count, cutoff=0.5)])
+    return list(islice(found or _distinct_ids(_id_columns(audit)), count))
 
 
 def _id_columns(audit: AuditDirectory) -> Iterator[pa.Array]:
@@ -112,6 +114,17 @@ def _id_columns(audit: AuditDirectory) -> Iterator[pa.Array]:
         yield batch.column("record_id")
     for batch in audit.evidence_batches(["record_id"]):
         yield batch.column("record_id")
+
+
+def _ids_of_the_same_numbers(audit: AuditDirectory, wanted: str) -> Iterator[pa.Array]:
+    (meant,) = _without_leading_zeros(pa.array([wanted]))
+    for ids in _id_columns(audit):
+        yield ids.filter(pc.equal(_without_leading_zeros(ids), meant))
+
+
+def _without_leading_zeros(ids: pa.Array) -> pa.Array:
+    """The ids in lower case, ``qa-009`` as ``qa-9``."""
+    return pc.replace_substring_regex(pc.utf8_lower(ids), r"(^|[^0-9])0+([0-9])", r"\1\2")
 
 
 def _ids_sharing_a_half(audit: AuditDirectory, wanted: str) -> Iterator[pa.Array]:

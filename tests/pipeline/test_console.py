@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,14 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
         assert line in lines
     assert lines.index("empty_answer 2") < lines.index("no_passages 1")
     assert "\x1b" not in text
+
+
+def test_the_summary_of_another_runner_says_how_to_get_the_page_that_it_does_not_write() -> None:
+    manifest = replace(_manifest(AuditCounts()), runner="FlinkRunner")
+    text = summary_text(manifest, output="audits/x", page=True)
+    assert "none with --runner; attribeam report --audit audits/x --output report.html" in text
+    assert "copy the output here, then attribeam report" in summary_text(manifest, output="gs://x/y", page=True)
+    assert "report.html" not in summary_text(manifest, output="audits/x", page=False)
 
 
 def test_the_summary_of_no_rows_divides_by_nothing() -> None:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
+from typing import NoReturn
 
+import psutil
 import pytest
+from tests.pipeline.small_log import log_rows, write_log
 
-from attribeam.pipeline import import_server
+from attribeam.pipeline import import_server, local_driver
+from attribeam.pipeline.command_line import main
 from attribeam.pipeline.worker_pool import WorkerPool
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
+
+PATIENCE_SECONDS = 60
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker starts on its own")
 
@@ -103,3 +111,90 @@ def test_interrupt_while_a_worker_starts_does_not_wait_for_it(
     ending.start()
     ending.join(60)
     assert not ending.is_alive()
+
+
+ENDLESS_LIBRARY = """
+import ctypes
+import os
+from pathlib import Path
+
+Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
+ctypes.PyDLL(None).sleep(600)  # keeps the interpreter's lock, as a library does while it is loaded
+"""
+
+
+@pytest.fixture
+def endless_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spaCy whose import takes ten minutes; the file says which process imports it."""
+    (tmp_path / "spacy.py").write_text(ENDLESS_LIBRARY)
+    pid_file = tmp_path / "pid"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PID_FILE", str(pid_file))
+    return pid_file
+
+
+def _importing_process(pid_file: Path) -> psutil.Process:
+    """The process that imports, once it does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (pid_file.is_file() and pid_file.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return psutil.Process(int(pid_file.read_text()))
+
+
+DRIVER = """
+from attribeam.pipeline import import_server, local_driver
+from attribeam.pipeline.command_line import main
+
+import_server._GPU_DRIVERS = ()
+import_server.start_import_server(1, verbose=False)
+input()
+"""
+
+
+def test_process_that_imports_ends_with_its_driver(endless_imports: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE) as driver:
+        importing = _importing_process(endless_imports)
+        driver.kill()
+        assert psutil.wait_procs([importing], timeout=PATIENCE_SECONDS)[1] == []
+
+
+LOADING_WORKER = """
+import ctypes
+import multiprocessing
+import os
+from pathlib import Path
+
+from attribeam.pipeline.import_server import end_with_driver
+
+def load():
+    end_with_driver()
+    Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
+    ctypes.PyDLL(None).sleep(600)
+
+multiprocessing.get_context("fork").Process(target=load).start()
+"""
+
+
+def test_worker_that_loads_ends_with_its_driver(endless_imports: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", LOADING_WORKER]) as driver:
+        loading = _importing_process(endless_imports)
+        driver.kill()
+        assert psutil.wait_procs([loading], timeout=PATIENCE_SECONDS)[1] == []
+
+
+def test_refused_audit_leaves_no_process_that_imports(
+    endless_imports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    import_server.stop_import_server()
+    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
+    started: list[int] = []
+
+    def refused(*_: object) -> NoReturn:
+        started.append(_importing_process(endless_imports).pid)
+        raise UsageError("--columns names a column that is not there")
+
+    monkeypatch.setattr(local_driver, "run_local", refused)
+    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == 2
+    assert not psutil.pid_exists(started[0])

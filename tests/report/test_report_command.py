@@ -46,6 +46,24 @@ def test_rows_go_to_standard_output_where_it_is_asked_for(
     assert json.loads(line)["reason"] == "empty_answer"
 
 
+def test_comparison_with_an_audit_of_other_logs_says_so(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = made_audit(tmp_path / "other", record_ids=["train-1"])
+    assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 0
+    remark = f"The earlier audit read other logs, none of which this one read (the first is {other.log})"
+    assert remark in capsys.readouterr().err
+    assert remark in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_comparison_with_an_audit_of_the_same_log_is_made_without_a_remark(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = made_audit(tmp_path / "same")
+    assert _report(made, tmp_path / "out.html", "--previous", str(same.root)) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [

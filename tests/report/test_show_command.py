@@ -177,6 +177,13 @@ def test_one_slip_finds_the_id_that_was_meant(audit: AuditDirectory, wanted: str
     assert nearest_ids(audit, wanted)[0] == nearest
 
 
+def test_an_id_without_its_zeros_finds_the_one_with_the_same_number_first(tmp_path: Path) -> None:
+    ids = [f"qa-{number:03}" for number in (*range(19, 99, 10), 9, 90)]
+    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=ids).root)
+    assert nearest_ids(audit, "qa-9")[0] == "qa-009"
+    assert nearest_ids(audit, "QA-0090", count=1) == ["qa-090"]
+
+
 def test_an_id_unlike_any_gets_some_that_there_are(audit: AuditDirectory) -> None:
     assert nearest_ids(audit, "Z", count=2) == ["ferry-bad", "trace-8f3a-001"]
 
