@@ -57,7 +57,7 @@ def _method_outcome(method: Method, models: LoadedModels, row: AuditRow) -> RowR
     spans = [span.chars for span in row.spans]
     context = AnswerContext(row.record, spans, models, method.needs, parsed=row.parsed, encoded=row.encoded)
     try:
-        return RowResults(checked_results(method, context))
+        return RowResults(tuple(method.span_results(context)))
     except RowFault as fault:
         return fault
 
@@ -107,7 +107,7 @@ def _results(
         attention=attention,
         settings=settings,
     )
-    return checked_results(method, context)
+    return tuple(method.span_results(context))
 
 
 def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOptions | None) -> MethodOptions | None:
@@ -119,14 +119,13 @@ def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOption
     return in_force or options if method.gives_mass and (method.calibrated or given) else None
 
 
-def checked_results(method: Method, context: AnswerContext) -> tuple[SpanResult, ...]:
+def checked_results(method: Method, given: Sequence[SpanResult], context: AnswerContext) -> tuple[SpanResult, ...]:
     """What the method says about each span.
 
     Raises:
-        RowFault: if the answer cannot be attributed.
         MethodError: if it says anything that no evidence record could hold.
     """
-    results = tuple(method.span_results(context))
+    results = tuple(given)
     complaint = _complaint(results, context, gives_mass=method.gives_mass)
     if complaint is not None:
         source = context.record.source

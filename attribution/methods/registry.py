@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TypeVar
 
 from attribeam.attribution.methods.attention_methods import attention_methods
 from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.hidden_state_methods import hidden_state_methods
 from attribeam.attribution.methods.method import Method, MethodSettings
-from attribeam.attribution.methods.user_method import load_user_method
+from attribeam.attribution.methods.user_method import UserMethod, load_user_method
 from attribeam.attribution.methods.words import word_methods
 from attribeam.attribution.options import MethodOptions
 from attribeam.schemas.errors import UsageError
 
 _OF_LABELS = ("random", "oracle")
+_Method = TypeVar("_Method")
 
 
 def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
@@ -39,7 +41,7 @@ def resolve_method(options: MethodOptions) -> Method:
     return method_named(options.method, all_methods(settings), settings)
 
 
-def method_named(name: str, known: Mapping[str, Method], settings: MethodSettings) -> Method:
+def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:
     """One of ``known``, or the user's own.
 
     Raises:

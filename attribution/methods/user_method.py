@@ -12,6 +12,7 @@ from types import ModuleType
 
 from attribeam.attribution.evidence.span_result import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext
+from attribeam.attribution.methods.audit_row import checked_results
 from attribeam.attribution.methods.method import MethodSettings, Need
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import UsageError
@@ -43,7 +44,7 @@ class UserMethod:
             MethodError: if it raises anything else.
         """
         try:
-            return self._span_results(context)
+            return checked_results(self, self._span_results(context), context)
         except (RowFault, MethodError, MemoryError):
             raise
         except Exception as error:

@@ -102,7 +102,6 @@ def check_needed(args: argparse.Namespace, needs: frozenset[Need]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam evaluate``."""
-    names = list(lab_methods())
     parser.add_argument("--dataset", choices=DATASETS, help="which labelled data set (needed without --suite)")
     parser.add_argument(
         "--data",
@@ -121,8 +120,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--method",
         action="append",
-        choices=names,
-        help="a method to run; may be repeated (default: all that work without --language-model)",
+        metavar="NAME|MODULE:CLASS",
+        help=f"a method to run, {', '.join(lab_methods())}, or a class of your own, see docs/adding_a_method.md; may be "
+        "repeated (default: all that work without --language-model)",
     )
     add_method_arguments(parser)
     add_model_arguments(parser)
@@ -177,8 +177,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _evaluate_passages(args: argparse.Namespace) -> None:
-    available = lab_methods(method_settings(args))
-    methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
+    settings = method_settings(args)
+    available = lab_methods(settings)
+    methods = chosen_methods(
+        available, args.method, with_language_model=args.language_model is not None, settings=settings
+    )
     check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
@@ -193,10 +196,13 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
 
 def _evaluate_citations(args: argparse.Namespace) -> None:
     entailment = load_nli_model(args)
-    available = lab_methods(method_settings(args))
+    settings = method_settings(args)
+    available = lab_methods(settings)
     if args.method is None:
         available = {name: available[name] for name in CITING_METHODS}
-    methods = chosen_methods(available, args.method, with_language_model=args.language_model is not None)
+    methods = chosen_methods(
+        available, args.method, with_language_model=args.language_model is not None, settings=settings
+    )
     check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, CITED_LOADERS)
     models = load_models(model_choice(args), needs_of(methods))
@@ -205,7 +211,8 @@ def _evaluate_citations(args: argparse.Namespace) -> None:
 
 
 def _evaluate_faithfulness(args: argparse.Namespace) -> None:
-    methods = chosen_methods(lab_methods(method_settings(args)), args.method, with_language_model=True)
+    settings = method_settings(args)
+    methods = chosen_methods(lab_methods(settings), args.method, with_language_model=True, settings=settings)
     needs = needs_of(methods) | {Need.LANGUAGE_MODEL}
     check_needed(args, needs)
     dataset = _load_dataset(args, LOADERS)
@@ -258,6 +265,7 @@ def _describe(args: argparse.Namespace, dataset: LabelledDataset, models: Loaded
         bootstrap_seed=args.seed,
         limit=args.limit,
         provenance=provenance,
+        strict_isolation=args.strict_isolation,
     )
 
 

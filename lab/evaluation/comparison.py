@@ -41,6 +41,7 @@ class MethodTally:
     credits: list[float] = field(default_factory=list)
     spans: list[int] = field(default_factory=list)
     spans_without_evidence: int = 0
+    isolated_spans: int = 0
     failed: list[FailedRow] = field(default_factory=list)
     highlights: HighlightTally = field(default_factory=HighlightTally)
     sentences: HighlightTally = field(default_factory=HighlightTally)
@@ -52,6 +53,7 @@ class MethodTally:
         self.credits.append(sum(span_credit(result.passage_scores, gold) for result, gold in pairs))
         self.spans.append(len(pairs))
         self.spans_without_evidence += sum(not any(result.passage_scores) for result in results)
+        self.isolated_spans += sum(result.isolated for result in results)
         passages = labelled.record.passages
         if labelled.gold_evidence:
             shown = [highlighted_pieces(result) for result in results]
@@ -67,7 +69,8 @@ class MethodScore:
 
     ``difference_to_words`` is None if ``words`` was not run. ``highlights`` compares a person's highlights with the
     evidence in the best passage, and ``sentences`` with the passage sentences that this evidence points to; both are
-    None without highlights. ``ms_per_span`` and ``peak_memory_mib`` are None if costs were not measured.
+    None without highlights. ``isolated_spans`` counts those whose evidence is all isolated. ``ms_per_span`` and
+    ``peak_memory_mib`` are None if costs were not measured.
     """
 
     method: str
@@ -76,6 +79,7 @@ class MethodScore:
     spans: int
     rows: int
     spans_without_evidence: int
+    isolated_spans: int
     difference_to_words: float | None
     difference_interval: Interval | None
     highlights: HighlightScore | None
@@ -161,6 +165,7 @@ def _score(tally: MethodTally, reference: MethodTally | None, bootstrap: RowBoot
         spans=spans,
         rows=len(tally.spans),
         spans_without_evidence=tally.spans_without_evidence,
+        isolated_spans=tally.isolated_spans,
         difference_to_words=None if difference is None else 100 * sum(difference) / spans,
         difference_interval=None if difference is None else bootstrap.interval(difference),
         highlights=tally.highlights.score(bootstrap, None if reference is None else reference.highlights),

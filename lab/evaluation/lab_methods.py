@@ -11,7 +11,7 @@ import numpy as np
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, Need
-from attribeam.attribution.methods.registry import all_methods
+from attribeam.attribution.methods.registry import all_methods, method_named
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
@@ -92,9 +92,19 @@ def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMetho
 
 
 def chosen_methods(
-    available: Mapping[str, LabMethod], names: Sequence[str] | None, *, with_language_model: bool
+    available: Mapping[str, LabMethod],
+    names: Sequence[str] | None,
+    *,
+    with_language_model: bool,
+    settings: MethodSettings | None = None,
 ) -> list[LabMethod]:
-    """The named methods, each once; by default all, those that need a language model only if one is named."""
+    """The named methods, each once; by default all, those that need a language model only if one is named.
+
+    A name may be ``module:Name`` of the user's own, made with ``settings``.
+
+    Raises:
+        UsageError: if there is no such method; the message says what there is.
+    """
     if names is not None:
-        return [available[name] for name in dict.fromkeys(names)]
+        return [method_named(name, available, settings or MethodSettings()) for name in dict.fromkeys(names)]
     return [one for one in available.values() if with_language_model or Need.LANGUAGE_MODEL not in one.needs]

@@ -82,6 +82,7 @@ class RunDescription:
         bootstrap_draws, bootstrap_seed: number and seed of the resamples.
         limit: the number of answers that was asked for, None for all.
         provenance: model, parser, settings and versions.
+        strict_isolation: whether spans whose evidence is all isolated are left without any.
     """
 
     dataset: str
@@ -93,6 +94,7 @@ class RunDescription:
     bootstrap_seed: int
     limit: int | None
     provenance: Mapping[str, str]
+    strict_isolation: bool = False
 
 
 def file_digest(path: Path) -> str:
@@ -167,11 +169,17 @@ def _cells(score: MethodScore) -> tuple[str, ...]:
     )
 
 
+_FALLBACK = "decided by isolated evidence, the only one that they have"
+
+
 def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
     remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in description.skipped_rows]
     if description.single_passage_spans:
         remarks.append(f"{description.single_passage_spans} spans have only one passage to choose from")
     for score in scores:
+        if score.isolated_spans:
+            how = "left without evidence: all of it is isolated" if description.strict_isolation else _FALLBACK
+            remarks.append(f"{score.method}: {score.isolated_spans} of {score.spans} spans {how}")
         reasons = sorted({failed.reason for failed in score.failed_rows})
         if reasons:
             remarks.append(

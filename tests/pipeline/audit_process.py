@@ -38,11 +38,13 @@ class AuditProcess:
             *("--extra-columns", "team", "--rows-per-chunk", "4", *more),
         ]
 
-    def run(self, output: Path, *more: str, stdout: int | TextIO = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, output: Path, *more: str, cwd: Path = ROOT, stdout: int | TextIO = subprocess.PIPE
+    ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
             [*_PROGRAM, *self.arguments(output, *more)],
-            cwd=ROOT,
+            cwd=cwd,
             env=_environment(),
             stdout=stdout,
             stderr=subprocess.PIPE,

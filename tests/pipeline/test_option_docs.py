@@ -74,7 +74,8 @@ def test_every_option_of_a_model_directory_is_read_from_it(tmp_path: Path) -> No
 
 
 def test_every_option_of_the_method_reaches_the_metadata_of_files() -> None:
-    in_force = MethodOptions(top_k=7).with_model(MethodOptions(sentence_weight=0.4))
+    own = MethodOptions(top_k=7, strict_isolation=True, hidden_layer=3, language_model="m")
+    in_force = own.with_model(MethodOptions(sentence_weight=0.4))
     texts = output_metadata(AuditSettings(), option_texts(in_force))
     loud = {f"attribeam.{name}" for name, one in declared(MethodOptions).items() if not one.quiet}
     assert loud <= set(texts)

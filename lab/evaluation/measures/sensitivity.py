@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,7 +34,8 @@ class SensitivityPoint:
 class SensitivityFigure:
     """Passage accuracy at one setting, in percent, with its interval over rows.
 
-    ``failed_rows`` counts rows that the model refused; all of their spans count as wrong.
+    ``isolated_spans`` counts spans whose evidence is all isolated, ``failed_rows`` rows that the model refused; all of
+    their spans count as wrong.
     """
 
     point: SensitivityPoint
@@ -42,12 +44,14 @@ class SensitivityFigure:
     spans: int
     rows: int
     failed_rows: int
+    isolated_spans: int
 
 
 @dataclass(slots=True)
 class _Tally:
     credits: dict[SensitivityPoint, list[float]]
     spans: list[int] = field(default_factory=list)
+    isolated: Counter[SensitivityPoint] = field(default_factory=Counter)
     failed: int = 0
 
 
@@ -117,20 +121,14 @@ def _count(
     for point, credits in tally.credits.items():
         tokens = _first_columns(of_layers[point.layer], point.top_k)
         at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
-        credits.append(_credit(context, tokens, at_point, passage_score))
+        found = results_of_union(context, tokens, at_point, passage_score=passage_score)
+        pairs = zip(found, labelled.gold_passages, strict=True)
+        credits.append(sum(span_credit(one.passage_scores, gold) for one, gold in pairs))
+        tally.isolated[point] += sum(one.isolated for one in found)
 
 
 def _first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
-
-
-def _credit(
-    context: LabelledContext, tokens: TokenAttribution, settings: MethodOptions, passage_score: PassageScore
-) -> float:
-    """The sum of the spans' credits."""
-    found = results_of_union(context, tokens, settings, passage_score=passage_score)
-    pairs = zip(found, context.labelled.gold_passages, strict=True)
-    return sum(span_credit(one.passage_scores, gold) for one, gold in pairs)
 
 
 def _figure(point: SensitivityPoint, tally: _Tally, bootstrap: RowBootstrap) -> SensitivityFigure:
@@ -142,6 +140,7 @@ def _figure(point: SensitivityPoint, tally: _Tally, bootstrap: RowBootstrap) -> 
         spans=sum(tally.spans),
         rows=len(tally.spans),
         failed_rows=tally.failed,
+        isolated_spans=tally.isolated[point],
     )
 
 

@@ -24,7 +24,7 @@ from attribeam.lab.evaluation.report import write_json
 from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.schemas.errors import RunError
 
-CELL_FORMAT = 1
+CELL_FORMAT = 2
 """Increased whenever the content of a cell, or the way it is computed, changes."""
 
 
@@ -130,6 +130,7 @@ def method_tally(stored: Stored, name: str) -> MethodTally:
         credits=[*stored["credits"]],
         spans=[*stored["spans"]],
         spans_without_evidence=stored["spans_without_evidence"],
+        isolated_spans=stored["isolated_spans"],
         failed=_failed(stored),
         highlights=_overlaps(stored["highlights"]),
         sentences=_overlaps(stored["sentences"]),

@@ -107,6 +107,7 @@ def _plain(figure: SensitivityFigure, varied: str, *, is_default: bool) -> dict[
         "passage_accuracy": figure.passage_accuracy,
         "interval": {"low": figure.interval.low, "high": figure.interval.high},
         "failed_rows": figure.failed_rows,
+        "isolated_spans": figure.isolated_spans,
     }
 
 

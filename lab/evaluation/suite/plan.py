@@ -31,13 +31,15 @@ ALTERNATIVES = (
 _VARIED = ("attn-union", "attn-union-dep")
 _BEST_TOKENS = str(PassageScore.TOP5_MEAN)
 _PAPER_WEIGHTS = "paper's weights"
+_STRICT = f"{_PAPER_WEIGHTS}, strict"
 
 
 def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
     """All methods in the order of the tables.
 
     The attention unions occur three times: with the model's own weights, with the paper's weights, which all
-    alternatives use, and deciding by the mean of a passage's five best tokens.
+    alternatives use, and deciding by the mean of a passage's five best tokens. ``attn-union`` occurs once more as
+    Algorithm 1 has it, where a span whose evidence is all isolated has none.
     """
     plain = lab_methods(settings)
     variants = {
@@ -45,8 +47,15 @@ def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
         _BEST_TOKENS: lab_methods(settings.replaced(passage_score=PassageScore.TOP5_MEAN)),
     }
     varied = {f"{name}, {words}": methods[name] for words, methods in variants.items() for name in _VARIED}
+    strict = lab_methods(settings.with_paper_weights().replaced(strict_isolation=True))
+    varied |= {f"attn-union, {_STRICT}": strict["attn-union"]}
     first = {name: plain[name] for name in _VARIED}
     return {**first, **varied, **{name: method for name, method in plain.items() if name not in first}}
+
+
+def is_strict(name: str) -> bool:
+    """Whether a name is that of the union that drops isolated evidence always."""
+    return name.endswith(f", {_STRICT}")
 
 
 def has_paper_weights(name: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.models import ModelChoice
+from attribeam.lab.evaluation.lab_methods import lab_methods
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
 from attribeam.schemas.errors import UsageError
@@ -57,6 +58,9 @@ def suite_options(args: argparse.Namespace) -> SuiteOptions:
     for name in ("dataset", "measure"):
         if getattr(args, name) is not None:
             raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
+    unknown = sorted(set(args.method or ()) - set(lab_methods()))
+    if unknown:
+        raise UsageError(f"--suite compares its own methods, {', '.join(lab_methods())}; leave out: {unknown}")
     if args.cost:
         raise UsageError("--suite always measures costs; leave --cost out")
     if args.output is None:

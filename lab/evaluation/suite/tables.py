@@ -10,7 +10,7 @@ from attribeam.lab.evaluation.measures.bootstrap import Interval
 from attribeam.lab.evaluation.report import interval_cell
 from attribeam.lab.evaluation.suite.data_files import Section
 from attribeam.lab.evaluation.suite.figures import FIGURES
-from attribeam.lab.evaluation.suite.plan import UNION_OR_AVERAGE
+from attribeam.lab.evaluation.suite.plan import UNION_OR_AVERAGE, is_strict
 from attribeam.lab.evaluation.suite.suite_results import (
     TO_AVERAGE,
     Citations,
@@ -130,6 +130,12 @@ def _remarks_of(dataset: DatasetAccuracy) -> Iterator[str]:
     for score in dataset.scores:
         if score.spans_without_evidence:
             yield f"{dataset.dataset}, `{score.method}`: nothing found for {score.spans_without_evidence} spans."
+        if score.isolated_spans:
+            what = "are left without any" if is_strict(score.method) else "are decided by it"
+            yield (
+                f"{dataset.dataset}, `{score.method}`: of {score.isolated_spans} spans all evidence is isolated, "
+                f"they {what}."
+            )
         if score.failed_rows:
             reasons = ", ".join(sorted({row.reason for row in score.failed_rows}))
             yield f"{dataset.dataset}, `{score.method}`: {len(score.failed_rows)} answers count as wrong ({reasons})."

@@ -1,0 +1,258 @@
+"""Every method that can be evaluated can be audited: the same scores, honest support, and methods of the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit
+from tests.pipeline.audit_process import ROOT, AuditProcess, read_all
+from tests.pipeline.small_log import log_rows, write_log
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.methods.models import load_models
+from attribeam.attribution.methods.registry import all_methods, resolve_method
+from attribeam.attribution.options import MethodOptions
+from attribeam.lab.evaluation.lab_methods import LabelledContext
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.configuration import configuration_hash, output_schemas
+from attribeam.pipeline.failures import explain_chunk_failure
+from attribeam.pipeline.worker import load_models as load_audit
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import LabelledAnswer
+from attribeam.schemas.run_manifest import RunManifest
+from attribeam.transforms.audit_settings import AuditSettings
+
+OWN_METHOD = """
+from attribeam.attribution.evidence.span_result import SpanResult
+
+
+class PassageLength:
+    needs = {NEEDS}
+
+    def __init__(self, options):
+        self.options = options
+
+    def span_results(self, context):
+        lengths = [float(len(passage.text)) for passage in context.record.passages]
+        return [SpanResult(tuple({RESULT})) for _ in context.spans]
+"""
+
+
+def write_method(folder: Path, name: str, *, result: str = "lengths", needs: str = "()") -> str:
+    """A module with a method of the user's own; returns what ``--method`` calls it."""
+    (folder / f"{name}.py").write_text(OWN_METHOD.replace("{RESULT}", result).replace("{NEEDS}", needs))
+    return f"{name}:PassageLength"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> AuditSettings:
+    return save_tiny_audit(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("log") / "log.parquet", log_rows(4))
+
+
+def audited(settings: AuditSettings, name: str, log: Path, folder: Path, **options: object) -> pa.Table:
+    """The evidence of an audit by a method, as the worker's graph writes it."""
+    asked = replace(settings, method=settings.method.replaced(method=name, **options))
+    schemas = output_schemas(asked, {"model": "tiny"}, [])
+    run_locally(str(log), asked, replace(output_in(folder), schemas=schemas))
+    return pq.read_table(folder / "evidence.parquet")
+
+
+def record_of(row: dict[str, object], place: int, spans: list[CharRange]) -> QARecord:
+    passages = tuple(Passage(text=one["text"], title=one["title"]) for one in row["passages"])  # type: ignore[attr-defined]
+    return QARecord(
+        record_id=str(row["record_id"]),
+        question=str(row["question"]),
+        passages=passages,
+        answer=str(row["answer"]),
+        source=RowSource("f", place),
+        target_spans=tuple(spans),
+    )
+
+
+@pytest.mark.parametrize("name", all_methods())
+def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(
+    name: str, settings: AuditSettings, log: Path, tmp_path: Path
+) -> None:
+    evidence = audited(settings, name, log, tmp_path).select(["source_row", "char_start", "char_end", "passage_scores"])
+    assert evidence.num_rows
+    method = resolve_method(MethodOptions(method=name))
+    models = load_models(settings.models, method.needs)
+    for place, row in enumerate(log_rows(4)):
+        spans = evidence.filter(pc.equal(evidence["source_row"], place)).to_pylist()
+        ranges = [CharRange(one["char_start"], one["char_end"]) for one in spans]
+        context = LabelledContext(LabelledAnswer(record_of(row, place, ranges)), models, method.needs)
+        expected = [result.passage_scores for result in method.span_results(context)]
+        np.testing.assert_allclose([one["passage_scores"] for one in spans], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["words", "hss-avg", "cci"])
+def test_method_without_mass_has_null_masses_and_never_calls_a_span_supported(
+    name: str, settings: AuditSettings, log: Path, tmp_path: Path
+) -> None:
+    evidence = audited(settings, name, log, tmp_path)
+    assert evidence["evidence_mass"].null_count == evidence.num_rows > 0
+    assert set(evidence["support"].to_pylist()) <= {"weak", "unsupported"}
+    found = pc.list_value_length(evidence["evidence"])
+    assert pc.max(found).as_py() > 0
+
+
+def test_method_with_a_mass_but_no_thresholds_supports_only_where_both_are_given(
+    settings: AuditSettings, log: Path, tmp_path: Path
+) -> None:
+    for folder in ("alone", "given"):
+        (tmp_path / folder).mkdir()
+    alone = audited(settings, "attn-union-sent", log, tmp_path / "alone")
+    assert alone["evidence_mass"].null_count == 0
+    assert "supported" not in alone["support"].to_pylist()
+    given = audited(settings, "attn-union-sent", log, tmp_path / "given", supported_threshold=0.0, weak_threshold=0.0)
+    assert "supported" in given["support"].to_pylist()
+
+
+def test_audit_by_words_loads_no_model(settings: AuditSettings, log: Path, tmp_path: Path) -> None:
+    without = replace(settings, model=settings.model.replaced(model="/absent/model"))
+    provenance = load_audit(replace(without, method=MethodOptions(method="words")))
+    assert "model" not in provenance
+    assert (provenance["method"], provenance["device"]) == ("words", "cpu")
+    assert audited(without, "words", log, tmp_path).num_rows
+
+
+def test_strict_isolation_leaves_nothing_of_isolated_evidence(
+    settings: AuditSettings, log: Path, tmp_path: Path
+) -> None:
+    for folder in ("kept", "strict"):
+        (tmp_path / folder).mkdir()
+    kept = audited(settings, "attn-union", log, tmp_path / "kept", isolation_tau=0)
+    strict = audited(settings, "attn-union", log, tmp_path / "strict", isolation_tau=0, strict_isolation=True)
+    isolated = kept["evidence_isolated"]
+    assert isolated.equals(strict["evidence_isolated"])
+    assert pc.any(isolated).as_py()
+    assert pc.min(pc.list_value_length(kept.filter(isolated)["evidence"])).as_py() > 0
+    assert pc.max(pc.list_value_length(strict.filter(isolated)["evidence"])).as_py() == 0
+    assert strict.filter(isolated)["top_passage_index"].null_count == pc.sum(isolated).as_py()
+
+
+def test_option_that_has_its_default_does_not_change_the_configuration(settings: AuditSettings) -> None:
+    plain = configuration_hash(settings, {}, [])
+    given = replace(settings, method=settings.method.replaced(strict_isolation=False))
+    assert configuration_hash(given, {}, []) == plain
+    strict = replace(settings, method=settings.method.replaced(strict_isolation=True))
+    assert configuration_hash(strict, {}, []) != plain
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "hss"], "'hss': unknown; did you mean hss-avg or hss-union"),
+        (["--method", "oracle"], "for attribeam evaluate only"),
+        (["--method", "words", "--top-k", "3"], "--top-k says nothing to --method words"),
+        (["--method", "words", "--weak-threshold", "0.2"], "--weak-threshold says nothing to --method words"),
+        (["--language-model", "x"], "--language-model says nothing to --method attn-union-dep"),
+        (["--method", "hss-avg", "--fail-if", "supported_share < 0.5"], "has no thresholds"),
+        (["--method", "words", "--fail-if", "evidence_mass_mean < 0.5"], "has no evidence mass"),
+        (["--method", "no_such_module:Name"], "module 'no_such_module' could not be imported"),
+        (["--method", "json:Name"], "module 'json' has no class 'Name'"),
+        (["--method", "json:JSONDecodeError"], "JSONDecodeError should take the options as its one argument"),
+        (["--method", "collections:OrderedDict"], "needs should be a set of 'parser', 'attention'"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_before_anything_is_read(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--input", "absent.parquet", "--output", "out", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("result", "complaint"),
+    [
+        ("lengths[1:]", "passage_scores should have one score per passage, 2, had 1"),
+        ("[-1.0 for _ in lengths]", "should be finite and not negative"),
+        ("1 / 0", "raised ZeroDivisionError at row 0"),
+    ],
+)
+def test_broken_method_is_named_with_its_row_and_without_the_answer(
+    result: str, complaint: str, settings: AuditSettings, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    name = write_method(tmp_path, f"broken_{abs(hash(result))}", result=result)
+    with pytest.raises(Exception, match="method 'broken_") as caught:
+        audited(settings, name, log, tmp_path)
+    told = explain_chunk_failure(caught.value, RowRange(str(log), 0, 4))
+    assert complaint in told
+    assert name in told
+    assert "Ferry 0 leaves" not in told
+
+
+def test_method_of_the_users_own_needs_what_it_says(
+    settings: AuditSettings, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    name = write_method(
+        tmp_path, "attending", needs="('attention',)", result="[float(context.attended[1].top_scores.sum()), 0.0]"
+    )
+    evidence = audited(settings, name, log, tmp_path)
+    assert min(scores[0] for scores in evidence["passage_scores"].to_pylist()) > 0
+
+
+def test_needs_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    name = write_method(tmp_path, "needing", needs="('magic',)")
+    with pytest.raises(Exception, match="needs should be a set of 'parser', 'attention'"):
+        resolve_method(MethodOptions(method=name))
+
+
+def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_audit(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(10))
+    audit = AuditProcess(save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser"), log)
+    name, output = write_method(tmp_path, "of_length"), tmp_path / "out"
+    first = audit.run(output, "--method", name, "--workers", "2", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert f"support: {name} has no thresholds; weak means that evidence was found" in first.stdout
+    before = read_all(output / "evidence")
+    assert before["evidence_mass"].null_count == before.num_rows
+    assert set(before["top_passage_index"].to_pylist()) == {0}
+    assert "nothing left to do" in audit.run(output, "--method", name, cwd=tmp_path).stdout
+    write_method(tmp_path, "of_length", result="reversed(lengths)")
+    refused = audit.run(output, "--method", name, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "finished chunks of another input, other options" in refused.stderr
+    again = audit.run(output, "--method", name, "--workers", "2", "--overwrite", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert set(read_all(output / "evidence")["top_passage_index"].to_pylist()) == {1}
+    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    assert manifest.models["method_code"].startswith("sha256:")
+    assert manifest.counts.tokens is None
+    assert main(["show", str(output), "ferry-3"]) == 0
+    assert main(["report", str(output)]) == 0
+
+
+def test_the_guides_example_is_evaluated_and_audited(
+    settings: AuditSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attribeam import Attributor
+
+    guide = (ROOT / "docs" / "adding_a_method.md").read_text()
+    (tmp_path / "first_names.py").write_text(guide.split("```python\n")[1].split("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    attributor = Attributor.from_pretrained(
+        settings.model.model, method="first_names:FirstNames", parser=settings.parser, spans="sentences"
+    )
+    (span,) = attributor.attribute(question="Who?", passages=["no one", "By Ada Thorne."], answer="It was Ada Thorne.")
+    assert (span.passage_scores, span.top_passage_index, span.evidence_mass) == ((0.0, 2.0), 1, None)
+    assert [piece.text for piece in span.evidence] == ["Ada", "Thorne"]
+    assert isinstance(attributor.parser, AnswerParser)
