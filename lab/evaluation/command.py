@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need, PassageScore
+from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.lab.evaluation.comparison import MethodScore, run_methods, run_with_costs, score_methods
 from attribeam.lab.evaluation.datasets.loaders import (
@@ -40,7 +41,6 @@ from attribeam.lab.evaluation.model_arguments import (
     method_settings,
     model_choice,
 )
-from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.lab.evaluation.report import (
     RunDescription,
     comparison_table,
@@ -121,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         action="append",
         metavar="NAME|MODULE:CLASS",
-        help=f"a method to run, {', '.join(lab_methods())}, or a class of your own, see docs/adding_a_method.md; may be "
+        help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/adding_a_method.md; may be "
         "repeated (default: all that work without --language-model)",
     )
     add_method_arguments(parser)

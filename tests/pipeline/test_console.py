@@ -57,6 +57,16 @@ def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -
     assert isinstance(choose_progress(quiet=True, stream=stream), SilentProgress)
 
 
+def test_the_summary_tells_isolated_spans_and_a_method_without_thresholds() -> None:
+    counts = AuditCounts(rows=4, audited=4, spans={"weak": 8, "unsupported": 2})
+    manifest = replace(_manifest(counts), models={"method": "hss-avg"})
+    lines = [" ".join(line.split()) for line in summary_text(manifest, output="out", isolated_spans=3).splitlines()]
+    assert "isolated 3 30.0%" in lines
+    assert "support: hss-avg has no thresholds; weak means that evidence was found" in lines
+    judged = replace(manifest, models={"method": "attn-union", "supported_threshold": "0.5"})
+    assert "thresholds" not in summary_text(judged, output="out")
+
+
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
     counts = AuditCounts(1200, 1197, letters, {"supported": 6, "weak": 1, "unsupported": 3}, 99)

@@ -15,9 +15,9 @@ from tqdm import tqdm
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.models import load_models
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, LOADERS
 from attribeam.lab.evaluation.measures.citations import EntailmentModel, RememberedEntailment
-from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.lab.evaluation.suite.cell import Cell, CellStore, Kind
 from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section
 from attribeam.lab.evaluation.suite.measure_cell import CellInputs, measure_cell

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import Method
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, read_dataset
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Auroc, F1Figures
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
-from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.lab.evaluation.report import (
     failure_remarks,
     file_digest,

@@ -5,10 +5,9 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import take_internals
 from attribeam.attribution.methods.method import Need
-from attribeam.attribution.methods.models import ModelChoice
+from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.method import MethodSettings, Need
-from attribeam.attribution.methods.models import ModelChoice
+from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
@@ -23,7 +23,6 @@ from attribeam.lab.evaluation.lab_methods import (
     chosen_methods,
     lab_methods,
 )
-from attribeam.lab.evaluation.model_loading import load_models
 from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.labelled_answer import LabelledAnswer

@@ -2,11 +2,17 @@ import hashlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.lab.evaluation.dataset_rows import lfqa_row, quotesum_row, write_rows
 from tests.lab.evaluation.evaluate_command import evaluate
 
+from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.lab.evaluation.comparison import run_methods, score_methods
+from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum
+from attribeam.lab.evaluation.report import RunDescription, comparison_table
 from attribeam.schemas.errors import ExitCode
 
 ROWS = [
@@ -154,3 +160,37 @@ def test_bad_option_is_exit_code_2(data, option, value, capsys):
 def test_neither_data_set_nor_suite_is_exit_code_2(data, capsys):
     assert evaluate("--data", data) == 2
     assert "name a data set with --dataset, one of" in capsys.readouterr().err
+
+
+def test_method_of_the_users_own_is_evaluated_beside_the_others(tmp_path, data, monkeypatch, capsys):
+    guide = (Path(__file__).parents[3] / "docs" / "adding_a_method.md").read_text()
+    (tmp_path / "names_of_guide.py").write_text(guide.split("```python\n")[1].split("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    methods = ("--method", "names_of_guide:FirstNames", "--method", "words")
+    assert evaluate("--dataset", "quotesum", "--data", data, *methods) == 0
+    assert "names_of_guide:FirstNames" in capsys.readouterr().out
+
+
+def test_unknown_method_is_refused_with_the_nearest_names(data, capsys):
+    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "attn-unoin") == ExitCode.BAD_USAGE
+    assert "did you mean attn-union" in capsys.readouterr().err
+
+
+class IsolatedEvidence:
+    """Finds the first passage for every span, by isolated evidence alone."""
+
+    name = "alone"
+    needs = frozenset()
+
+    def span_results(self, context):
+        scores = (1.0, *(0.0 for _ in context.record.passages[1:]))
+        return [SpanResult(scores, isolated=True) for _ in context.spans]
+
+
+@pytest.mark.parametrize(("strict", "said"), [(False, "decided by isolated"), (True, "left without evidence")])
+def test_spans_that_isolated_evidence_decides_are_counted_and_told(data, strict, said):
+    tallies = run_methods(load_quotesum(data).answers, [IsolatedEvidence()], LoadedModels())
+    (score,) = score_methods(tallies, draws=10, seed=0)
+    assert score.isolated_spans == score.spans == 3
+    description = RunDescription("quotesum", "dev.jsonl", "", (), 0, 10, 0, None, {}, strict_isolation=strict)
+    assert f"alone: 3 of 3 spans {said}" in comparison_table([score], description)
