@@ -142,7 +142,6 @@ def test_output_without_a_directory_is_refused_before_anything_runs(tmp_path, da
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("--method", "guess"),
         ("--dataset", "other"),
         ("--top-k", "0"),
         ("--isolation-tau", "1.5"),

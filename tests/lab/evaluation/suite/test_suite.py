@@ -75,7 +75,7 @@ def test_a_stopped_suite_goes_on_after_its_last_finished_cell(encoder, data, tmp
     assert not (tmp_path / "output" / "tables.md").exists()
     assert suite(data, tmp_path / "output", *options) == 0
     assert calls[4:] == [calls[3], *calls[5:]]
-    assert len(calls) == 4 + (12 - 3)
+    assert len(calls) == 4 + (15 - 3)
     whole = {row[0]: row for row in table(finished, "Passage accuracy")}
     assert all(row == whole[row[0]] for row in table(tmp_path / "output", "Passage accuracy")[1:])
 
