@@ -1,4 +1,4 @@
-"""QA logs in our own input format with labels, for each of the three questions that labels can answer."""
+"""QA logs in our own input format with labels, loaded for each of the three measures that use labels."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SP
 
 _Label = tuple[CharRange, DataRow]
 _Answer = TypeVar("_Answer", LabelledAnswer, JudgedAnswer)
-_AS_DOCUMENTED = LogOptions()
+_DEFAULT_OPTIONS = LogOptions()
 _LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, "split")
 
 
-def load_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> LabelledDataset:
-    """The answers with gold passages; spans without are left out, and rows without any (``no_gold_passage``).
+def load_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> LabelledDataset:
+    """The answers with gold passages; spans without one are left out, and rows without any (``no_gold_passage``).
 
-    Gold evidence is taken where all of the kept spans of all rows have some. Rows that an audit would refuse are
-    skipped with the reason of its dead letter, such as ``empty_answer``.
+    Gold evidence is only used if all remaining spans of all rows have some. Rows that an audit would refuse are skipped
+    with the reason of their dead letter, such as ``empty_answer``.
 
     Raises:
-        DataError: if the file cannot be read, has no labels, or has broken ones; so do the functions below.
+        DataError: if the file cannot be read, or if its labels are missing or broken. The functions below raise it
+            likewise.
     """
     answers, skipped = _read(path, options, (SPAN_LABELS,), _with_gold)
     if not all(answer.gold_evidence for answer in answers):
@@ -45,15 +46,15 @@ def load_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> LabelledDatase
     return LabelledDataset(answers, skipped)
 
 
-def load_cited_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> LabelledDataset:
-    """The answers whose spans keep what the answer cites; rows that keep none are skipped (``no_citation``)."""
+def load_cited_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> LabelledDataset:
+    """The answers with the citations of their spans; rows without citations are skipped (``no_citation``)."""
     return LabelledDataset(*_read(path, options, (SPAN_LABELS,), _with_citations))
 
 
-def load_judged_log(path: Path, options: LogOptions = _AS_DOCUMENTED) -> JudgedDataset:
-    """The answers of which a person said what is unsupported: by ``unsupported_spans``, else by spans' ``supported``.
+def load_judged_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> JudgedDataset:
+    """The answers in which a person judged what is unsupported, by ``unsupported_spans`` or the spans' ``supported``.
 
-    Rows where both are null are skipped (``not_judged``).
+    Rows in which both are null are skipped (``not_judged``).
     """
     return JudgedDataset(*_read(path, options, (UNSUPPORTED_SPANS, SPAN_LABELS), _judged))
 
@@ -64,7 +65,7 @@ def _read(
     needed: tuple[str, ...],
     label: Callable[[DataRow, QARecord], _Answer | str],
 ) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
-    """What ``label`` makes of each record and its labels; a text says why the row is skipped."""
+    """The answers that ``label`` returns for records and their labels, and the rows for which it returns a reason."""
     answers: list[_Answer] = []
     skipped: list[SkippedRow] = []
     for outcome in _labelled_log(path, options, needed).outcomes():
@@ -82,7 +83,7 @@ def _read(
 
 
 def _labelled_log(path: Path, options: LogOptions, needed: tuple[str, ...]) -> QALog:
-    """The log with its label columns as extra columns."""
+    """The log, with its label columns as extra columns."""
     log = QALog(str(path), options)
     names = log.check().column_names
     if not any(name in names for name in needed):
@@ -94,7 +95,7 @@ def _labelled_log(path: Path, options: LogOptions, needed: tuple[str, ...]) -> Q
 
 
 def _labels(row: DataRow, record: QARecord) -> list[_Label]:
-    """The target spans that have labels, with them."""
+    """The target spans with their labels, empty if there are none."""
     if row.fields.get(SPAN_LABELS) is None:
         return []
     labels, spans = row.objects(SPAN_LABELS), record.target_spans or ()
@@ -173,7 +174,7 @@ def _gold_evidence(label: DataRow, record: QARecord) -> tuple[PassageRange, ...]
 
 
 def char_range(item: DataRow, length: int) -> CharRange:
-    """``char_start`` and ``char_end`` of an object, within a text of ``length`` code points."""
+    """The range ``char_start`` to ``char_end`` of an object, which must lie within ``length`` code points."""
     start, end = item.integer("char_start"), item.integer("char_end")
     if not 0 <= start < end <= length:
         raise item.error("char_start", f"should satisfy 0 <= char_start < char_end <= {length}, was: [{start}, {end})")

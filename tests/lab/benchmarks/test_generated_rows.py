@@ -1,4 +1,4 @@
-"""Generated rows: equal seeds give equal rows, and rows have the sizes that their shape names."""
+"""Generated rows: equal seeds give equal rows, and rows have the sizes of their shape."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_longer_log_begins_with_the_shorter_one(pages):
     assert list(benchmark_rows(pages, rows=9, seed=1))[:4] == list(benchmark_rows(pages, rows=4, seed=1))
 
 
-def test_rows_have_the_lengths_that_were_asked_for(pages):
+def test_rows_have_the_requested_lengths(pages):
     rows = list(benchmark_rows(pages, rows=200, seed=0))
     assert {len(row.passages) for row in rows} == {2, 3, 4, 5, 6}
     assert {len(passage.text.split()) for row in rows for passage in row.passages} == {PASSAGE_WORDS}

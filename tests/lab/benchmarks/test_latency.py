@@ -1,4 +1,4 @@
-"""The table of latencies: what is stopped says so, and every method computes what its definition says.
+"""The latency table: stopped methods are shown as stopped, and every method computes what its definition says.
 
 The two-stage implementation gives the same attention as ours; contrastive gradients go the evaluation's way.
 """
@@ -79,7 +79,7 @@ TINY = Qwen2Config(
 
 
 class Waiting:
-    """A method that does not come to an end on its own."""
+    """A method that never ends by itself."""
 
     def encode(self, record: QARecord) -> object:
         return CCI(RandomModel("tiny")).encode(record)
@@ -94,7 +94,7 @@ def tiny_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(random_model.SHAPES, "tiny", TINY)
 
 
-def test_what_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_method_that_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency_run, "_method", lambda *_: Waiting())
     found = measure("cci", Mode.SINGLE, RandomModel("tiny"), rows=1, token_budget=None, limit=0.05)
     assert [(one.shape, one.stopped, one.seconds) for one in found] == [
@@ -106,7 +106,7 @@ def test_what_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytes
     assert "| stopped after 180 s |" in line
 
 
-def test_limit_is_over_when_its_block_is_left() -> None:
+def test_limit_ends_with_its_block() -> None:
     with pytest.raises(TimeIsUpError), time_limit(0.01):
         signal.pause()
     with time_limit(60):
@@ -115,18 +115,18 @@ def test_limit_is_over_when_its_block_is_left() -> None:
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
-def test_table_has_the_times_of_a_span_and_of_a_row() -> None:
+def test_table_has_the_times_per_span_and_per_row() -> None:
     cells = [cell.strip() for cell in table([MEASURED], peak=1e9).splitlines()[-1].strip("|").split("|")]
     assert cells == ["QuoteSum", "AttnUnion", "single", "500", "2.0", "500.0", "1000.0", "500", "25 %", "1,024"]
 
 
-def test_ratios_leave_out_what_was_stopped() -> None:
+def test_ratios_leave_out_stopped_methods() -> None:
     slower = replace(MEASURED, method="two_stage", seconds=5.0)
     assert "AttnUnion is 2.50 times as fast" in ratios([MEASURED, slower])
     assert ratios([MEASURED, replace(slower, stopped=True)]) == ""
 
 
-def test_operations_are_those_of_the_layers_that_are_run() -> None:
+def test_operations_count_the_layers_that_run() -> None:
     config, tokens = random_model.SHAPES["qwen2-7b"], 100
     projections = 3584 * (3584 + 2 * 512)
     layer = projections + 3584 * 3584 + 3 * 3584 * 18_944
@@ -136,7 +136,7 @@ def test_operations_are_those_of_the_layers_that_are_run() -> None:
     )
 
 
-def test_contrastive_gradients_are_those_of_the_definition() -> None:
+def test_contrastive_gradients_follow_the_definition() -> None:
     record = QARecord(
         "r",
         "Who kept the lamp?",
@@ -161,7 +161,7 @@ def test_contrastive_gradients_are_those_of_the_definition() -> None:
 
 
 def _next(model: PreTrainedModel, embedded: torch.Tensor) -> torch.Tensor:
-    """The log-probabilities behind the last token."""
+    """The log-probabilities after the last token."""
     found: torch.Tensor = model(inputs_embeds=embedded).logits[0, -1].log_softmax(-1)
     return found
 

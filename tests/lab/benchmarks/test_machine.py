@@ -15,11 +15,11 @@ def test_memory_of_a_child_of_the_command_counts():
     assert run.wall_seconds >= 2
 
 
-def test_failure_is_told_with_what_was_written_to_stderr():
+def test_failure_is_reported_with_its_error_output():
     run = run_measured([sys.executable, "-c", "import sys; sys.exit('no room')"])
     assert (run.exit_code, run.standard_error.strip()) == (1, "no room")
 
 
-def test_process_that_ended_counts_nothing():
+def test_ended_process_counts_as_zero():
     assert tree_bytes(os.getpid()) > MIB
     assert tree_bytes(2**22 - 1) == 0

@@ -13,7 +13,7 @@ def audit(tmp_path_factory):
     return write_report_audit(tmp_path_factory.mktemp("audit"), answers=ANSWERS, seed=1)
 
 
-def test_every_answer_has_ten_spans_and_a_row_of_its_own(audit):
+def test_every_answer_has_ten_spans_and_its_own_row(audit):
     evidence = pq.read_table(audit / "evidence", columns=["record_id", "source_row", "span_index"])
     assert evidence.num_rows == ANSWERS * SPANS_PER_ANSWER
     assert sorted(set(evidence["source_row"].to_pylist())) == list(range(ANSWERS))
@@ -31,7 +31,7 @@ def test_spans_and_evidence_are_cut_out_of_the_log(audit):
             assert passage[piece["char_start"] : piece["char_end"]] == piece["text"]
 
 
-def test_manifest_counts_what_is_in_the_evidence(audit):
+def test_manifest_counts_match_the_evidence(audit):
     counts = AuditDirectory.open(audit).counts
     support = pq.read_table(audit / "evidence", columns=["support"])["support"].to_pylist()
     assert dict(counts.spans) == {name: support.count(name) for name in ("supported", "weak", "unsupported")}

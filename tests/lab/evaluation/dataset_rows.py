@@ -16,7 +16,7 @@ JsonRow = Mapping[str, object]
 
 
 def quotesum_row(summary: str, *, row_id: str = "q_0", **fields: str) -> dict[str, object]:
-    """A row with two sources unless ``fields`` say otherwise."""
+    """A row with two sources unless ``fields`` override them."""
     row: dict[str, object] = {"qid": "q", "unique_id": row_id, "question": "Who keeps the lamp?", "summary": summary}
     row |= {f"{name}{number}": "" for name in ("title", "source") for number in range(1, 9)}
     row |= {"title1": "Brigg Point", "source1": "Its lamp is kept by Ada Thorne since 1874."}
@@ -95,6 +95,6 @@ def write_ragtruth(
 
 
 def write_log_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """Rows of the labelled log's schema; columns that a row leaves out are null."""
+    """A log with these rows in the schema of labelled logs; missing columns are null."""
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=labelled_log_schema()), path)
     return path

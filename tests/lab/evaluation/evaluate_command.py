@@ -1,4 +1,4 @@
-"""``attribeam evaluate`` without a process of its own."""
+"""``attribeam evaluate`` within the process of the test."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from attribeam.pipeline.command_line import main
 
 
 def evaluate(*arguments: object) -> int:
-    """Run the command line; the exit code."""
+    """Run ``attribeam evaluate`` with these arguments; returns the exit code."""
     return main(["evaluate", *map(str, arguments)])

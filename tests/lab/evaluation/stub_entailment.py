@@ -1,4 +1,4 @@
-"""An entailment model that knows what follows from what by heart."""
+"""An entailment model that needs no weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attribeam.lab.evaluation.measures.citations import Claim
 
 @dataclass
 class WordsEntail:
-    """A premise entails a statement where it has each of its words; remembers what it was asked."""
+    """Judges a statement as entailed if the premise contains all of its words; records all claims."""
 
     identity: str = "words"
     asked: list[Claim] = field(default_factory=list)

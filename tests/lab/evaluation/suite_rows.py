@@ -1,4 +1,4 @@
-"""A directory of data in the suite's layout, written for these tests, and a run of the suite over it."""
+"""A data directory in the suite's layout, written for these tests, and a function that runs the suite on it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_english(root: Path) -> Path:
 
 
 def write_all(root: Path) -> Path:
-    """Every data set of the layout but logs."""
+    """Every data set of the layout except logs."""
     write_english(root)
     for folder in ("alce", "chinese"):
         (root / folder).mkdir()
@@ -73,7 +73,7 @@ def write_all(root: Path) -> Path:
 
 
 def suite(data: Path, output: Path, *options: object) -> int:
-    """``attribeam evaluate --suite paper`` with few resamples; the exit code."""
+    """Run ``attribeam evaluate --suite paper`` with few resamples; returns the exit code."""
     given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
     with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
         return evaluate(*given, *options)

@@ -27,7 +27,7 @@ def data(tmp_path):
     return write_rows(tmp_path / "dev.jsonl", ROWS)
 
 
-def test_report_has_one_object_a_method_with_all_fields(tmp_path, data):
+def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
     output = tmp_path / "figures.json"
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0
     (entry,) = json.loads(output.read_text())
@@ -42,7 +42,7 @@ def test_report_has_one_object_a_method_with_all_fields(tmp_path, data):
     assert "python_version" in entry["provenance"]
 
 
-def test_report_of_two_runs_is_equal_byte_by_byte(tmp_path, data):
+def test_reports_of_two_runs_are_byte_identical(tmp_path, data):
     outputs = [tmp_path / name for name in ("one.json", "two.json")]
     for output in outputs:
         assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0
@@ -73,7 +73,7 @@ def test_limit_takes_the_first_answers(tmp_path, data):
     assert (entry["rows"], entry["spans"], entry["limit"]) == (1, 2, 1)
 
 
-def test_spans_with_one_passage_are_counted_apart(tmp_path, capsys):
+def test_spans_with_one_passage_are_counted_separately(tmp_path, capsys):
     row = lfqa_row("A lamp burns.", ["The lamp burns."], [("A lamp burns.", 0, "lamp burns")])
     data = write_rows(tmp_path / "l.jsonl.xz", [row])
     assert evaluate("--dataset", "lfqa", "--data", data, "--method", "words") == 0

@@ -1,4 +1,4 @@
-"""Which measure ``attribeam evaluate`` takes of a data set, and which options it then refuses."""
+"""The measure that ``attribeam evaluate`` chooses for a data set, and the options that it then refuses."""
 
 import pytest
 from tests.lab.evaluation.dataset_rows import ragtruth_response, ragtruth_source, write_log_rows, write_ragtruth
@@ -13,7 +13,7 @@ def ragtruth(tmp_path):
     return write_ragtruth(tmp_path / "ragtruth", [source], [ragtruth_response("1", "s", "Ada lit it.")])
 
 
-def test_measure_is_the_first_that_the_data_set_has_labels_for():
+def test_default_measure_is_the_first_that_the_data_set_has_labels_for():
     assert [measure_of(name, None) for name in ("quotesum", "log", "alce", "ragtruth")] == [
         Measure.PASSAGES,
         Measure.PASSAGES,
@@ -23,7 +23,7 @@ def test_measure_is_the_first_that_the_data_set_has_labels_for():
     assert measure_of("log", "support") is Measure.SUPPORT
 
 
-def test_measure_without_labels_is_refused_with_those_that_there_are(ragtruth, capsys):
+def test_measure_without_labels_is_refused_and_possible_ones_named(ragtruth, capsys):
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--measure", "passages") == 2
     assert "--measure of ragtruth should be one of support, was: passages" in capsys.readouterr().err
 
@@ -39,7 +39,7 @@ def test_measure_without_labels_is_refused_with_those_that_there_are(ragtruth, c
         (("--language-model", "any"), "passages, citations, faithfulness"),
     ],
 )
-def test_option_of_another_measure_is_refused_with_its_own(ragtruth, option, owners, capsys):
+def test_option_of_another_measure_is_refused_and_its_measures_named(ragtruth, option, owners, capsys):
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
     expected = f"{option[0]} applies to --measure {owners}, not to support; leave it out"
     assert expected in capsys.readouterr().err

@@ -34,31 +34,31 @@ def test_hidden_state_methods_run_alone_at_the_middle_layer(files, tmp_path):
     assert (union["provenance"]["hidden_layer"], union["provenance"]["passage_score"]) == ("2", "top5-mean")
 
 
-def test_hidden_layer_above_the_captured_one_is_taken_where_asked_for(files, tmp_path):
+def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path):
     union, _ = entries(files, tmp_path, *HIDDEN, "--hidden-layer", 4)
     assert union["provenance"]["hidden_layer"] == "4"
     assert union["failed_rows"] == []
 
 
-def test_hidden_layer_above_the_model_is_an_error_in_words(files, capsys):
+def test_hidden_layer_above_the_model_is_a_clear_error(files, capsys):
     assert evaluate_tiny(files, *HIDDEN, "--hidden-layer", 5) == 1
     assert "--hidden-layer should be from 0 to the model's 4 layers, was: 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("layer", ["-1", "1.5", "two"])
-def test_hidden_layer_that_is_no_whole_number_is_a_usage_error(files, layer, capsys):
+def test_hidden_layer_that_is_not_a_whole_number_is_a_usage_error(files, layer, capsys):
     with pytest.raises(SystemExit):
         evaluate_tiny(files, *HIDDEN, "--hidden-layer", layer)
     assert "should be a whole number from 0" in capsys.readouterr().err
 
 
-def test_passage_score_of_another_name_is_a_usage_error(files, capsys):
+def test_unknown_passage_score_is_a_usage_error(files, capsys):
     with pytest.raises(SystemExit):
         evaluate_tiny(files, "--passage-score", "median")
     assert "invalid" in capsys.readouterr().err
 
 
-def test_missing_head_weights_are_an_error_in_words(files, tmp_path, capsys):
+def test_missing_head_weights_are_a_clear_error(files, tmp_path, capsys):
     assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "none.json") == 1
     assert "none.json should be a readable JSON file" in capsys.readouterr().err
 

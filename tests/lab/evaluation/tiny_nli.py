@@ -1,4 +1,4 @@
-"""A small sequence classifier of random weights, saved to a directory so that tests load it as users load theirs."""
+"""A small sequence classifier with random weights, saved to a directory so that tests load it as users do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LABELS = ("contradiction", "ENTAILMENT", "neutral")
 def save_tiny_nli(
     directory: Path, *, labels: tuple[str, ...] = LABELS, places: int = 128, kind: type[BertConfig] = BertConfig
 ) -> Path:
-    """A classifier with these labels that has ``places`` positions; a BERT, or a RoBERTa by its config's ``kind``."""
+    """A classifier with these labels and ``places`` positions: a BERT, or a RoBERTa according to ``kind``."""
     torch.manual_seed(5)
     config = kind(
         vocab_size=VOCABULARY_SIZE,

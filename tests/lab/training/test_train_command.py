@@ -1,4 +1,4 @@
-"""``attribeam train``: which recipe runs, and what it says where it cannot."""
+"""``attribeam train``: which recipe runs, and the message if it cannot."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_parser_recipe_prints_the_size_of_a_finished_pipeline(capsys: pytest.Cap
     assert printed.endswith(" MB\n")
 
 
-def test_attributor_recipe_gets_the_words_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attributor_recipe_gets_the_arguments_after_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
     monkeypatch.setattr(attributor_recipe, "main", given.append)
     assert main(["train", "attributor", "--pages", "p.jsonl", "--steps", "3"]) == 0
@@ -34,7 +34,7 @@ def test_help_of_a_recipe_lists_its_options(recipe: str, option: str, capsys: py
     assert option in capsys.readouterr().out
 
 
-def test_unknown_recipe_is_named_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_recipe_is_named_with_the_existing_ones(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["train", "lexer"])
     assert ended.value.code == 2

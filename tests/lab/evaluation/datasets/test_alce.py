@@ -31,7 +31,7 @@ def test_several_markers_are_kept_in_their_order_and_once_each():
 
 
 @pytest.mark.parametrize("marker", ["[1][2]", "[1, 2]", "[1; 2]", " [1] [2]"])
-def test_every_way_to_write_two_citations_is_read(marker):
+def test_all_notations_of_two_citations_are_read(marker):
     assert cited(f"A lamp burns{marker}.") == [("A lamp burns.", (0, 1))]
 
 
@@ -46,7 +46,7 @@ def test_sentence_does_not_end_with_a_colon_or_an_abbreviation():
     ]
 
 
-def test_chinese_sentences_end_without_a_blank():
+def test_chinese_sentences_end_without_a_space():
     assert cited("灯亮了[1]。钟响了！[2]冬天结冰。") == [("灯亮了。", (0,)), ("钟响了！", (1,)), ("冬天结冰。", ())]
 
 
@@ -64,7 +64,7 @@ def test_every_sentence_keeps_its_own_citations(sentences):
     assert cited(text) == [(f"{words}.", tuple(number - 1 for number in sorted(cites))) for words, cites in sentences]
 
 
-def test_number_of_more_than_nine_digits_is_no_citation():
+def test_number_of_more_than_nine_digits_is_not_a_citation():
     assert cited(f"A lamp burns [{'9' * 5000}].") == [(f"A lamp burns [{'9' * 5000}].", ())]
 
 
@@ -99,12 +99,12 @@ def test_only_a_line_feed_ends_the_first_line(tmp_path):
     assert answer.record.answer.endswith("A buoy lies there.")
 
 
-def test_citation_of_a_document_that_is_not_there_is_kept(tmp_path):
+def test_citation_of_a_missing_document_is_kept(tmp_path):
     (answer,) = load_alce(write_alce(tmp_path / "a.json", [alce_row("Ada lit it [9].")])).answers
     assert answer.citations == ((8,),)
 
 
-def test_rows_without_an_answer_or_documents_are_skipped_and_said(tmp_path):
+def test_rows_without_an_answer_or_documents_are_skipped_and_listed(tmp_path):
     rows = [alce_row(""), alce_row("Ada lit it.", []), alce_row("Ada lit it.")]
     dataset = load_alce(write_alce(tmp_path / "a.json", rows))
     assert [one.record.source.source_row for one in dataset.answers] == [2]

@@ -26,29 +26,29 @@ def test_marked_text_replaces_its_bracket_and_keeps_its_number():
 
 
 @pytest.mark.parametrize("mark", list(".,;:!?)"))
-def test_blank_between_bracket_and_closing_punctuation_is_dropped(mark):
+def test_space_between_bracket_and_closing_punctuation_is_dropped(mark):
     assert remove_markup(f"It is [ 1 red ] {mark} Then blue").text == f"It is red{mark} Then blue"
 
 
-def test_characters_after_a_dropped_blank_are_counted_in_the_cleaned_text():
+def test_characters_after_a_dropped_space_are_counted_in_the_cleaned_text():
     marked = "It was [ 1 red ] , later [ 3 blue ] ."
     assert remove_markup(marked).text == "It was red, later blue."
     assert marked_texts(marked) == [("red", 1), ("blue", 3)]
 
 
-def test_blank_before_an_opening_bracket_or_quote_stays():
+def test_space_before_an_opening_bracket_or_quote_stays():
     assert remove_markup('[ 1 Red ] (or [ 2 blue ] "pale")').text == 'Red (or blue "pale")'
 
 
-def test_blank_before_punctuation_elsewhere_stays():
+def test_space_before_punctuation_elsewhere_stays():
     assert remove_markup("Oddly , [ 1 red ] .").text == "Oddly , red."
 
 
-def test_neighbouring_brackets_keep_the_blank_between_them():
+def test_adjacent_brackets_keep_the_space_between_them():
     assert remove_markup("[ 1 The keeper ] [ 2 left in May. ]").text == "The keeper left in May."
 
 
-def test_leading_blank_inside_a_bracket_joins_the_text_but_not_the_span():
+def test_leading_space_inside_a_bracket_joins_the_text_but_not_the_span():
     marked = "The film was shot[ 24  at the castle ] in June."
     assert remove_markup(marked).text == "The film was shot at the castle in June."
     assert marked_texts(marked) == [("at the castle", 24)]
@@ -117,7 +117,7 @@ def test_quotesum_number_names_the_source_even_after_a_gap(tmp_path):
     assert labelled.gold_passages == (frozenset({1}),)
 
 
-def test_row_without_a_marked_span_is_skipped_and_said(tmp_path):
+def test_row_without_a_marked_span_is_skipped_and_listed(tmp_path):
     rows = [quotesum_row("No mark."), quotesum_row("[ 1 Ada Thorne ] keeps it.")]
     dataset = load_quotesum(write_rows(tmp_path / "q.jsonl", rows))
     assert [one.record.source.source_row for one in dataset.answers] == [1]
@@ -192,7 +192,7 @@ def test_lfqa_faulty_highlight_is_an_error_with_its_place(tmp_path, field, value
         load_lfqa(write_rows(tmp_path / "l.jsonl", [row]))
 
 
-def test_missing_field_is_named_with_those_that_are_there(tmp_path):
+def test_missing_field_is_named_with_the_existing_ones(tmp_path):
     with pytest.raises(DataError, match=r"line 1: field 'summary' should be a string, is missing; .*\['question'\]"):
         load_veri_gran(write_rows(tmp_path / "v.jsonl", [{"question": "?"}]))
 
@@ -212,7 +212,7 @@ def test_file_in_another_format_is_one_clear_error(tmp_path, content, problem):
         load_quotesum(path)
 
 
-def test_file_that_is_no_xz_is_one_clear_error(tmp_path):
+def test_file_that_is_not_xz_is_one_clear_error(tmp_path):
     path = tmp_path / "l.jsonl.xz"
     path.write_bytes(b"plain text")
     with pytest.raises(DataError, match="readable UTF-8"):
@@ -246,7 +246,7 @@ def test_json_that_python_cannot_hold_is_an_error_with_its_line(tmp_path, line):
         load_quotesum(path)
 
 
-def test_lfqa_documents_of_one_name_are_refused(tmp_path):
+def test_lfqa_documents_with_the_same_name_are_refused(tmp_path):
     row = lfqa_row("A lamp burns.", ["The lamp burns.", "Fog."], [("A lamp burns.", 0, "lamp")])
     row["documents"] = [document | {"documentFile": "d0"} for document in row["documents"]]
     with pytest.raises(DataError, match="should have different documentFiles, 2 documents have 1"):

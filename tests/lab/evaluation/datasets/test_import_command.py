@@ -84,7 +84,7 @@ SKIPPED = {
 
 
 def without_place(dataset: LabelledDataset) -> list[object]:
-    """Answers as they are told apart by everything but where they were read."""
+    """The answers as strings without their sources."""
     return [str(answer).replace(repr(answer.record.source), "") for answer in dataset.answers]
 
 
@@ -101,7 +101,7 @@ def test_log_has_the_answers_and_labels_of_the_data_set(source, tmp_path, capsys
     assert skipped == ([SKIPPED[source]] if source in SKIPPED else [])
 
 
-def test_imported_logs_are_audited_without_dead_letters_and_labels_come_along(tmp_path):
+def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tmp_path):
     logs = [tmp_path / f"{source}.parquet" for source in DATA]
     for (source, make), log in zip(DATA.items(), logs, strict=True):
         assert main(["import", source, "--data", str(make(tmp_path)), "--output", str(log)]) == 0
@@ -129,13 +129,13 @@ def test_limit_takes_the_first_answers(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("1 rows read, 1 written")
 
 
-def test_row_of_an_id_that_an_earlier_row_has_is_skipped(tmp_path, capsys):
+def test_row_with_the_id_of_an_earlier_row_is_skipped(tmp_path, capsys):
     row = quotesum_row("[ 1 Ada ] keeps it.", row_id="a")
     assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", [row, row])) == 0
     assert capsys.readouterr().out.splitlines()[1] == "skipped, duplicate_record_id: 1 rows: 1"
 
 
-def test_row_whose_text_is_no_unicode_is_skipped(tmp_path, capsys):
+def test_row_with_invalid_unicode_is_skipped(tmp_path, capsys):
     rows = [quotesum_row("[ 1 Ada ] keeps it.", row_id="a"), quotesum_row("[ 1 Jon ] too.", row_id="b", title1="X?")]
     data = write_rows(tmp_path / "q.jsonl", rows)
     data.write_text(data.read_text().replace("X?", "\\ud83d"))
@@ -160,7 +160,7 @@ def test_faulty_data_leaves_no_file(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
 
-def test_data_without_a_row_that_can_be_imported_is_an_error(tmp_path, capsys):
+def test_data_without_importable_rows_is_an_error(tmp_path, capsys):
     data = write_rows(tmp_path / "q.jsonl", [quotesum_row("No mark.")])
     assert import_into(tmp_path / "log.parquet", "quotesum", data) == 1
     assert "has none: {'no_span': [0]}" in capsys.readouterr().err
@@ -200,7 +200,7 @@ def test_row_that_an_audit_would_refuse_is_skipped_with_its_reason(tmp_path, cap
     assert "skipped, no_passages: 1 rows: 1" in said
 
 
-def test_limit_counts_no_rows_behind_the_last_answer(tmp_path, capsys):
+def test_limit_counts_no_rows_after_the_last_answer(tmp_path, capsys):
     source = ragtruth_source("s", "Ada lit the lamp.")
     responses = [ragtruth_response(str(row), "s", text) for row, text in enumerate(["", "Ada lit it.", "", "Bells."])]
     folder = write_ragtruth(tmp_path / "ragtruth", [source], responses)

@@ -36,7 +36,7 @@ def test_gold_passages_and_evidence_become_labels(tmp_path):
     assert answer.gold_evidence == ((PassageRange(0, CharRange(0, 7)),), (PassageRange(1, CharRange(2, 6)),))
 
 
-def test_span_without_a_gold_passage_is_no_part_of_the_evaluation(tmp_path):
+def test_span_without_a_gold_passage_is_not_evaluated(tmp_path):
     labels = [label(gold_passages=[]), label(gold_passages=[1])]
     (answer,) = load_log(write_log_rows(tmp_path / "l.parquet", [row(span_labels=labels)])).answers
     assert answer.spans == (CharRange(12, 30),)
@@ -61,7 +61,7 @@ def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
     assert dataset.skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
 
 
-def test_what_the_answer_cites_is_read_even_where_it_does_not_exist(tmp_path):
+def test_citations_are_read_even_if_their_passages_do_not_exist(tmp_path):
     labels = [label(cited_passages=[]), label(cited_passages=[1, 9])]
     (answer,) = load_cited_log(write_log_rows(tmp_path / "l.parquet", [row(span_labels=labels)])).answers
     assert (answer.citations, answer.gold_passages) == (((), (1, 9)), ())
@@ -76,7 +76,7 @@ def test_unsupported_spans_judge_the_whole_answer_and_leave_the_choice_of_spans_
     assert clean.unsupported == ()
 
 
-def test_spans_that_are_called_supported_or_not_judge_themselves_only(tmp_path):
+def test_spans_labelled_as_supported_or_not_judge_only_themselves(tmp_path):
     rows = [row(span_labels=[label(supported=None), label(supported=False)]), row(span_labels=None)]
     dataset = load_judged_log(write_log_rows(tmp_path / "l.parquet", rows))
     (answer,) = dataset.answers
@@ -105,7 +105,7 @@ def test_row_that_an_audit_would_refuse_is_skipped_with_the_same_reason(tmp_path
     assert load_log(log).skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
 
 
-def test_columns_of_other_names_are_read(tmp_path):
+def test_renamed_columns_are_read(tmp_path):
     rows = [row(span_labels=[label(gold_passages=[0])] * 2)]
     table = pq.read_table(write_log_rows(tmp_path / "l.parquet", rows)).rename_columns({"answer": "response"})
     pq.write_table(table, tmp_path / "l.parquet")
@@ -136,7 +136,7 @@ def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_p
 
 
 @pytest.mark.parametrize(("name", "problem"), [("none.parquet", "is not there"), ("text", "should be a Parquet file")])
-def test_file_that_is_no_log_is_one_clear_error(tmp_path, name, problem):
+def test_file_that_is_not_a_log_is_one_clear_error(tmp_path, name, problem):
     (tmp_path / "text").write_text("no Parquet", encoding="utf-8")
     with pytest.raises(DataError, match=problem):
         load_log(tmp_path / name)

@@ -14,7 +14,7 @@ def load(directory, sources, responses):
     return load_ragtruth(write_ragtruth(directory, sources, responses))
 
 
-def test_passages_of_one_string_are_told_apart_by_their_numbers(tmp_path):
+def test_passages_of_one_string_are_separated_by_their_numbers(tmp_path):
     (answer,) = load(tmp_path, [SOURCE], [ragtruth_response("r", "s", "Ada did.")]).answers
     assert answer.record.passages == (
         Passage(text="Ada lit the lamp.", passage_id="1"),
@@ -37,7 +37,7 @@ def test_article_list_and_unnumbered_string_become_passages(tmp_path, source_inf
     assert [passage.text for passage in answer.record.passages] == texts
 
 
-def test_record_of_a_business_is_lines_and_a_passage_a_review(tmp_path):
+def test_record_of_a_business_becomes_lines_and_one_passage_per_review(tmp_path):
     info = {
         "name": "Lamp & Co",
         "hours": {"Monday": "9:0-17:0"},
@@ -82,7 +82,7 @@ def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
     )
 
 
-def test_split_is_chosen_where_the_data_set_has_it(tmp_path):
+def test_split_is_chosen_if_the_data_set_has_it(tmp_path):
     rows = [ragtruth_response("a", "s", "x", split="train"), ragtruth_response("b", "s", "x")]
     dataset = load(tmp_path, [SOURCE], rows)
     assert [one.record.record_id for one in dataset.of_split("test").answers] == ["b"]

@@ -22,7 +22,7 @@ def test_tie_is_shared_among_its_passages(gold, credit):
     assert span_credit([4.0, 1.0, 4.0, 4.0], gold) == pytest.approx(credit)
 
 
-def test_any_gold_passage_will_do():
+def test_any_gold_passage_is_right():
     assert span_credit([0.1, 0.0, 0.7], {0, 2}) == 1.0
 
 

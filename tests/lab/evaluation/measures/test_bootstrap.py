@@ -33,7 +33,7 @@ def test_all_right_has_no_spread():
     assert RowBootstrap(SPANS, draws=50).interval([float(spans) for spans in SPANS]) == Interval(100.0, 100.0)
 
 
-def test_constant_difference_a_span_has_no_spread_because_resamples_are_paired():
+def test_constant_difference_per_span_has_no_spread_because_resamples_are_paired():
     bootstrap = RowBootstrap([1, 1, 1, 1], draws=300)
     worse, better = [0.0, 0.25, 0.5, 0.5], [0.5, 0.75, 1.0, 1.0]
     assert bootstrap.interval(worse).low < bootstrap.interval(worse).high
@@ -71,7 +71,7 @@ def test_interval_is_over_resamples_of_rows():
     assert figures.f1_interval.high > 95
 
 
-def test_share_of_nothing_is_zero():
+def test_undefined_shares_are_zero():
     figures = f1_figures(common=[0, 0], called=[0, 0], marked=[0, 0], row_counts=ALL_DRAWS)
     assert (figures.precision, figures.recall, figures.f1) == (0, 0, 0)
 

@@ -35,6 +35,6 @@ def test_citations_are_scored_with_the_answers_own_first(alce, nli, tmp_path, ca
     assert remarks[1] == "1 rows skipped: empty_answer"
 
 
-def test_citations_need_an_nli_model_by_name(alce, capsys):
+def test_citations_need_a_named_nli_model(alce, capsys):
     assert evaluate("--dataset", "alce", "--data", alce) == 2
     assert "name a hub id or a directory with --nli-model" in capsys.readouterr().err

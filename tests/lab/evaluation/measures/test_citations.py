@@ -1,4 +1,4 @@
-"""Citation scores by definition, and what methods cite."""
+"""Citation scores by definition, and the passages that methods cite."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_worked_example():
     assert (found.recall, found.precision) == (pytest.approx(3 / 5), pytest.approx(4 / 6))
 
 
-def test_citation_that_suffices_alone_is_needed_even_where_others_suffice_too():
+def test_citation_that_suffices_alone_is_needed_even_if_others_suffice_too():
     assert counts(("ada lit it", (0, 2))).needed == 2
 
 
@@ -99,12 +99,12 @@ def test_title_is_part_of_the_premise():
     ),
     most=st.integers(1, 4),
 )
-def test_counts_are_those_of_the_definition(sentences, most):
+def test_counts_follow_the_definition(sentences, most):
     found = counts(*((text, tuple(cited)) for text, cited in sentences), most_citations=most)
     assert found == naive_counts(sentences, most)
 
 
-def test_score_is_the_mean_of_answers_and_f1_that_of_the_means():
+def test_score_is_the_mean_over_answers_and_f1_that_of_the_means():
     answers = [CitationCounts(2, 2, 4, 1), CitationCounts(4, 1, 1, 1)]
     score = citation_score(answers, np.array([[1, 1], [2, 0]]))
     assert score.recall == pytest.approx(100 * (1 + 0.25) / 2)
@@ -114,7 +114,7 @@ def test_score_is_the_mean_of_answers_and_f1_that_of_the_means():
     assert score.citations_a_sentence == pytest.approx(5 / 6)
 
 
-def test_f1_of_nothing_is_zero():
+def test_f1_without_citations_is_zero():
     assert citation_score([CitationCounts(2, 0, 0, 0)], np.ones((3, 1), dtype=np.int64)).f1 == 0
 
 
@@ -158,12 +158,12 @@ def test_method_cites_every_passage_above_its_threshold():
     assert (words.counts[0].supported, words.counts[0].citations, words.counts[0].needed) == (2, 3, 3)
 
 
-def test_cosines_have_a_threshold_of_their_own():
+def test_cosines_have_their_own_threshold():
     _, hss = run(Says("hss-avg", [(0.9, 0.5, 0.54), (0.55, 0.56, 0.1)]))
     assert (hss.counts[0].supported, hss.counts[0].citations) == (2, 2)
 
 
-def test_best_passage_is_cited_first_and_of_equal_ones_the_first():
+def test_best_passage_is_cited_first_and_ties_keep_their_order():
     assert cited_passages([0.1, 0.3, 0.0, 0.3], threshold=0) == (1, 3, 0)
 
 

@@ -1,4 +1,4 @@
-"""Costs: what is measured and where it is said; never how large it is."""
+"""Costs: what is measured and where it is reported, but never how large it is."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from attribeam.lab.evaluation.measures import cost
 from attribeam.lab.evaluation.measures.cost import Cost, CostMeter, resident_peak
 
 
-def test_time_a_span_of_a_worked_example():
+def test_time_per_span_of_a_worked_example():
     assert Cost(seconds=0.6).ms_per_span(4) == 150.0
 
 
@@ -56,7 +56,7 @@ def test_method_that_fails_is_still_measured():
     assert measured.seconds > 0
 
 
-def test_figures_with_costs_are_those_without_and_methods_share_nothing(monkeypatch):
+def test_figures_are_the_same_with_costs_and_methods_share_nothing(monkeypatch):
     contexts = []
     monkeypatch.setattr(SpanWords, "span_results", _remembering(contexts, SpanWords.span_results))
     answers = [labelled_span("Jon", "ring")]
@@ -85,7 +85,7 @@ def evaluated(tmp_path, *options) -> dict[str, object]:
     return entry
 
 
-def test_command_prints_and_writes_costs_where_they_are_asked_for(tmp_path, capsys):
+def test_command_prints_and_writes_costs_on_request(tmp_path, capsys):
     entry = evaluated(tmp_path, "--cost")
     assert entry["ms_per_span"] > 0
     assert {"ms_per_span", "peak_memory_mib"} <= set(entry)

@@ -1,4 +1,4 @@
-"""Log-probability drops: worked by hand, against the definition, and through the command."""
+"""Log-probability drops: worked by hand, compared with the definition, and through the command."""
 
 import json
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
 class DropsByHand:
-    """A language context whose drops are written down: ``table[span][passage]``."""
+    """A language context with given drops: ``table[span][passage]``."""
 
     def __init__(self, table):
         self.table = dict(zip(SPANS, table, strict=True))
@@ -82,17 +82,17 @@ def test_drop_of_a_method_is_the_mean_over_spans_of_its_passages(monkeypatch):
     assert (score.interval.low, score.interval.high) == (0.5, 3.5)
 
 
-def test_tied_passages_are_as_likely_to_be_taken_away(monkeypatch):
+def test_tied_passages_are_equally_likely_to_be_removed(monkeypatch):
     (score,) = drops(monkeypatch, Says(((1.0, 1.0, 0.0), (1.0, 1.0, 1.0))))
     assert score.log_probability_drop == pytest.approx((2.0 + 4.75 / 3 + 0.5 + 7 / 3) / 4)
 
 
-def test_span_without_a_passage_drops_by_nothing_and_is_counted(monkeypatch):
+def test_span_without_a_passage_has_a_drop_of_zero_and_is_counted(monkeypatch):
     (score,) = drops(monkeypatch, Says(((0.0, 0.0, 0.0), (0.0, 2.0, 1.0))))
     assert (score.log_probability_drop, score.spans_without_passage) == (1.0, 2)
 
 
-def test_oracle_takes_away_what_drops_most(monkeypatch):
+def test_oracle_removes_the_passage_with_the_largest_drop(monkeypatch):
     (score,) = drops(monkeypatch, OraclePassage())
     assert score.log_probability_drop == (3.0 + 4.0 + 1.0 + 5.0) / 4
 
@@ -110,7 +110,7 @@ def test_random_is_the_mean_of_three_draws(monkeypatch):
     assert score.log_probability_drop == pytest.approx(expected / 12)
 
 
-def test_row_that_a_method_cannot_attribute_counts_as_no_drop_and_is_said(monkeypatch):
+def test_row_that_a_method_cannot_attribute_counts_as_no_drop_and_is_listed(monkeypatch):
     (score,) = drops(monkeypatch, Refuses(()))
     assert (score.log_probability_drop, score.spans_without_passage) == (0.0, 4)
     assert [(failed.row, failed.reason) for failed in score.failed_rows] == [(0, "out_of_memory"), (1, "out_of_memory")]
@@ -126,7 +126,7 @@ def model(directory):
     return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
 
 
-def test_drops_of_a_model_are_those_of_the_definition(model):
+def test_drops_of_a_model_follow_the_definition(model):
     answer = labelled()
     record = answer.record
 
@@ -174,7 +174,7 @@ def test_cti_spans_are_the_sensitive_tokens_of_each_answer(model):
     assert targets.skipped == []
 
 
-def test_generated_answers_take_the_place_of_the_datas(model, monkeypatch):
+def test_generated_answers_replace_those_of_the_data(model, monkeypatch):
     monkeypatch.setattr(LanguageModel, "generate", partialmethod(LanguageModel.generate, max_new_tokens=6))
     (made,) = TargetAnswers([labelled()], model, spans=SpanChoice.CTI, source=AnswerChoice.GENERATED)
     assert made.record.answer == model.generate(labelled().record)

@@ -17,7 +17,7 @@ def directory(tmp_path_factory):
     return save_tiny_nli(tmp_path_factory.mktemp("nli"))
 
 
-def test_verdicts_are_those_of_the_classifier_one_claim_at_a_time(directory):
+def test_batched_verdicts_equal_those_of_the_classifier_claim_by_claim(directory):
     classifier = AutoModelForSequenceClassification.from_pretrained(directory)
     tokenizer = AutoTokenizer.from_pretrained(directory)
     expected = []

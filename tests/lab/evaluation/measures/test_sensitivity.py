@@ -44,7 +44,7 @@ POINTS = [
 
 @pytest.mark.parametrize("method", list(UnionMethod))
 @pytest.mark.parametrize("rule", list(PassageScore))
-def test_each_point_is_what_a_run_of_its_own_gives(directory, method, rule):
+def test_each_point_equals_a_separate_run(directory, method, rule):
     models = LoadedModels(PARSER, load(directory, loaded_layers=4))
     figures = sweep(ANSWERS, models, POINTS, settings=MethodSettings(passage_score=rule), method=method, draws=50)
     found = []
@@ -59,7 +59,7 @@ def test_each_point_is_what_a_run_of_its_own_gives(directory, method, rule):
     assert len({one.passage_accuracy for one in figures}) > 1
 
 
-def test_answer_takes_one_forward_pass_whatever_the_number_of_points(directory):
+def test_answer_takes_one_forward_pass_for_any_number_of_points(directory):
     model = load(directory, loaded_layers=4)
     passes = []
     model.network.register_forward_pre_hook(lambda *_: passes.append(1))

@@ -28,7 +28,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(encoder, data, tmp_path_factory):
-    """The directory of a whole run with an encoder; not to be changed."""
+    """The output directory of a complete run with an encoder; tests must not change it."""
     output = tmp_path_factory.mktemp("suite") / "output"
     assert suite(data, output, "--model", encoder) == 0
     return output
@@ -41,7 +41,7 @@ def copied(finished, tmp_path):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """The titles of the cells that are computed."""
+    """The titles of the computed cells."""
     titles = []
 
     def remember(cell, inputs, models):
@@ -59,7 +59,7 @@ def test_suite_writes_tables_json_and_all_figures(finished):
         assert f"]({name})" in (finished / "tables.md").read_text()
 
 
-def test_a_stopped_suite_goes_on_after_its_last_finished_cell(encoder, data, tmp_path, monkeypatch, finished):
+def test_a_stopped_suite_resumes_after_its_last_finished_cell(encoder, data, tmp_path, monkeypatch, finished):
     calls = []
 
     def stop_at_the_fourth(cell, inputs, models):
@@ -94,7 +94,7 @@ def test_another_option_of_the_model_repeats_only_cells_with_a_model(encoder, da
     assert measured == [f"passages, {name} dev, hss-union" for name in ("quotesum", "veri_gran", "lfqa")]
 
 
-def test_another_seed_repeats_only_what_is_drawn(encoder, data, copied, measured):
+def test_another_seed_repeats_only_cells_with_random_draws(encoder, data, copied, measured):
     assert suite(data, copied, "--model", encoder, "--seed", 1) == 0
     assert measured == [
         *(f"passages, {name} dev, random" for name in ("quotesum", "veri_gran", "lfqa")),
@@ -163,7 +163,7 @@ def test_accuracy_is_that_of_a_plain_evaluation(encoder, data, finished, tmp_pat
     assert [one for score in scores if (one := tuple(score[name] for name in fields)) in plain] == plain
 
 
-def test_union_is_held_against_the_average_and_alternatives_against_augmentation(finished):
+def test_union_is_compared_with_the_average_and_alternatives_with_augmentation(finished):
     accuracy = results_of(finished)["accuracy"][0]
     value = {one["method"]: one["passage_accuracy"] for one in accuracy["scores"]}
     pairs = {(one["method"], one["reference"]): one["value"] for one in accuracy["differences"]}
@@ -173,7 +173,7 @@ def test_union_is_held_against_the_average_and_alternatives_against_augmentation
     assert pairs == {(own, other): pytest.approx(value[own] - value[other]) for own, other in pairs}
 
 
-def test_what_an_encoder_cannot_do_and_what_is_not_there_is_said(finished):
+def test_what_an_encoder_cannot_do_and_what_is_missing_is_listed(finished):
     _, *rows = table(finished, "Left out")
     assert [row[0] for row in rows] == [
         "cci and log-probability drops", "sentence level", "support labels", "Chinese", "other models",
@@ -186,7 +186,7 @@ def test_what_an_encoder_cannot_do_and_what_is_not_there_is_said(finished):
     assert "veri_gran/*.jsonl" not in text.split("Not found below DATA")[1]
 
 
-def test_what_was_found_and_what_not_is_printed(encoder, data, copied, capsys):
+def test_found_and_missing_data_is_printed(encoder, data, copied, capsys):
     assert suite(data, copied, "--model", encoder, "--method", "words") == 0
     printed = capsys.readouterr().out
     assert "found quotesum dev (quotesum): 2 answers\n" in printed

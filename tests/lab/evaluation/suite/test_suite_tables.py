@@ -19,7 +19,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
-    """A run of some methods with a decoder and everything else that may be named."""
+    """A run of some methods with a decoder and all optional models."""
     decoder, nli = save_tiny_model(tmp_path_factory.mktemp("llama")), save_tiny_nli(tmp_path_factory.mktemp("nli"))
     output = tmp_path_factory.mktemp("suite")
     methods = [part for name in METHODS for part in ("--method", name)]
@@ -67,14 +67,14 @@ def test_latency_has_a_column_of_the_cited_data(finished):
     assert timed == {"attn-union", "cci", "words"}
 
 
-def test_chinese_has_a_table_of_its_own(finished):
+def test_chinese_has_its_own_table(finished):
     header, *rows = table(finished, "An additional language: Chinese")
     assert header == ["method", "chinese quotesum (1 spans, 1 answers)", "vs words"]
     assert [row[0] for row in rows] == ["attn-union", "words"]
     assert "chinese" not in " ".join(table(finished, "Passage accuracy")[0])
 
 
-def test_support_labels_are_those_of_the_union_that_was_asked_for(finished):
+def test_support_labels_are_those_of_the_chosen_union(finished):
     (support,) = results_of(finished)["support"]
     (header, first, *_) = table(finished, "Support labels")
     assert header[0] == support["method"] == "attn-union"
@@ -83,11 +83,11 @@ def test_support_labels_are_those_of_the_union_that_was_asked_for(finished):
     assert first[2].startswith(f"{level['characters']['f1']:.1f} (")
 
 
-def test_nothing_but_other_models_is_left_out_where_everything_is_named(finished):
+def test_only_other_models_are_left_out_if_everything_is_named(finished):
     assert [row[0] for row in table(finished, "Left out")[1:]] == ["other models"]
 
 
-def test_own_weights_of_a_model_add_rows_with_the_papers(tmp_path):
+def test_a_models_own_weights_add_rows_with_the_papers_weights(tmp_path):
     (tmp_path / "data" / "quotesum").mkdir(parents=True)
     write_rows(tmp_path / "data" / "quotesum" / "dev.jsonl", QUOTESUM)
     model = save_tiny_encoder(tmp_path / "model", layer_types=["full_attention"])
@@ -102,6 +102,6 @@ def test_own_weights_of_a_model_add_rows_with_the_papers(tmp_path):
     assert [row[0] for row in rows] == ["attn-union-dep, paper's weights"]
 
 
-def test_of_many_layers_about_twelve_are_swept():
+def test_about_twelve_of_many_layers_are_swept():
     assert swept_layers((1, 2, 3), 2) == (1, 2, 3)
     assert swept_layers(tuple(range(1, 33)), 17) == (1, 3, 6, 9, 12, 15, 17, 18, 21, 24, 27, 30)

@@ -50,25 +50,25 @@ def test_worked_example_of_characters():
     assert audited.calls == {"unsupported": True, "unsupported or weak": True}
 
 
-def test_character_is_called_unsupported_where_any_of_its_spans_is():
+def test_character_is_called_unsupported_if_any_of_its_spans_is():
     found = [span("ten lamps in May", Support.SUPPORTED), span("ten", Support.UNSUPPORTED)]
     assert audited_answer(judged(("ten", "x")), found).overlaps["unsupported"] == Overlap(3, 3, 3)
 
 
-def test_span_counts_as_marked_where_half_of_it_is():
+def test_span_counts_as_marked_if_half_of_it_is():
     found = [span("ten lamps", Support.WEAK, 0.1), span("in May", Support.WEAK, 0.3), span("Ada", Support.SUPPORTED)]
     spans = audited_answer(judged(("lamps", "x"), ("in", "x")), found).spans
     assert [one.marked for one in spans] == [True, False, False]
 
 
-def test_what_the_person_did_not_look_at_counts_on_neither_side():
+def test_what_the_person_did_not_look_at_counts_for_neither_side():
     found = [span("ten", Support.UNSUPPORTED), span("in May", Support.UNSUPPORTED)]
     audited = audited_answer(judged(("ten", "x"), judged=["Ada", "ten"]), found)
     assert audited.overlaps["unsupported"] == Overlap(3, 3, 3)
     assert len(audited.spans) == 1
 
 
-def test_answers_number_is_that_of_its_worst_span():
+def test_an_answers_number_is_that_of_its_worst_span():
     found = [span("Ada", Support.SUPPORTED, 0.9), span("ten", Support.WEAK, 0.2), span("May", Support.SUPPORTED, 0.1)]
     audited = audited_answer(judged(), found)
     assert (audited.lowest_mass, audited.lowest_flag) == (0.1, 2.2)
@@ -101,7 +101,7 @@ def test_figures_of_all_answers():
     ]
 
 
-def test_each_group_has_figures_of_its_own():
+def test_each_group_has_its_own_figures():
     _, qa, summary = group_figures(answers(), draws=20, seed=0)
     assert (qa.group, qa.levels[0].characters.f1) == ("QA", pytest.approx(100 * 2 * 3 / 9))
     assert (summary.group, summary.levels[0].characters.f1) == ("Summary", 0)

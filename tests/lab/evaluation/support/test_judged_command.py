@@ -45,7 +45,7 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
     assert "1 rows failed and are left out: too_many_tokens" in printed
 
 
-def test_method_that_makes_no_flags_is_refused(ragtruth, capsys):
+def test_method_that_raises_no_flags_is_refused(ragtruth, capsys):
     both = ("--method", "attn-union", "--method", "words")
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *both) == 2
     assert "--method should be attn-union-dep or attn-union, was: words" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def row(record_id: str, passages: list[dict[str, object]]) -> dict[str, object]:
 
 
 class OneAnswerParser:
-    """Knows the one answer of this file."""
+    """A parser that knows only the answer in this file."""
 
     identity = "by-hand"
 
@@ -52,14 +52,14 @@ def data(tmp_path):
     return write_rows(tmp_path / "rows.jsonl", [row("one", PASSAGES), row("empty", empty), row("two", PASSAGES[::-1])])
 
 
-def test_each_span_meets_its_own_truth_and_row(attributor, data):
+def test_each_span_keeps_its_own_truth_and_row(attributor, data):
     spans, _ = flagged_spans(load_support_rows(data), attributor)
     assert [str(span.truth) for span in spans] == ["paraphrase", "supported", "wrong name"] * 2
     assert [span.row for span in spans] == [0, 0, 0, 1, 1, 1]
     assert [span.has_unmatched_values for span in spans[:3]] == [False, False, True]
 
 
-def test_refused_rows_are_listed_and_no_part_of_the_figures(attributor, data):
+def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
     report = check_support(load_support_rows(data), attributor, data=data, draws=20, seed=0)
     assert [(failed.row, failed.reason) for failed in report.failed_rows] == [(1, "no_passages")]
     assert (report.rows, report.figures[0].spans) == (2, 6)

@@ -31,7 +31,7 @@ def test_unmatched_value_lifts_the_flag_above_the_mass():
     assert (everything.evidence_mass.value, everything.flag.value) == (0.0, 1.0)
 
 
-def test_each_kind_is_held_against_all_spans_of_the_other_side():
+def test_each_kind_is_compared_with_all_spans_of_the_other_side():
     spans = [
         flagged(RIGHT, 0.9),
         flagged(SpanTruth.PARAPHRASE, 0.5, row=1),

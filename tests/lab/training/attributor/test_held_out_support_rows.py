@@ -75,7 +75,7 @@ def test_only_held_out_pages_are_quoted(written: Path, corpus: Corpus) -> None:
         assert not any(f"the {tree} garden" in text or f"great {tree}" in text for tree in others)
 
 
-def test_rows_depend_on_the_seed_alone(corpus: Corpus, tokenizer: Tokenizer) -> None:
+def test_rows_depend_only_on_the_seed(corpus: Corpus, tokenizer: Tokenizer) -> None:
     first, second = ([*draw_support_rows(corpus, tokenizer, count=3, seed=4)] for _ in range(2))
     assert first == second
     assert first != [*draw_support_rows(corpus, tokenizer, count=3, seed=5)]

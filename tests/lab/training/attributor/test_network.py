@@ -37,12 +37,12 @@ def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(
             torch.testing.assert_close(weights, (prompt / prompt.sum(-1, keepdim=True)).mean(0))
 
 
-def test_same_passage_spreads_gold_over_the_passage_and_leaves_bos_alone() -> None:
+def test_gold_passage_columns_cover_the_passage_and_leave_bos_alone() -> None:
     row = TrainingRow("", [0] * 8, [], 6, [(1,), (0,)], [], 0, [-1, 0, 0, 1, 1, -1])
     assert gold_passage_columns(gold_columns(row), row).int().tolist() == [[0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
 
 
-def test_tokens_used_alike_begin_near_each_other() -> None:
+def test_tokens_with_similar_use_start_near_each_other() -> None:
     texts = [f"the {animal} ate a {food} ." for animal in ("cat", "dog") for food in ("fish", "bone", "nut")] * 20
     own = train_tokenizer([*texts, "kings and queens rule over seas and lands"] * 3, vocabulary_size=400)
     vectors = cooccurrence_embeddings([*texts, "kings and queens rule over seas and lands"] * 3, own, size=32, seed=0)
@@ -51,7 +51,7 @@ def test_tokens_used_alike_begin_near_each_other() -> None:
     assert meaning[cat] @ meaning[dog] > meaning[cat] @ meaning[queens] + 0.2
 
 
-def test_evidence_mass_leaves_out_template_columns_and_tokens_that_stand_alone() -> None:
+def test_evidence_mass_excludes_template_columns_and_isolated_tokens() -> None:
     offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
     row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
     weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
@@ -62,7 +62,7 @@ def test_evidence_mass_leaves_out_template_columns_and_tokens_that_stand_alone()
     assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count
 
 
-def test_thresholds_meet_in_the_middle_where_spans_are_told_apart() -> None:
+def test_thresholds_meet_in_the_middle_of_separated_spans() -> None:
     masses = SpanMasses(supported=torch.full((20,), 0.8), unsupported=torch.full((20,), 0.2))
     assert masses.auroc() == 1.0
     assert (masses.thresholds().supported, masses.thresholds().weak) == (0.5, 0.5)

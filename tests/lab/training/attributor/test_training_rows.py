@@ -1,4 +1,4 @@
-"""Training rows of the attributor: passages, answers reworded from them, and where each answer token comes from."""
+"""Training rows of the attributor: passages, reworded answers, and the source of each answer token."""
 
 import json
 import random
@@ -49,7 +49,7 @@ def test_gold_columns_lie_in_passages_never_in_the_question(corpus: Corpus, toke
             assert all(column == BOS_ID or row.offsets[column][1] <= row.passages_end for column in columns)
 
 
-def test_rows_depend_on_seed_and_step_alone(corpus: Corpus, tokenizer: Tokenizer) -> None:
+def test_rows_depend_only_on_seed_and_step(corpus: Corpus, tokenizer: Tokenizer) -> None:
     random.seed(1)
     first = draw_batch(corpus, tokenizer, seed=3, step=7, token_budget=256)
     random.seed(2)
@@ -111,7 +111,7 @@ def test_column_passages_are_where_the_passages_stand(corpus: Corpus, tokenizer:
     ("word", "expected"),
     [("12,500", "12500"), ("12500", "12,500"), ("40%", "40 percent"), ("three", "3"), ("3,", "three,"), ("zorb", None)],
 )
-def test_other_wording_keeps_what_is_meant(word: str, expected: str | None) -> None:
+def test_rewording_keeps_the_meaning(word: str, expected: str | None) -> None:
     assert alternative_wording(word, random.Random(0)) == expected
 
 

@@ -1,4 +1,4 @@
-"""Weights of attention heads: planted ones are found again, runs are repeatable and go on where they stopped."""
+"""Weights of attention heads: planted weights are recovered, and runs are repeatable and resume where they stopped."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_pearson_of_a_worked_example():
     assert pearson(torch.tensor([1.0, 1.0]), torch.tensor([1.0, 2.0])).item() == 0.0
 
 
-def test_pearson_is_that_of_numpy():
+def test_pearson_equals_that_of_numpy():
     generator = torch.Generator().manual_seed(1)
     first, second = torch.rand(2, 6, 9, generator=generator).double()
     expected = [np.corrcoef(one, other)[0, 1] for one, other in zip(first, second, strict=True)]
@@ -100,7 +100,7 @@ def test_fit_is_the_same_for_the_same_seed_and_batches():
     assert fit_head_weights(examples, plan) != fit_head_weights(examples, replace(plan, seed=1))
 
 
-def test_spans_that_tell_nothing_are_left_out():
+def test_uninformative_spans_are_left_out():
     silent = replace(planted(0, seed=1), log_probabilities=torch.full((32,), -2.0).double())
     unmoved = replace(planted(0, seed=1), kept=torch.ones(32, 5, dtype=torch.bool))
     assert not silent.is_informative
@@ -126,7 +126,7 @@ def language(directory):
     return LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
 
 
-def test_examples_are_the_definition_written_out(attention, language):
+def test_examples_follow_the_definition(attention, language):
     examples = row_examples(RECORD, attention=attention, language=language, ablations=4, seed=5)
     assert len(examples) == 2
     kept = random_ablations(3, ablations=4, seed=5, row=3)
@@ -220,7 +220,7 @@ def test_recipe_writes_weights_that_fit_their_model(log, directory, attention, t
     assert "fitted: 2 rows, 2 spans, correlation " in capsys.readouterr().out
 
 
-def test_recipe_goes_on_from_finished_rows_and_ends_equal(log, directory, tmp_path, monkeypatch):
+def test_recipe_resumes_from_finished_rows_with_equal_results(log, directory, tmp_path, monkeypatch):
     recipe(log, directory, tmp_path / "one.json")
     work = tmp_path / "one.json.work"
     assert sorted(path.name for path in work.iterdir()) == ["row_00000000.pt", "row_00000002.pt", "run.json"]
@@ -248,7 +248,7 @@ def test_output_without_a_directory_is_refused_before_any_model_is_loaded(log, t
         recipe(log, tmp_path / "no model", tmp_path / "nowhere" / "w.json")
 
 
-def test_row_that_a_model_refuses_is_said_and_left_out(log, tmp_path, capsys):
+def test_row_that_a_model_refuses_is_reported_and_left_out(log, tmp_path, capsys):
     directory = save_tiny_model(tmp_path / "short")
     config = json.loads((directory / "config.json").read_text())
     (directory / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 120}))

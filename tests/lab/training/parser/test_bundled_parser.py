@@ -42,7 +42,7 @@ def test_predicate_noun_of_a_copular_clause_is_its_root(nlp: Language) -> None:
         ["The dam holds 3.5 million litres, i.e. a week's supply.", "In dry years, the U.S. plant closes early."],
     ],
 )
-def test_plain_sentences_are_told_apart(nlp: Language, sentences: list[str]) -> None:
+def test_plain_sentences_are_separated(nlp: Language, sentences: list[str]) -> None:
     assert [sentence.text for sentence in nlp(" ".join(sentences)).sents] == sentences
 
 

@@ -12,7 +12,7 @@ from attribeam.lab.training.parser.word_segmentation import is_chinese, split_in
 
 
 def conllu(*sentences: str) -> str:
-    """One sentence a text of form/tag/head/label items, without blanks between its words."""
+    """One sentence per text of form/tag/head/label items, without spaces between its words."""
     blocks = []
     for sentence in sentences:
         rows = [item.split("/") for item in sentence.split()]
@@ -32,7 +32,7 @@ TREEBANK = conllu(LAMP, BIRDS, SEA)
 ENGLISH = Sentence(words=["The", "lamp", "burns", "灯"])
 
 
-def test_character_hangs_on_the_next_one_of_its_word() -> None:
+def test_character_is_attached_to_the_next_one_of_its_word() -> None:
     lamp = split_into_characters(read_sentences(conllu(LAMP))[0])
     assert "".join(lamp.words) == "守塔人点亮灯塔。"
     assert lamp.heads == [1, 2, 4, 4, 4, 6, 4, 4]
@@ -54,7 +54,7 @@ def test_language_is_read_from_the_words() -> None:
     assert not is_chinese([ENGLISH])
 
 
-def test_without_a_train_file_the_last_tenth_of_dev_chooses(tmp_path: Path) -> None:
+def test_without_a_train_file_the_last_tenth_of_dev_selects(tmp_path: Path) -> None:
     (tmp_path / "zh-dev.conllu").write_text("\n".join([TREEBANK] * 10), encoding="utf-8")
     learned, chosen_by = TreebankFolder(tmp_path).train_and_dev()
     assert (len(learned), len(chosen_by)) == (27, 3)
@@ -64,7 +64,7 @@ def test_without_a_train_file_the_last_tenth_of_dev_chooses(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["", "none"])
-def test_folder_without_a_treebank_is_refused_with_what_it_has(tmp_path: Path, name: str) -> None:
+def test_folder_without_a_treebank_is_refused_and_its_content_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("none")
     with pytest.raises(FileNotFoundError, match=r"with \*dev\*\.conllu .* has: (\['notes\.txt'\]|no folder)"):
         TreebankFolder(tmp_path / name)

@@ -60,7 +60,7 @@ VECTORS = learn_vectors(["she bakes bread .", "two ovens glow .", "bread rises s
 
 
 def train_until(step: int, folder: Path, *, seed: int = 0) -> dict[str, numpy.ndarray]:
-    """The weights after ``step`` steps of a schedule that was started, or goes on, in ``folder``."""
+    """The weights after ``step`` steps of a schedule that starts or resumes in ``folder``."""
     folders = Folders(output=folder / "pipeline", work=folder / "work")
     schedule = Schedule(steps=step, batch_words=8, evaluate_every=2, seed=seed)
     run_training(COPIES, SENTENCES, VECTORS, schedule=schedule, folders=folders)
@@ -74,7 +74,7 @@ def assert_equal_weights(left: dict[str, numpy.ndarray], right: dict[str, numpy.
         numpy.testing.assert_array_equal(value, right[name], err_msg=name)
 
 
-def test_text_of_document_is_the_text_of_its_sentences_with_paragraphs_set_apart() -> None:
+def test_text_of_document_is_the_text_of_its_sentences_with_paragraphs_separated() -> None:
     vocab = spacy.blank("en").vocab
     baker, review = group_by_document(SENTENCES)
     doc = build_doc(vocab, baker, separator=lambda: "\n\n")
@@ -122,7 +122,7 @@ def test_labelled_score_never_exceeds_the_unlabelled_one() -> None:
     assert scores.words_per_second > 0
 
 
-def test_recipe_leaves_a_pipeline_that_loads_and_a_picture(tmp_path: Path) -> None:
+def test_recipe_writes_a_loadable_pipeline_and_a_picture(tmp_path: Path) -> None:
     train_until(2, tmp_path)
     nlp = spacy.load(tmp_path / "pipeline")
     doc = nlp("She bakes. Two ovens glow.")
@@ -171,7 +171,7 @@ def test_same_seed_gives_equal_weights_and_another_seed_does_not(tmp_path: Path)
     assert any(not numpy.array_equal(value, other[name]) for name, value in first.items())
 
 
-def test_killed_run_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train_until(4, tmp_path / "whole")
     save = Checkpoint.save
 
@@ -201,7 +201,7 @@ def test_schedule_without_steps_is_refused() -> None:
         Schedule(steps=0)
 
 
-def test_run_that_ends_early_has_the_weights_of_the_longer_one_at_that_step(tmp_path: Path) -> None:
+def test_run_that_stops_early_has_the_weights_of_the_longer_one_at_that_step(tmp_path: Path) -> None:
     folders = Folders(output=tmp_path / "pipeline", work=tmp_path / "work")
     early = Schedule(steps=4, batch_words=8, evaluate_every=2, stop_after=2)
     run_training(COPIES, SENTENCES, VECTORS, schedule=early, folders=folders)

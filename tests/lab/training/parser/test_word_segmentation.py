@@ -41,6 +41,6 @@ def test_tokenizer_survives_being_saved(nlp: Language) -> None:
     assert [token.text for token in again(text)] == [token.text for token in nlp(text)]
 
 
-def test_another_languages_tokenizer_is_refused() -> None:
+def test_tokenizer_of_another_language_is_refused() -> None:
     with pytest.raises(ValueError, match="expected the English tokenizer"):
         adapt_tokenizer(spacy.blank("zh"))

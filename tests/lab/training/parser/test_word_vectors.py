@@ -28,13 +28,13 @@ def nearest(vectors: WordVectors, word: str) -> list[str]:
     return [vectors.words[place] for place in numpy.argsort(-closeness)[:4]]
 
 
-def test_words_of_one_role_lie_together() -> None:
+def test_words_with_the_same_role_have_similar_vectors() -> None:
     vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
     assert sorted(nearest(vectors, "green")) == sorted(COLOURS)
     assert sorted(nearest(vectors, "hen")) == sorted(ANIMALS)
 
 
-def test_same_seed_gives_the_same_vectors_of_one_length() -> None:
+def test_same_seed_gives_the_same_vectors_of_equal_length() -> None:
     first, second = (learn_vectors(TEXT, words=20, columns=3, seed=7) for _ in range(2))
     numpy.testing.assert_array_equal(first.values, second.values)
     numpy.testing.assert_allclose(numpy.linalg.norm(first.values, axis=1), 3**0.5, rtol=1e-5)
@@ -57,7 +57,7 @@ def test_words_are_split_as_the_parser_splits_them() -> None:
     assert ranks.tolist() == [EDGE, EDGE, 0, 1, 2, 3, 4, EDGE, EDGE]
 
 
-def test_neighbours_are_counted_by_place_and_never_over_a_paragraphs_border() -> None:
+def test_neighbours_are_counted_by_place_and_never_across_paragraphs() -> None:
     _, ranks = _ranked(["a b a", "b a"])  # a is word 0, b is word 1
     counts = _count_neighbours(ranks, words=2, contexts=1)  # contexts: a, border, rarer
     two_left, left, right, two_right = numpy.split(counts, 4, axis=1)
@@ -67,7 +67,7 @@ def test_neighbours_are_counted_by_place_and_never_over_a_paragraphs_border() ->
     assert two_right.tolist() == [[1, 2, 0], [0, 2, 0]]
 
 
-def test_saved_vectors_load_as_they_were(tmp_path: Path) -> None:
+def test_saved_vectors_load_unchanged(tmp_path: Path) -> None:
     vectors = learn_vectors(TEXT, words=20, columns=3, seed=0)
     vectors.save(tmp_path / "new" / "vectors.npz")
     loaded = load_vectors(tmp_path / "new" / "vectors.npz")
@@ -75,7 +75,7 @@ def test_saved_vectors_load_as_they_were(tmp_path: Path) -> None:
     numpy.testing.assert_array_equal(loaded.values, vectors.values)
 
 
-def test_words_are_looked_up_whatever_their_case() -> None:
+def test_words_are_looked_up_in_any_case() -> None:
     nlp = spacy.blank("en")
     nlp.vocab.vectors = learn_vectors(TEXT, words=20, columns=3, seed=0).as_spacy(nlp.vocab.strings)
     doc = nlp("GREEN green purple")
