@@ -10,12 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
+
+from pyarrow import fs
 
 from attribeam.logs.patterns import Entry, find_files
-
-if TYPE_CHECKING:
-    from pyarrow import fs
 
 _BLOCK_BYTES = 1 << 20
 _GCS_SECONDS = 60
@@ -125,19 +124,15 @@ class _RemoteFolders:
     """The search in a bucket or on a cluster."""
 
     def entries(self, folder: str) -> list[Entry]:
-        from pyarrow.fs import FileSelector, FileType
-
         system, inner = _locate(folder)
-        found = system.get_file_info(FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
-        return [Entry(one.base_name, one.type == FileType.Directory, identity=one.path) for one in found]
+        found = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
+        return [Entry(one.base_name, one.type == fs.FileType.Directory, identity=one.path) for one in found]
 
     def entry(self, path: str) -> Entry | None:
-        from pyarrow.fs import FileType
-
         info = _info(path)
-        if info.type == FileType.NotFound:
+        if info.type == fs.FileType.NotFound:
             return None
-        return Entry(info.base_name, info.type == FileType.Directory, identity=info.path)
+        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=info.path)
 
 
 def _info(path: str) -> fs.FileInfo:
@@ -156,11 +151,9 @@ def _locate(path: str) -> tuple[fs.FileSystem, str]:
 
 @lru_cache(maxsize=64)
 def _file_system(root: str) -> tuple[fs.FileSystem, str]:
-    """The client is made once per process; Arrow's file systems are imported where one is needed."""
-    from pyarrow.fs import FileSystem
-
+    """The client, made once per process, and the path that it knows ``root`` by."""
     try:
-        system, inner = FileSystem.from_uri(root)
+        system, inner = fs.FileSystem.from_uri(root)
     except ValueError as error:
         raise OSError(f"{root!r} should begin with s3://, gs://, hdfs:// or file://: {error}") from error
     return system, inner

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.logs.columns import ColumnPart
-from attribeam.logs.reader import BATCH_ROWS, LogBatch
+from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.schemas.errors import DataError, LogFormatError
 
 _BUFFER_BYTES = 1 << 20
@@ -75,20 +75,11 @@ def _wanted_rows(found: Iterator[pa.RecordBatch], first_row: int, rows: Sequence
     """The parts of the batches that hold ``rows``; stops behind the last one."""
     for batch in found:
         end = first_row + batch.num_rows
-        for start, stop in _runs(rows[bisect_left(rows, first_row) : bisect_left(rows, end)]):
+        for start, stop in runs(rows[bisect_left(rows, first_row) : bisect_left(rows, end)]):
             yield LogBatch(start, batch.slice(start - first_row, stop - start))
         first_row = end
         if first_row > rows[-1]:
             return
-
-
-def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """[start, stop) of each run of consecutive rows."""
-    begin = 0
-    for index in range(1, len(rows) + 1):
-        if index == len(rows) or rows[index] != rows[index - 1] + 1:
-            yield rows[begin], rows[index - 1] + 1
-            begin = index
 
 
 def _is_leaf_of(path: str, part: ColumnPart) -> bool:

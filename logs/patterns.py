@@ -51,7 +51,8 @@ def expand_braces(pattern: str) -> list[str]:
     if match is None:
         return [pattern]
     before, after = pattern[: match.start()], pattern[match.end() :]
-    return [text for one in match[1].split(",") for text in expand_braces(f"{before}{one}{after}")]
+    texts = [text for one in match[1].split(",") for text in expand_braces(f"{before}{one}{after}")]
+    return list(dict.fromkeys(texts))
 
 
 def _files_of(pattern: str, folders: Folders, suffix: str) -> Iterator[str]:

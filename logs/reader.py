@@ -32,6 +32,15 @@ class LogBatch:
     rows: pa.RecordBatch
 
 
+def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """[start, stop) of each run of consecutive ``rows``, which ascend."""
+    begin = 0
+    for index in range(1, len(rows) + 1):
+        if index == len(rows) or rows[index] != rows[index - 1] + 1:
+            yield rows[begin], rows[index - 1] + 1
+            begin = index
+
+
 class OpenLog(Protocol):
     """One open file. ``schema`` has the names and types of the log itself."""
 

@@ -40,7 +40,9 @@ RUN, MONITORING = "run", "monitoring"
 class RunOptions(Options):
     """How an audit is run; none of this changes a record except ``rows_per_chunk``, which cuts the batches."""
 
-    input: Value[tuple[str, ...]] = option(default=(), help="Parquet files, local or s3://, ...")
+    input: Value[tuple[str, ...]] = option(
+        default=(), help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood"
+    )
     output: Value[str] = option(
         default="",
         help="directory, or with a distributed runner a prefix of one of Beam's file systems",

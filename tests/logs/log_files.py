@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def write_log(
     path: Path, rows: Sequence[Mapping[str, object]], *, schema: pa.Schema = LOG_SCHEMA, row_group_size: int = 1000
 ) -> str:
     """Write rows; a text may be given as bytes, and bytes that are no UTF-8 reach the file as they are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     columns = [broken_array([row.get(field.name) for row in rows], field.type) for field in schema]
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, row_group_size=row_group_size)
     return str(path)
@@ -72,3 +74,17 @@ def _without_check(array: pa.Array, kind: pa.DataType) -> pa.Array:
         children = [_without_check(array.field(index), field.type) for index, field in enumerate(kind)]
     count = kind.num_buffers
     return pa.Array.from_buffers(kind, len(array), array.buffers()[:count], children=children)
+
+
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> str:
+    """The rows as JSON lines; a text may be given as bytes, as for ``write_log``."""
+    with path.open("wb") as file:
+        for row in rows:
+            text = json.dumps(row, ensure_ascii=False, default=_surrogates)
+            file.write(text.encode("utf-8", errors="surrogateescape") + b"\n")
+    return str(path)
+
+
+def _surrogates(value: object) -> str:
+    assert isinstance(value, bytes)
+    return value.decode("utf-8", errors="surrogateescape")

@@ -1,0 +1,99 @@
+"""JSON lines: the same rows, faults and types as those of a Parquet file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.logs.faults import FAULTS, LONGEST
+from tests.logs.log_files import log_row, write_jsonl, write_log
+
+from attribeam.logs.columns import LogOptions
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.reader import BATCH_ROWS
+from attribeam.logs.rows import FaultyRow
+from attribeam.schemas import QARecord, Reason
+from attribeam.schemas.errors import LogFormatError
+
+JSONL = LogOptions(max_text_chars=LONGEST, format="jsonl")
+PARQUET = LogOptions(max_text_chars=LONGEST)
+
+
+def told(log: QALog, rows: list[int] | None = None) -> list[object]:
+    """The outcomes of a log without its path."""
+    return [
+        (one.source.source_row, one.record_id, one.fault.reason, str(one.fault))
+        if isinstance(one, FaultyRow)
+        else (one.source.source_row, one.record_id, one.question, one.passages, one.answer, one.target_spans)
+        for one in log.outcomes(rows)
+    ]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faulty_row_is_the_same_in_both_formats(name: str, tmp_path: Path) -> None:
+    rows = [log_row(0), log_row(1, **FAULTS[name][0]), log_row(2, target_spans=[{"char_start": 0, "char_end": 3}])]
+    parquet = QALog(write_log(tmp_path / "log.parquet", rows), PARQUET)
+    assert told(QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL)) == told(parquet)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(picked=st.sets(st.integers(0, 2 * BATCH_ROWS + 9), max_size=20))
+def test_picked_rows_are_those_of_a_whole_reading(picked: set[int], tmp_path_factory: pytest.TempPathFactory) -> None:
+    rows = [log_row(number) for number in range(2 * BATCH_ROWS + 10)]
+    log = QALog(write_jsonl(tmp_path_factory.mktemp("jsonl") / "log.jsonl", rows), JSONL)
+    assert log.check().row_count == len(rows)
+    whole = told(log)
+    assert told(log, sorted(picked)) == [whole[row] for row in sorted(picked)]
+
+
+def test_fields_that_only_later_lines_have_are_found(tmp_path: Path) -> None:
+    rows = [{**log_row(number), "generator": None} for number in range(BATCH_ROWS)]
+    rows += [log_row(BATCH_ROWS, generator="writer-2", tags=["a"], record_id=None)]
+    log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), LogOptions(extra_columns=("tags",), format="jsonl"))
+    *_, last = log.outcomes()
+    assert isinstance(last, FaultyRow)
+    first = next(log.outcomes())
+    assert isinstance(first, QARecord)
+    assert (first.generator, first.extra_columns) == (None, (("tags", None),))
+
+
+def test_half_a_surrogate_pair_is_a_fault_of_its_row(tmp_path: Path) -> None:
+    rows = [log_row(0), log_row(1), log_row(2)]
+    path = Path(write_jsonl(tmp_path / "log.jsonl", rows))
+    path.write_text(path.read_text().replace("lamp 1 in", "lamp \\ud83d in"))
+    reasons = [getattr(getattr(one, "fault", None), "reason", None) for one in QALog(str(path), JSONL).outcomes()]
+    assert reasons == [None, Reason.INVALID_UTF8, None]
+
+
+def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
+    lines = [json.dumps(log_row(number)) for number in range(2)]
+    (tmp_path / "log.jsonl").write_text("\ufeff" + lines[0] + "\r\n\n  \n" + lines[1], encoding="utf-8")
+    log = QALog(str(tmp_path / "log.jsonl"), JSONL)
+    assert [row[1] for row in told(log)] == ["row-0", "row-1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"answer": "a secret', "at byte [0-9]+ cannot be parsed"),
+        ('["a secret"]', "at byte [0-9]+ is: list"),
+        ('{"record_id": 7, "answer": "a secret"}', "one type in field 'record_id'"),
+        ('{"passages": "a secret"}', "one type in field 'passages'"),
+    ],
+)
+def test_broken_line_is_an_error_that_names_the_place_and_no_text(line: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(log_row(0)) + "\n" + line + "\n")
+    with pytest.raises(LogFormatError, match=rf"log\.jsonl.*{problem}") as caught:
+        QALog(str(path), JSONL).check()
+    assert "secret" not in str(caught.value)
+
+
+def test_changed_file_is_read_anew(tmp_path: Path) -> None:
+    log = QALog(write_jsonl(tmp_path / "log.jsonl", [log_row(0)]), JSONL)
+    assert log.check().row_count == 1
+    write_jsonl(tmp_path / "log.jsonl", [log_row(0), log_row(1)])
+    assert log.check().row_count == 2

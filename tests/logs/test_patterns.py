@@ -1,0 +1,80 @@
+"""Patterns: what a shell would list, links followed, and folders as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attribeam.logs.files import ArrowStorage
+from attribeam.logs.patterns import expand_braces
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Partitions, one of them a link, one that leads back, and files that are no logs."""
+    for name in ("hv/d1/a.parquet", "real/d2/b.parquet", "hv/d1/_a.parquet", "hv/_tmp/c.parquet", "hv/.x/d.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "hv" / "notes.txt").touch()
+    (tmp_path / "hv" / "d2").symlink_to("../real/d2")
+    (tmp_path / "hv" / "d1" / "back").symlink_to("..")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(pattern: str) -> list[str]:
+    return ArrowStorage().find(pattern, suffix=".parquet")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("hv/*/*.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("hv/d?/[a-b].parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("hv", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("hv/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("./hv/**/*.parquet", ["./hv/d1/a.parquet", "./hv/d2/b.parquet"]),
+        ("hv/**.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("**/a.parquet", ["hv/d1/a.parquet"]),
+        ("hv/d1/a.parquet", ["hv/d1/a.parquet"]),
+        ("hv/d{1,2}/{a,b}.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("hv/_tmp/*.parquet", ["hv/_tmp/c.parquet"]),
+        ("hv/d1/_a.parquet", []),
+        ("hv/d3/*.parquet", []),
+        ("hv/*", ["hv/notes.txt"]),
+        ("nowhere", []),
+    ],
+)
+@pytest.mark.usefixtures("tree")
+def test_pattern_names_these_files(pattern: str, expected: list[str]) -> None:
+    assert found(pattern) == expected
+
+
+@pytest.mark.usefixtures("tree")
+def test_links_that_lead_back_are_not_followed_for_ever() -> None:
+    assert found(".") == ["./hv/d1/a.parquet", "./hv/d2/b.parquet", "./real/d2/b.parquet"]
+
+
+def test_link_that_leads_nowhere_is_found_so_that_its_loss_is_told(tree: Path) -> None:
+    (tree / "hv" / "d1" / "gone.parquet").symlink_to("nowhere.parquet")
+    assert "hv/d1/gone.parquet" in found("hv/*/*.parquet")
+
+
+def test_name_with_brackets_is_found_as_it_is_written(tree: Path) -> None:
+    (tree / "log[1].parquet").touch()
+    assert found("log[1].parquet") == ["log[1].parquet"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("day={20,21}/x", ["day=20/x", "day=21/x"]),
+        ("{a,b{c,d}}", ["a", "bc", "bd"]),
+        ("{a}{,x}", ["{a}", "{a}x"]),
+        ("plain", ["plain"]),
+        ("{a,b", ["{a,b"]),
+    ],
+)
+def test_braces_are_those_of_a_shell(pattern: str, expected: list[str]) -> None:
+    assert sorted(expand_braces(pattern)) == sorted(expected)

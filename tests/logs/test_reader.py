@@ -1,0 +1,115 @@
+"""Readers of other packages: the worked example of docs/adding_a_log_format.md, installed and used."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import invalidate_caches
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.logs.faults import FAULTS
+from tests.logs.log_files import log_row, write_log
+
+from attribeam.logs.columns import LogOptions
+from attribeam.logs.parquet_log import ParquetReader
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.reader import reader_named, reader_names, runs
+from attribeam.logs.rows import FaultyRow
+from attribeam.schemas.errors import LogFormatError, UsageError
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "adding_a_log_format.md"
+ROWS = [log_row(number, **(FAULTS["broken answer"][0] if number == 3 else {})) for number in range(600)]
+
+
+def install_example(folder: Path) -> None:
+    """Put the document's reader where an installed package would be."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(# arrow_log\.py\n.*?)```", text, flags=re.DOTALL)
+    ((group, entry),) = re.findall(r'entry-points\."([^"]+)"\]\n(.*?)\n```', text)
+    (folder / "arrow_log.py").write_text("".join(code), encoding="utf-8")
+    (folder / "arrow_log-1.dist-info").mkdir()
+    (folder / "arrow_log-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: arrow_log\nVersion: 1\n")
+    (folder / "arrow_log-1.dist-info" / "entry_points.txt").write_text(f"[{group}]\n{entry.replace(chr(34), '')}\n")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    install_example(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    invalidate_caches()
+    yield tmp_path
+    sys.modules.pop("arrow_log", None)
+
+
+def arrow_copy(parquet: str) -> str:
+    table = pq.read_table(parquet)
+    path = parquet.replace(".parquet", ".arrow")
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    return path
+
+
+def reasons(log: QALog, rows: list[int] | None = None) -> list[tuple[int, str | None, object]]:
+    return [
+        (one.source.source_row, one.record_id, one.fault.reason if isinstance(one, FaultyRow) else one.passages)
+        for one in log.outcomes(rows)
+    ]
+
+
+def test_reader_of_another_package_gives_what_parquet_gives(installed: Path) -> None:
+    parquet = QALog(write_log(installed / "log.parquet", ROWS))
+    log = QALog(arrow_copy(parquet.path), LogOptions(format="arrow"))
+    assert log.check().row_count == len(ROWS)
+    assert reasons(log) == reasons(parquet)
+    assert reasons(log, [0, 3, 257, 599]) == reasons(parquet, [0, 3, 257, 599])
+    assert log.duplicate_rows().tolist() == []
+
+
+def test_file_that_it_cannot_read_is_named(installed: Path) -> None:
+    parquet = write_log(installed / "log.parquet", ROWS[:1])
+    with pytest.raises(LogFormatError, match=r"log\.parquet' should be an Arrow file, is not"):
+        QALog(parquet, LogOptions(format="arrow")).check()
+
+
+@pytest.mark.usefixtures("installed")
+def test_unknown_format_is_refused_with_those_that_there_are() -> None:
+    assert reader_names() == ["parquet", "jsonl", "arrow"]
+    with pytest.raises(UsageError, match="--log-format should be one of parquet, jsonl, arrow, was: 'csv'"):
+        reader_named("csv")
+
+
+def test_reader_that_cannot_be_imported_is_a_clear_error(installed: Path) -> None:
+    (installed / "arrow_log.py").write_text("import no_such_module\n")
+    with pytest.raises(UsageError, match=r"'arrow_log:ArrowReader', which cannot be imported: No module named"):
+        reader_named("arrow")
+
+
+def test_our_own_readers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other-1.dist-info").mkdir()
+    (tmp_path / "other-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (tmp_path / "other-1.dist-info" / "entry_points.txt").write_text("[attribeam.log_readers]\nparquet = other:Evil\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert isinstance(reader_named("parquet"), ParquetReader)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [(range(3, 7), [(3, 7)]), ([0, 1, 5, 7, 8], [(0, 2), (5, 6), (7, 9)]), ([], []), ([4], [(4, 5)])],
+)
+def test_runs_are_the_longest_stretches_of_consecutive_rows(rows: range, expected: list[tuple[int, int]]) -> None:
+    assert list(runs(rows)) == expected
+
+
+def test_reading_logs_loads_no_beam_and_no_model_library() -> None:
+    code = (
+        "import sys\nfrom attribeam.logs import arguments, columns, files, jsonl_log, parquet_log, qa_log, rows\n"
+        "print(sorted({'apache_beam', 'torch', 'spacy', 'transformers'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
