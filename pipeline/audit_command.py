@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.import_server import start_import_server, stop_import_server
 from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.schemas.errors import ExitCode, RunError
 
 
@@ -33,7 +35,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             run_dry(settings, options)
             return ExitCode.DONE
         if options.runner == LOCAL:
-            start_import_server(settings.threads, verbose=options.verbose)
+            if options.overwrite or not OutputDirectory(Path(options.output)).is_done():
+                start_import_server(settings.threads, verbose=options.verbose)
             from attribeam.pipeline.local_driver import run_local
 
             finished = run_local(settings, options)

@@ -44,11 +44,16 @@ def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
     return context
 
 
+def has_gpu() -> bool:
+    """Whether there is the driver of a GPU."""
+    return any(Path(driver).exists() for driver in _GPU_DRIVERS)
+
+
 def _can_fork() -> bool:
     """Whether the import server can run here: Linux, no GPU, a short path to temporary files, Python as we know it."""
     return (
         sys.platform == "linux"
-        and not any(Path(driver).exists() for driver in _GPU_DRIVERS)
+        and not has_gpu()
         and len(os.fsencode(tempfile.gettempdir() + _SOCKET_NAME)) <= _MAX_SOCKET_BYTES
         and all(hasattr(_server(), part) for part in _PRIVATE_PARTS)
     )

@@ -6,12 +6,12 @@ import signal
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas
+from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
 from attribeam.pipeline.console import Progress, choose_progress, print_result, summary_text
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
@@ -19,6 +19,7 @@ from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
+from attribeam.pipeline.unchanged_models import are_unchanged
 from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerDied
 from attribeam.pipeline.worker_pool import (
     Worker,
@@ -80,11 +81,11 @@ def _audit(
 ) -> tuple[RunManifest, int]:
     """The run inside its directory; returns the final manifest and the rows that an earlier run had finished."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
-    first, models = start_first_worker(pool)
-    configuration = configuration_hash(settings, models, check.extra_fields)
-    store = ChunkStore(directory, configuration=configuration)
     progress = choose_progress(quiet=options.quiet)
-    finished = store.keep_finished(plan.chunks, overwrite=options.overwrite)
+    start = _finished_start(settings, options, check, plan, directory)
+    if start is None or len(start.finished) < len(plan.chunks):
+        start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)
+    first, models, store, finished = start.worker, start.models, start.store, start.finished
     _tell_damage(store, finished, options, progress)
     record = RunRecord(
         directory,
@@ -92,7 +93,7 @@ def _audit(
         options=options,
         plan=plan,
         models=models,
-        configuration=configuration,
+        configuration=store.configuration,
         clock=clock,
         earlier_rows=sum(manifest.counts.rows for manifest in finished.values()),
     )
@@ -110,6 +111,49 @@ def _audit(
     manifest = _run_with_record(run, first, record, workers=worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a run begins with; ``worker`` has loaded ``models``, or is None if nobody need load them."""
+
+    worker: Worker | None
+    models: Mapping[str, str]
+    store: ChunkStore
+    finished: dict[str, ChunkManifest]
+
+
+def _finished_start(
+    settings: AuditSettings, options: RunOptions, check: InputCheck, plan: InputPlan, directory: OutputDirectory
+) -> _Start | None:
+    """The start after a run that was done, if the same models would be loaded again; None if that has to be tried."""
+    earlier = directory.earlier_manifest()
+    if options.overwrite or earlier is None or not directory.is_done():
+        return None
+    configuration = configuration_hash(settings, earlier.models, check.extra_fields)
+    if (earlier.configuration, earlier.versions) != (configuration, package_versions()):
+        return None
+    if not are_unchanged(settings, earlier.models):
+        return None
+    store = ChunkStore(directory, configuration=configuration)
+    return _Start(None, earlier.models, store, store.keep_finished(plan.chunks, overwrite=False))
+
+
+def _start(
+    settings: AuditSettings,
+    options: RunOptions,
+    check: InputCheck,
+    plan: InputPlan,
+    directory: OutputDirectory,
+    first: tuple[Worker, Mapping[str, str]],
+    tried: _Start | None,
+) -> _Start:
+    """The start with a worker that has loaded the models; what was ``tried`` without one holds if they are the same."""
+    worker, models = first
+    if tried is not None and tried.models == models:
+        return replace(tried, worker=worker)
+    store = ChunkStore(directory, configuration=configuration_hash(settings, models, check.extra_fields))
+    return _Start(worker, models, store, store.keep_finished(plan.chunks, overwrite=options.overwrite))
 
 
 def _tell_damage(
@@ -144,12 +188,16 @@ class _ChunkRun:
     _deaths: Counter[str] = field(default_factory=Counter)
     _suspects: list[Chunk] = field(default_factory=list)
 
-    def run(self, first: Worker, *, workers: int) -> None:
-        """Run all chunks that are not finished; ``first`` is ready, the others are started here."""
+    def run(self, first: Worker | None, *, workers: int) -> None:
+        """Run all chunks that are not finished; ``first`` is ready, the others are started here.
+
+        ``first`` may be None if all are.
+        """
         self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
         rows = sum(manifest.counts.rows for manifest in self.finished.values())
         self.progress.start(total=self.plan.row_count, finished=rows)
-        self._assign_chunk(first)
+        if first is not None:
+            self._assign_chunk(first)
         for _ in range(min(workers - 1, len(self._waiting))):
             self.pool.start()
         while self._running or self._waiting:
@@ -219,7 +267,7 @@ class _ChunkRun:
         return "while the models were loaded" if chunk is None else describe_rows(chunk.rows)
 
 
-def _run_with_record(run: _ChunkRun, first: Worker, record: RunRecord, *, workers: int) -> RunManifest:
+def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *, workers: int) -> RunManifest:
     """Run the chunks; the run manifest says "running" before, and afterwards how it ended, whatever happened.
 
     Raises:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus
 
 if TYPE_CHECKING:
     from attribeam.pipeline.input_plan import Chunk
@@ -84,6 +84,18 @@ class OutputDirectory:
             marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
             marker.flush()
             yield
+
+    def earlier_manifest(self) -> RunManifest | None:
+        """The run manifest of an earlier run; None if there is none that can be read."""
+        try:
+            return RunManifest.from_json(self.run_manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def is_done(self) -> bool:
+        """Whether an earlier run has done all that it was asked for."""
+        manifest = self.earlier_manifest()
+        return manifest is not None and manifest.status is RunStatus.DONE
 
     def remove_attempts(self) -> None:
         """Remove what interrupted runs left."""
@@ -154,7 +166,7 @@ class ChunkStore:
 
     def __init__(self, directory: OutputDirectory, *, configuration: str) -> None:
         self._directory = directory
-        self._configuration = configuration
+        self.configuration = configuration
         self.damaged: list[str] = []
 
     def keep_finished(self, chunks: Sequence[Chunk], *, overwrite: bool) -> dict[str, ChunkManifest]:
@@ -177,7 +189,7 @@ class ChunkStore:
         paths = _own_paths(self._directory.chunks, _OWN_MANIFEST)
         there = [found for path in paths if (found := self._read(path.stem)) is not None]
         if there and not any(
-            found.configuration == self._configuration and found.input_sha256 in contents for found in there
+            found.configuration == self.configuration and found.input_sha256 in contents for found in there
         ):
             raise UsageError(
                 f"--output {str(self._directory.root)!r} holds {len(there)} finished chunks of another input, other "
@@ -192,7 +204,7 @@ class ChunkStore:
             input_sha256=chunk.input.sha256,
             row_start=chunk.rows.row_start,
             row_end=chunk.rows.row_end,
-            configuration=self._configuration,
+            configuration=self.configuration,
             counts=attempt.counts,
             evidence=self._move(attempt, attempt.evidence, self._directory.evidence, chunk),
             dead_letters=self._move(attempt, attempt.dead_letters, self._directory.dead_letters, chunk),
@@ -225,7 +237,7 @@ class ChunkStore:
             manifest.source_file == chunk.rows.file
             and manifest.input_sha256 == chunk.input.sha256
             and (manifest.row_start, manifest.row_end) == (chunk.rows.row_start, chunk.rows.row_end)
-            and manifest.configuration == self._configuration
+            and manifest.configuration == self.configuration
         )
         whole = same and self._is_as_written(manifest.evidence) and self._is_as_written(manifest.dead_letters)
         if same and not whole:

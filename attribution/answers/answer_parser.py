@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -93,7 +93,7 @@ class AnswerParser:
             )
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
-        return cls(nlp, identity=_identity(nlp))
+        return cls(nlp, identity=pipeline_identity(nlp.path, nlp.meta))
 
     @property
     def identity(self) -> str:
@@ -166,13 +166,14 @@ def _parsed_tokens(doc: Doc, ranges: Sequence[CharRange]) -> ParsedTokens:
     return ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts)
 
 
-def _identity(nlp: Language) -> str:
+def pipeline_identity(folder: Path | None, meta: Mapping[str, object]) -> str:
+    """Name, version and digest of all files of a spaCy pipeline; ``meta`` is what its meta.json says."""
     digest = hashlib.sha256()
-    root = nlp.path
-    for file in sorted(one for one in root.rglob("*") if one.is_file()) if root is not None else ():
-        digest.update(file.relative_to(root).as_posix().encode() + b"\0")
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return f"{nlp.meta['lang']}_{nlp.meta['name']}@{nlp.meta['version']}+sha256:{digest.hexdigest()[:16]}"
+    if folder is not None:
+        for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+            digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return f"{meta['lang']}_{meta['name']}@{meta['version']}+sha256:{digest.hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

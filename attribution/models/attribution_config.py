@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import Options, declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 
-FILE_NAME = "attribution_config.json"
+FILE_NAME = CONFIG_FILE
 
 
 @dataclass(frozen=True, slots=True)

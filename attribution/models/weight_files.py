@@ -5,24 +5,25 @@ A hub model's weights are known by its commit, those of a local model by a diges
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Protocol
 
-from attribeam.attribution.models.attribution_config import FILE_NAME
 from attribeam.attribution.models.hub_files import fetch_weights
+from attribeam.attribution.models.local_revision import (
+    INDEX_FILE,
+    SINGLE_FILE,
+    entries_up_to_layer,
+    local_revision,
+    read_weight_map,
+    weight_names,
+)
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.schemas.errors import ModelLoadError
 
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
 _UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.gguf")
-_FIRST_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
 
 
 @contextmanager
@@ -52,10 +53,8 @@ def needed_files(directory: ModelDirectory, *, layer: int | None = None) -> list
     Raises:
         ModelLoadError: if the index is damaged.
     """
-    folder = Path(directory.location)
-    if (folder / SINGLE_FILE).is_file() or not (folder / INDEX_FILE).is_file():
-        return [SINGLE_FILE]
-    return sorted(set(_needed_entries(directory, layer).values()))
+    with _as_damaged_index(directory):
+        return weight_names(Path(directory.location), layer=None if runs_own_code(directory) else layer)
 
 
 def _needed_entries(directory: ModelDirectory, layer: int | None) -> dict[str, str]:
@@ -63,30 +62,20 @@ def _needed_entries(directory: ModelDirectory, layer: int | None) -> dict[str, s
     return weight_map if layer is None or runs_own_code(directory) else entries_up_to_layer(weight_map, layer)
 
 
-def entries_up_to_layer(weight_map: Mapping[str, str], layer: int) -> dict[str, str]:
-    """The entries of an index, tensor to file, without the language-model head and the layers above ``layer``.
-
-    The first number in a tensor's name is that of its layer, from 0.
-    """
-    return {name: file for name, file in weight_map.items() if not is_above_layer(name, layer)}
-
-
-def is_above_layer(name: str, layer: int) -> bool:
-    """Whether a tensor belongs to a layer above the 1-based ``layer``, or to the language-model head."""
-    number = _FIRST_NUMBER.search(name)
-    return "lm_head." in name if number is None else int(number[1]) >= layer
-
-
 def _weight_map(directory: ModelDirectory) -> dict[str, str]:
-    index = Path(directory.location) / INDEX_FILE
+    with _as_damaged_index(directory):
+        return read_weight_map(Path(directory.location))
+
+
+@contextmanager
+def _as_damaged_index(directory: ModelDirectory) -> Iterator[None]:
     try:
-        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-    except (ValueError, KeyError, TypeError) as error:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelLoadError(
             f"model {directory.options.model!r}: {INDEX_FILE} should be JSON with a 'weight_map', is not; "
             "fetch it again"
         ) from error
-    return {str(name): Path(str(file)).name for name, file in weight_map.items()}
 
 
 def require_files(directory: ModelDirectory, names: list[str]) -> None:
@@ -125,16 +114,8 @@ def _link_files(folder: Path, links: Path, needed: Mapping[str, str]) -> None:
     (links / INDEX_FILE).write_text(json.dumps(index), encoding="utf-8")
 
 
-_HASHED_WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", FILE_NAME)
-_BLOCK_BYTES = 2**24
-
-
-class _Digest(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
 def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
-    """The commit of a hub model; of a local one a SHA-256 over config, tokenizer, code, defaults and weights.
+    """The commit of a hub model, the ``local_revision`` of a local one.
 
     The weights are those of layers 1 to ``layer``, of all where None: no others are read for it.
 
@@ -143,38 +124,9 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     """
     if directory.commit is not None:
         return directory.commit
-    folder = Path(directory.location)
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _HASHED_WHOLE for path in folder.glob(pattern)}):
-        digest.update(path.name.encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
     names = needed_files(directory, layer=layer)
     require_files(directory, names)
-    for path in (folder / name for name in names):
-        try:
-            _hash_weights(digest, path, layer)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _hash_weights(digest: _Digest, path: Path, layer: int | None) -> None:
-    """Name, dtype, shape and bytes of each tensor that is used, in the order of their names."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-        for name in sorted(header.keys() - {"__metadata__"}):
-            if layer is not None and is_above_layer(name, layer):
-                continue
-            tensor = header[name]
-            start, end = tensor["data_offsets"]
-            digest.update(json.dumps([name, tensor["dtype"], tensor["shape"]]).encode())
-            for block in _read_blocks(file, 8 + length + start, end - start):
-                digest.update(block)
-
-
-def _read_blocks(file: BinaryIO, start: int, size: int) -> Iterator[bytes]:
-    file.seek(start)
-    while size > 0 and (block := file.read(min(size, _BLOCK_BYTES))):
-        size -= len(block)
-        yield block
+    try:
+        return local_revision(Path(directory.location), names, layer=layer)
+    except ValueError as error:
+        raise ModelLoadError(str(error)) from error

@@ -17,8 +17,8 @@ from tests.attribution.tiny_models import save_tiny_model
 from transformers import AutoModelForCausalLM, modeling_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.models.local_revision import entries_up_to_layer
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.weight_files import entries_up_to_layer
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
