@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.label_schemes import scheme_of_labels
-from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, is_table_row
+from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, is_table_row, range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.parser_output import (
     ParsedBlock,
@@ -246,7 +246,7 @@ def _with_whole_ranges(words: Iterable[CharRange], whole: Sequence[CharRange]) -
     joined: list[CharRange] = []
     last: CharRange | None = None
     for word in words:
-        around = next((one for one in whole if one.overlaps(word)), None)
+        around = range_overlapping(word, whole)
         if around is not None and around == last:
             joined[-1] = CharRange(joined[-1].char_start, word.char_end)
         else:

@@ -6,12 +6,14 @@ Inline code is shielded: nothing in it counts as a mark. Fenced code is one bloc
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
 from attribeam.schemas import CharRange
 
-_HTML_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.DOTALL)
+_HTML_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>")
+_HTML_TAG_OR_COMMENT = re.compile(_HTML_TAG.pattern + r"|<!--.*?-->", re.DOTALL)
 _HTML_ENTITY = re.compile(
     r"&(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|[lr][sd]quo|middot|bull|deg|times|euro|#\d{1,6}|#x[0-9a-fA-F]{1,6});"
 )
@@ -52,13 +54,19 @@ def hide_markup(answer: str) -> str:
     Where there are such marks, so are numbers between two sentences of a line.
     """
     code = inline_code(answer)
-    text = shield_code(answer, code)
-    for marks in (_TABLE_RULE, _HTML_TAG, _HTML_ENTITY, _CITATION, _LINK_START, _LINK_END, _MARKS):
+    text = _hide_html(_TABLE_RULE.sub(_blank, shield_code(answer, code)))
+    for marks in (_HTML_ENTITY, _CITATION, _LINK_START, _LINK_END, _MARKS):
         text = marks.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))
     if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
         text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
     return restore_code(text, answer, code)
+
+
+def _hide_html(text: str) -> str:
+    """Tags and comments blanked. Behind the last ``-->`` no comment is looked for, which would take long to fail."""
+    end = text.rfind("-->") + len("-->") if "-->" in text else 0
+    return _HTML_TAG_OR_COMMENT.sub(_blank, text[:end]) + _HTML_TAG.sub(_blank, text[end:])
 
 
 def block_ranges(answer: str) -> tuple[CharRange, ...]:
@@ -104,9 +112,15 @@ def inline_code(answer: str) -> tuple[CharRange, ...]:
         inside = match.group(2)
         start = match.start(2) + len(inside) - len(inside.lstrip())
         end = match.end(2) - len(inside) + len(inside.rstrip())
-        if start < end and not any(fence.overlaps(CharRange(start, end)) for fence in fences):
+        if start < end and range_overlapping(CharRange(start, end), fences) is None:
             found.append(CharRange(start, end))
     return tuple(found)
+
+
+def range_overlapping(chars: CharRange, ranges: Sequence[CharRange]) -> CharRange | None:
+    """The first of ascending ranges apart from each other that shares a code point with ``chars``, None for none."""
+    place = bisect_right(ranges, chars.char_start, key=lambda one: one.char_end)
+    return ranges[place] if place < len(ranges) and ranges[place].overlaps(chars) else None
 
 
 def fenced_code(answer: str) -> tuple[CharRange, ...]:

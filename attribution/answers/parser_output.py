@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from attribeam.attribution.answers.markup import range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.schemas import CharRange
 
@@ -252,4 +253,4 @@ def tag_code_as_names(tags: list[str], words: Sequence[CharRange], code: Sequenc
     """The tags, those of words in a range of ``code`` replaced by a name's."""
     if not code:
         return tags
-    return ["PROPN" if any(one.overlaps(word) for one in code) else tag for tag, word in zip(tags, words, strict=True)]
+    return ["PROPN" if range_overlapping(word, code) else tag for tag, word in zip(tags, words, strict=True)]

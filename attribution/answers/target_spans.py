@@ -177,22 +177,26 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     Entities are the parser's where it gives any, else runs of proper nouns.
     """
     runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
-    whole = [piece for run in runs for piece in _without_bars(parsed, _with_hyphenated(parsed, run, answer), answer)]
+    hyphenated = dict.fromkeys(_with_hyphenated(runs, parsed, answer))
+    whole = [piece for run in hyphenated for piece in _without_bars(parsed, run, answer)]
     trimmed = {trimmed_words(parsed, run, answer) for run in whole}
     named = [words for words in trimmed if words and any(is_content_word(parsed, word, answer) for word in words)]
     return [words_range(parsed, words) for words in _outermost(named)]
 
 
-def _with_hyphenated(parsed: ParsedAnswer, run: range, answer: str) -> range:
-    """The run with the words that a hyphen without white space joins to its edges: "Runa line" of "Skelde-Runa"."""
-    if not run:
-        return run
-    first, end = run.start, run.stop
-    while first >= 2 and _is_hyphen_inside(parsed, first - 1, answer):
-        first -= 2
-    while end + 1 < len(parsed.words) and _is_hyphen_inside(parsed, end, answer):
-        end += 2
-    return range(first, end)
+def _with_hyphenated(runs: Iterable[range], parsed: ParsedAnswer, answer: str) -> Iterator[range]:
+    """The runs with the words that a hyphen without white space joins to their edges: "Runa line" of "Skelde-Runa"."""
+    count = len(parsed.words)
+    hyphens = [0 < word < count - 1 and _is_hyphen_inside(parsed, word, answer) for word in range(count)]
+    firsts, ends = list(range(count + 1)), list(range(count + 1))
+    for word in range(2, count):
+        if hyphens[word - 1]:
+            firsts[word] = firsts[word - 2]
+    for end in range(count - 2, 0, -1):
+        if hyphens[end]:
+            ends[end] = ends[end + 2]
+    for run in runs:
+        yield range(firsts[run.start], ends[run.stop]) if run else run
 
 
 def _is_hyphen_inside(parsed: ParsedAnswer, word: int, answer: str) -> bool:

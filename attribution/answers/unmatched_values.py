@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from attribeam.attribution.answers.label_schemes import base_label
-from attribeam.attribution.answers.markup import hide_markup
+from attribeam.attribution.answers.markup import hide_markup, range_overlapping
 from attribeam.attribution.answers.numbers_and_dates import (
     DATE,
     DOTTED_DATE,
@@ -29,7 +29,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_of_word
 from attribeam.attribution.answers.passage_values import (
     SMALL_WORDS,
     PassageContent,
@@ -230,7 +230,7 @@ def _names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     for word in [word for word, tag in enumerate(parsed.universal_tags) if tag == "PROPN"]:
         chars = parsed.words[word]
         name = chars.of(text)
-        no_name = any(unit.overlaps(chars) for unit in units) or _abbreviates(chars, text) or _is_request(parsed, word)
+        no_name = range_overlapping(chars, units) or _abbreviates(chars, text) or _is_request(parsed, word)
         if not no_name and any(character.isupper() for character in name):
             words = tuple(comparable_words(name))
             months = tuple(MONTHS[one] for one in words if one in MONTHS)
@@ -241,16 +241,16 @@ def _names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
 def _abbreviates(chars: CharRange, text: str) -> bool:
     """True for the initials, in brackets, of the words before them: "Iron Ore Board (IOB)"."""
     name = chars.of(text)
-    before = text[: chars.char_start]
+    before = text[max(chars.char_start - 200, 0) : chars.char_start]
     if not before.endswith("(") or not text.startswith(")", chars.char_end) or len(name) < 2:
         return False
-    initials = [word[0] for word in re.findall(r"\w+", before[-200:]) if word.lower() not in SMALL_WORDS]
+    initials = [word[0] for word in re.findall(r"\w+", before) if word.lower() not in SMALL_WORDS]
     return "".join(initials[-len(name) :]).lower() == name.lower()
 
 
 def _is_request(parsed: ParsedAnswer, word: int) -> bool:
     """True for a capitalised root at a sentence's start with a determiner or pronoun after it: "Dip a cloth"."""
-    starts = word in parsed.sentence_starts and parsed.dependency_heads[word] == word
+    starts = sentence_of_word(parsed, word)[0] == word and parsed.dependency_heads[word] == word
     return starts and parsed.universal_tags[word + 1 : word + 2] in (("DET",), ("PRON",))
 
 

@@ -250,3 +250,14 @@ def test_run_is_cut_behind_a_mark_rather_than_in_a_word() -> None:
     text = "(" + "alphabet-" * 100
     parsed = AnswerParser(chaining_pipeline(), identity="chain").parse(text)
     assert set(forms(text, parsed)) <= {"(", "alphabet", "-", "alphabet-"}
+
+
+def test_inline_code_is_looked_up_and_not_searched_for_each_word(
+    parser: AnswerParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[CharRange] = []
+    overlaps = CharRange.overlaps
+    monkeypatch.setattr(CharRange, "overlaps", lambda one, other: (compared.append(one), overlaps(one, other))[1])
+    parsed = parser.parse("`a` " * 300)
+    assert parsed.universal_tags == ("PROPN",) * 300
+    assert len(compared) < 10 * 300

@@ -1,7 +1,10 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribeam.attribution.answers import markup
 from attribeam.attribution.answers.markup import block_ranges, hide_markup
 
 
@@ -93,3 +96,15 @@ def test_html_paragraphs_and_lines_with_a_key_are_blocks() -> None:
 
 def test_no_as_an_answer_is_a_block_but_no_as_number_is_none() -> None:
     assert texts("No. Ships sank. See No. 5.") == ["No.", "Ships sank. See No. 5."]
+
+
+@given(st.text(alphabet="<>!-a /\n", max_size=40))
+def test_tags_and_comments_are_blanked_as_by_one_expression(text: str) -> None:
+    both = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>|<!--.*?-->", re.DOTALL)
+    blanked = both.sub(lambda match: re.sub(r"\S", " ", match.group()), text)
+    assert markup._hide_html(text) == blanked
+
+
+def test_comment_that_never_ends_is_no_comment() -> None:
+    answer = "<!-- a --> x <!-- y"
+    assert hide_markup(answer).split() == ["x", "<!--", "y"]

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.trees import COMPANY_SPACY_ENGLISH, COMPANY_UNIVERSAL, tree
 
+from attribeam.attribution.answers import target_spans
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
+from attribeam.attribution.answers.target_spans import (
+    choose_target_spans,
+    is_content_word,
+    mention_ranges,
+    parse_span_kinds,
+)
 from attribeam.schemas import CharRange, SpanKind, TargetSpan
 
 EMPTY = ParsedAnswer((), (), (), (), (), ())
@@ -274,3 +280,18 @@ def test_mention_ends_at_a_bar() -> None:
 
 def test_emoji_at_an_edge_is_left_out() -> None:
     assert texts("🎉/discourse/2/SYM Rain/nsubj/3/NOUN fell/root/0/VERB 👍🏽/discourse/3/SYM", "facts") == ["Rain fell"]
+
+
+def test_edges_of_a_hyphenated_chain_are_found_once_for_all_of_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    is_hyphen = target_spans._is_hyphen_inside
+
+    def counted(parsed: ParsedAnswer, word: int, answer: str) -> bool:
+        looked_at.append(word)
+        return is_hyphen(parsed, word, answer)
+
+    monkeypatch.setattr(target_spans, "_is_hyphen_inside", counted)
+    chain = " ".join(["Ada/root/0/PROPN", *["~-/punct/1/PUNCT ~Ada/flat/1/PROPN"] * 200])
+    text, parsed = tree(chain)
+    assert [chars.of(text) for chars in mention_ranges(parsed, text)] == [text]
+    assert len(looked_at) < 5 * len(parsed.words)

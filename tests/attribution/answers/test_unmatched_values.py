@@ -1,7 +1,7 @@
 import pytest
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
-from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.answers.unmatched_values import ValueMatcher, answer_values
 from attribeam.schemas import CharRange, Passage
 
 
@@ -201,3 +201,12 @@ def test_initials_of_the_words_before_them_are_no_value() -> None:
     passage = "The Iron-Ore board met."
     assert unmatched("", passage, notation=name + "~IOB/appos/4/PROPN ~)/punct/6/PUNCT") == ()
     assert unmatched("", passage, notation=name + "~IOC/appos/4/PROPN ~)/punct/6/PUNCT") == ("IOC",)
+
+
+def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[CharRange] = []
+    overlaps = CharRange.overlaps
+    monkeypatch.setattr(CharRange, "overlaps", lambda one, other: (compared.append(one), overlaps(one, other))[1])
+    text, parsed = tree("Ada/root/0/PROPN " + "5/nummod/1/NUM km/dep/1/PROPN " * 300)
+    assert len(answer_values(parsed, text)) == 1 + 300
+    assert len(compared) < 5 * len(parsed.words)
