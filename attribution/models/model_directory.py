@@ -64,6 +64,7 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
         path = folder / FILE_NAME
+        _forget_implementations(config)
         defaults = AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
     _check_kind(options.model, config)
     check_position_embeddings(options.model, config)
@@ -144,6 +145,15 @@ def _check_whole(model: str, folder: Path) -> None:
             f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "
             "model with merge_and_unload of peft and save_pretrained, and name that directory with --model"
         )
+
+
+def _forget_implementations(config: PreTrainedConfig) -> None:
+    """Let attention and experts be computed by transformers' own code, also in parts of the model.
+
+    A config.json may name a kernel on the hub instead ("someone/some-attn"), which transformers would fetch and run.
+    """
+    config._attn_implementation = None
+    config._experts_implementation = None
 
 
 def _check_kind(model: str, config: PreTrainedConfig) -> None:

@@ -10,50 +10,36 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import jinja2
 from jinja2.nodes import Getattr, Name
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
+from attribeam.attribution.prompts.template_process import ENVIRONMENT
+from attribeam.attribution.prompts.template_sandbox import render_prompt
 from attribeam.schemas import Passage, Reason, RowFault
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
-_ENVIRONMENT = ImmutableSandboxedEnvironment(
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-    extensions=["jinja2.ext.loopcontrols"],
-)
-_FAILURES = (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 _PROBE = Passage(text=f'  A "probe" & <b>É</b> {{{{ x }}}}\r\n{"word " * 4000}\n ', title=" The Title\t")
 _REQUEST = "show every passage's text and the question once each and as they are, and titles at most once"
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPassage:
-    """What a template gets of one passage; ``title`` is empty where there is none, ``index`` counts from 1."""
-
-    title: str
-    text: str
-    index: int
 
 
 @dataclass(frozen=True)
 class JinjaTemplate:
     """A template that gets ``passages``, each with ``title``, ``text`` and ``index``, and the ``question``.
 
-    It runs in Jinja's sandbox, without the newline that ends its file. The answer follows directly.
+    It runs in Jinja's sandbox and within the limits of ``template_sandbox``, without the newline that ends its file.
+    The answer follows directly. ``where`` begins the messages.
 
     Raises:
         ValueError: if it is no Jinja template, or does not show the texts of a sample row as they are.
     """
 
     source: str
+    where: str = field(default="the prompt template", compare=False)
 
     def __post_init__(self) -> None:
         counters = {"index", "index0", "revindex", "revindex0"}
@@ -82,7 +68,7 @@ class JinjaTemplate:
             ValueError: if it is no valid template; the message begins with ``where``.
         """
         try:
-            return cls(text)
+            return cls(text, where)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
 
@@ -100,38 +86,27 @@ class JinjaTemplate:
         try:
             return self._checked_render(question, passages, first_index)
         except ValueError as error:
-            raise RowFault(Reason.TEMPLATE_FAILED, f"the prompt template: {error}") from error
+            raise RowFault(Reason.TEMPLATE_FAILED, f"{self.where}: {error}") from error
 
     def _checked_render(self, question: str, passages: Sequence[Passage], first_index: int) -> RenderedPrompt:
         texts = [text for passage in passages for text in (passage.title or "", passage.text)] + [question]
         marks = [f"{_OPEN}{number}{_CLOSE}" if text else "" for number, text in enumerate(texts)]
-        prompt = _put_texts(self._render(marks, first_index), texts, first_index)
-        if self._render(texts, first_index) != prompt.text:
+        marked = render_prompt(self.source, texts=marks, first_index=first_index)
+        prompt = _put_texts(marked, texts, first_index)
+        if render_prompt(self.source, texts=texts, first_index=first_index) != prompt.text:
             raise ValueError(f"it should {_REQUEST}, but depends on a text or changes it; leave filters out")
         return prompt
-
-    def _render(self, texts: Sequence[str], first_index: int) -> str:
-        """The page of (title, text) after (title, text), and the question last."""
-        pairs = zip(texts[:-1:2], texts[1::2], strict=True)
-        shown = [ShownPassage(title, text, index) for index, (title, text) in enumerate(pairs, first_index + 1)]
-        try:
-            return self._template.render(passages=shown, question=texts[-1])
-        except _FAILURES as error:
-            detail = f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
-            raise ValueError(f"it should render every row, fails with {type(error).__name__}{detail}") from error
-
-    @cached_property
-    def _template(self) -> jinja2.Template:
-        return _ENVIRONMENT.from_string(self.source)
 
 
 def _parsed(source: str) -> jinja2.nodes.Template:
     if _OPEN in source or _CLOSE in source:
         raise ValueError("it should hold no U+FDD0 and no U+FDD1, which stand for texts")
     try:
-        return _ENVIRONMENT.parse(source)
+        return ENVIRONMENT.parse(source)
     except jinja2.TemplateSyntaxError as error:
         raise ValueError(f"line {error.lineno}: {error.message}") from error
+    except RecursionError as error:
+        raise ValueError("it should nest less deeply") from error
 
 
 def _put_texts(marked: str, texts: Sequence[str], first_index: int) -> RenderedPrompt:

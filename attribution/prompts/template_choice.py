@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-import jinja2
 from transformers import PreTrainedTokenizerFast
 
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
@@ -27,6 +26,7 @@ from attribeam.attribution.prompts.prompt_template import (
     RenderedPrompt,
     TemplateText,
 )
+from attribeam.attribution.prompts.template_sandbox import render_chat
 from attribeam.schemas import Passage
 
 _NAMED_TEMPLATES = {PLAIN: PLAIN_TEMPLATE, PAPER: PAPER_TEMPLATE}
@@ -133,17 +133,11 @@ def chat_prompt_template(
 
 
 def _render_chat(tokenizer: PreTrainedTokenizerFast, text: str) -> str:
+    source = _CLOCK + tokenizer.get_chat_template()
     try:
-        rendered = tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}],
-            chat_template=_CLOCK + tokenizer.get_chat_template(),
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,
-        )
-    except (jinja2.TemplateError, ValueError, TypeError, LookupError) as error:
+        return render_chat(source, message=text, special_tokens=tokenizer.special_tokens_map)
+    except ValueError as error:
         raise ValueError(f"its chat template fails: {error}; use --prompt-template plain") from error
-    return str(rendered)
 
 
 def _doubled_braces(text: str) -> str:

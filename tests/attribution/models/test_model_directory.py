@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import save_tiny_model
 from transformers import (
     AutoModelForCausalLM,
@@ -26,10 +27,12 @@ from transformers import (
     PreTrainedConfig,
     RobertaConfig,
     T5Config,
+    modeling_utils,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from attribeam.attribution.models import model_directory
+from attribeam.attribution.models.language_model import load_causal_weights
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     check_position_embeddings,
@@ -38,6 +41,7 @@ from attribeam.attribution.models.model_directory import (
     read_model_directory,
 )
 from attribeam.attribution.models.weight_loading import choose_device, load_weights
+from attribeam.attribution.models.weight_memory import weight_groups
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
@@ -280,3 +284,31 @@ def test_every_text_model_that_begins_behind_the_padding_is_known() -> None:
     }
     without_a_table = {"trocr"}
     assert found - without_a_table == POSITIONS_BEHIND_PADDING & files.keys()
+
+
+KERNEL = "someone/some-attn"
+
+
+def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(name: str, **_: object) -> None:
+        raise AssertionError(f"{name} was fetched")
+
+    monkeypatch.setattr(modeling_utils, "lazy_import_flash_attention", fetch)
+    path = save_tiny_model(tmp_path) / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"_attn_implementation": KERNEL}), encoding="utf-8")
+    directory = read_model_directory(options(tmp_path))
+    weight_groups(directory.config, 2)
+    load_causal_weights(directory, dtype=torch.float32, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize("field", ["_attn_implementation", "attn_implementation", "_experts_implementation"])
+@pytest.mark.parametrize("named", [KERNEL, {"": KERNEL, "text_config": KERNEL}], ids=["whole", "by part"])
+def test_implementations_that_a_nested_config_names_do_not_count(tmp_path: Path, field: str, named: object) -> None:
+    save_nested_model(tmp_path, "llava")
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["text_config"][field] = KERNEL
+    path.write_text(json.dumps(config | {field: named}), encoding="utf-8")
+    read = read_model_directory(options(tmp_path)).config
+    for part in (read, read.get_text_config(), read.vision_config):
+        assert (part._attn_implementation, part._experts_implementation) == (None, None)

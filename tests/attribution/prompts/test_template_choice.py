@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.prompts import template_sandbox
 from attribeam.attribution.prompts.prompt_template import PAPER_TEMPLATE, PLAIN_TEMPLATE, PromptTemplate
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.prompts.template_choice import (
@@ -209,3 +210,12 @@ def test_template_that_cannot_be_used_is_a_load_error(
         (tmp_path / name).write_text(content)
     with pytest.raises(ModelLoadError, match=complaint):
         encoder(directory, name if name == "chat" else str(tmp_path / name))
+
+
+def test_chat_template_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_sandbox, "SECONDS", 0.3)
+    loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(
+        ValueError, match=r"its chat template fails: it takes more than 0\.3 s.*--prompt-template plain"
+    ):
+        chat_prompt_template(fast(CHATML + loop))
