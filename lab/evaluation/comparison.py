@@ -69,7 +69,7 @@ class MethodScore:
 
     ``difference_to_words`` is None if ``words`` was not run. ``highlights`` compares a person's highlights with the
     evidence in the best passage, and ``sentences`` with the passage sentences that this evidence points to; both are
-    None without highlights. ``isolated_spans`` counts those whose evidence is all isolated. ``ms_per_span`` and
+    None without highlights. ``isolated_spans`` counts spans with only isolated evidence. ``ms_per_span`` and
     ``peak_memory_mib`` are None if costs were not measured.
     """
 

@@ -100,10 +100,10 @@ def chosen_methods(
 ) -> list[LabMethod]:
     """The named methods, each once; by default all, those that need a language model only if one is named.
 
-    A name may be ``module:Name`` of the user's own, made with ``settings``.
+    A name may also be ``module:Name``, the user's own method, which is created with ``settings``.
 
     Raises:
-        UsageError: if there is no such method; the message says what there is.
+        UsageError: if there is no such method; the message names the available ones.
     """
     if names is not None:
         return [method_named(name, available, settings or MethodSettings()) for name in dict.fromkeys(names)]

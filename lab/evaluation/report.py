@@ -82,7 +82,7 @@ class RunDescription:
         bootstrap_draws, bootstrap_seed: number and seed of the resamples.
         limit: the number of answers that was asked for, None for all.
         provenance: model, parser, settings and versions.
-        strict_isolation: whether spans whose evidence is all isolated are left without any.
+        strict_isolation: whether spans with only isolated evidence lose it.
     """
 
     dataset: str
@@ -169,7 +169,7 @@ def _cells(score: MethodScore) -> tuple[str, ...]:
     )
 
 
-_FALLBACK = "decided by isolated evidence, the only one that they have"
+_FALLBACK = "decided by isolated evidence, because they have no other"
 
 
 def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
@@ -178,7 +178,7 @@ def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list
         remarks.append(f"{description.single_passage_spans} spans have only one passage to choose from")
     for score in scores:
         if score.isolated_spans:
-            how = "left without evidence: all of it is isolated" if description.strict_isolation else _FALLBACK
+            how = "left without evidence, because all of it is isolated" if description.strict_isolation else _FALLBACK
             remarks.append(f"{score.method}: {score.isolated_spans} of {score.spans} spans {how}")
         reasons = sorted({failed.reason for failed in score.failed_rows})
         if reasons:

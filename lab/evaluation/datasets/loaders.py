@@ -37,16 +37,16 @@ _Dataset = TypeVar("_Dataset")
 def read_dataset(
     loaders: Mapping[str, Callable[..., _Dataset]], name: str, path: Path, options: LogOptions
 ) -> _Dataset:
-    """The data set of a name; ``options`` say how its file is read where it is a log, and mean nothing elsewhere.
+    """The named data set; ``options`` say how a log is read, and apply only to logs.
 
     Raises:
-        UsageError: if they are given for another data set.
+        UsageError: if options are given for another data set.
         DataError: if the file cannot be read or is not in its format.
     """
     if name == LOG:
         return loaders[name](path, options)
     if options != LogOptions():
-        raise UsageError(f"--columns and --log-format are for --dataset {LOG}, was: {name}; leave them out")
+        raise UsageError(f"--columns and --log-format apply to --dataset {LOG}, not to {name}; leave them out")
     return loaders[name](path)
 
 

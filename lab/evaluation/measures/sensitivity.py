@@ -34,8 +34,8 @@ class SensitivityPoint:
 class SensitivityFigure:
     """Passage accuracy at one setting, in percent, with its interval over rows.
 
-    ``isolated_spans`` counts spans whose evidence is all isolated, ``failed_rows`` rows that the model refused; all of
-    their spans count as wrong.
+    ``isolated_spans`` counts spans with only isolated evidence. ``failed_rows`` counts rows that the model refused, all
+    of whose spans count as wrong.
     """
 
     point: SensitivityPoint

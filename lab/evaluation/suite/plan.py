@@ -38,8 +38,8 @@ def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
     """All methods in the order of the tables.
 
     The attention unions occur three times: with the model's own weights, with the paper's weights, which all
-    alternatives use, and deciding by the mean of a passage's five best tokens. ``attn-union`` occurs once more as
-    Algorithm 1 has it, where a span whose evidence is all isolated has none.
+    alternatives use, and deciding by the mean of a passage's five best tokens. ``attn-union`` occurs once more exactly
+    as in Algorithm 1, where a span with only isolated evidence has no evidence.
     """
     plain = lab_methods(settings)
     variants = {
@@ -54,7 +54,7 @@ def suite_methods(settings: MethodSettings) -> Mapping[str, LabMethod]:
 
 
 def is_strict(name: str) -> bool:
-    """Whether a name is that of the union that drops isolated evidence always."""
+    """Whether a method's name stands for the union that always drops isolated evidence."""
     return name.endswith(f", {_STRICT}")
 
 

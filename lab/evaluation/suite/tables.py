@@ -131,11 +131,9 @@ def _remarks_of(dataset: DatasetAccuracy) -> Iterator[str]:
         if score.spans_without_evidence:
             yield f"{dataset.dataset}, `{score.method}`: nothing found for {score.spans_without_evidence} spans."
         if score.isolated_spans:
-            what = "are left without any" if is_strict(score.method) else "are decided by it"
-            yield (
-                f"{dataset.dataset}, `{score.method}`: of {score.isolated_spans} spans all evidence is isolated, "
-                f"they {what}."
-            )
+            what = f"{score.isolated_spans} spans have only isolated evidence; "
+            what += "it is dropped" if is_strict(score.method) else "it decides them"
+            yield f"{dataset.dataset}, `{score.method}`: {what}."
         if score.failed_rows:
             reasons = ", ".join(sorted({row.reason for row in score.failed_rows}))
             yield f"{dataset.dataset}, `{score.method}`: {len(score.failed_rows)} answers count as wrong ({reasons})."
