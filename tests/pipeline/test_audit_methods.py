@@ -237,8 +237,8 @@ def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
     assert manifest.models["method_code"].startswith("sha256:")
     assert manifest.counts.tokens is None
-    assert main(["show", str(output), "ferry-3"]) == 0
-    assert main(["report", str(output)]) == 0
+    assert main(["show", "--audit", str(output), "ferry-3"]) == 0
+    assert main(["report", "--audit", str(output), "--output", str(tmp_path / "page.html")]) == 0
 
 
 def test_the_guides_example_is_evaluated_and_audited(
