@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("attribeam", deadline=None)  # a busy machine is slow, not wrong
+settings.load_profile("attribeam")
 
 
 class _CarefulLibrary:
