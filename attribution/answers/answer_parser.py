@@ -97,7 +97,7 @@ class AnswerParser:
 
     @property
     def identity(self) -> str:
-        """Name, version and digest of the pipeline's files: what decides its output."""
+        """Name, version and digest of the pipeline's files: everything that decides its output."""
         return self._identity
 
     def parse(self, text: str) -> ParsedAnswer:
@@ -167,10 +167,13 @@ def _parsed_tokens(doc: Doc, ranges: Sequence[CharRange]) -> ParsedTokens:
 
 
 def pipeline_identity(folder: Path | None, meta: Mapping[str, object]) -> str:
-    """Name, version and digest of all files of a spaCy pipeline; ``meta`` is what its meta.json says."""
+    """Name, version and digest of the files of a spaCy pipeline, without its documents (``*.md``).
+
+    ``meta`` is what its meta.json says.
+    """
     digest = hashlib.sha256()
     if folder is not None:
-        for file in sorted(one for one in folder.rglob("*") if one.is_file()):
+        for file in sorted(one for one in folder.rglob("*") if one.is_file() and one.suffix != ".md"):
             digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     return f"{meta['lang']}_{meta['name']}@{meta['version']}+sha256:{digest.hexdigest()[:16]}"

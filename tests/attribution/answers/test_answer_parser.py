@@ -130,6 +130,7 @@ def test_directory_loads_and_its_identity_follows_its_files(tmp_path: Path) -> N
     nlp.to_disk(tmp_path / "one")
     first = AnswerParser.from_pretrained(str(tmp_path / "one"))
     assert first.parse("Rain fell").label_scheme == "spacy-english"
+    (tmp_path / "one" / "MODEL_CARD.md").write_text("Words about the model decide nothing.")
     assert first.identity == AnswerParser.from_pretrained(str(tmp_path / "one")).identity
     nlp.meta["version"] = "9.9"
     nlp.to_disk(tmp_path / "one")
