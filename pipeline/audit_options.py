@@ -56,7 +56,7 @@ class RunOptions(Options):
     )
     overwrite: Value[bool] = option(default=False, group=RUN, help="redo finished chunks")
     verify: Value[bool] = option(
-        default=False, group=RUN, help="say how many finished chunks are as they were written; damaged ones are redone"
+        default=False, group=RUN, help="say how many finished chunks are intact; damaged ones are redone"
     )
     dry_run: Value[bool] = option(
         default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
@@ -71,7 +71,7 @@ class RunOptions(Options):
         "--setup_file ./setup.py",
     )  # fmt: skip
     runner_options: Value[tuple[str, ...]] = option(default=(), help="what the Beam runner gets")
-    fail_if: Value[tuple[str, ...]] = option(default=(), help="quality gates on what the whole audit came to")
+    fail_if: Value[tuple[str, ...]] = option(default=(), help="quality gates, judged on the whole audit")
     otel: Value[bool] = option(
         default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
     )
@@ -97,10 +97,10 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_settings(arguments: argparse.Namespace) -> AuditSettings:
-    """The settings that decide the records.
+    """Read the settings that decide the records.
 
     Raises:
-        UsageError: if options do not fit together.
+        UsageError: if options contradict each other.
     """
     try:
         method = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
@@ -138,10 +138,10 @@ def check_read(options: MethodOptions) -> None:
 
 
 def read_run_options(arguments: argparse.Namespace) -> RunOptions:
-    """How to run.
+    """Read how to run the audit.
 
     Raises:
-        UsageError: if there are arguments that nobody knows, or no output is named.
+        UsageError: if an argument is unknown, or no output is named.
     """
     _check_run(arguments)
     return RunOptions.from_arguments(arguments, RUN, MONITORING).replaced(
@@ -171,7 +171,7 @@ def _check_run(arguments: argparse.Namespace) -> None:
 
 
 def _check_support_gates(arguments: argparse.Namespace) -> None:
-    """Refuse gates on what the method cannot tell."""
+    """Refuse gates on metrics that the method does not give."""
     options = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
     method = resolve_method(options)
     judged = thresholds_of(method, options, None) is not None

@@ -39,9 +39,9 @@ def run_chunk(
     on_rows: Callable[[int], None],
     fatal_rows: Mapping[int, str] | None = None,
 ) -> ChunkAttempt:
-    """Audit the rows into a new ``folder``; ``on_rows`` hears of finished rows while it runs.
+    """Audit the rows into a new ``folder``, and call ``on_rows`` with the number of rows that have finished since.
 
-    ``fatal_rows``, rows that would end this process, become dead letters instead.
+    ``fatal_rows`` would end this process, so they become dead letters.
 
     Raises:
         ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
@@ -84,10 +84,12 @@ def _run_graph(
 
 
 def _only_file(folder: Path, prefix: str, schema: pa.Schema) -> Path:
-    """The one file that the graph wrote with this prefix; an empty one where it wrote none."""
+    """The one file that the graph wrote with this prefix; makes an empty one if it wrote none."""
     written = sorted(folder.glob(f"{prefix}*.parquet"))
     if len(written) > 1:
-        raise RuntimeError(f"a local chunk should write one {prefix} file, wrote {len(written)}: is the graph fused?")
+        raise RuntimeError(
+            f"a local chunk should write one {prefix} file, but wrote {len(written)}: is the graph fused?"
+        )
     if written:
         return written[0]
     path = folder / f"{prefix}.parquet"
@@ -96,7 +98,7 @@ def _only_file(folder: Path, prefix: str, schema: pa.Schema) -> Path:
 
 
 def _describe(path: Path) -> OutputFile:
-    """Name, rows, size and digest of a file, which is on disk for good afterwards."""
+    """Sync a file to disk; returns its name, rows, size and digest."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     return OutputFile(path.name, pq.read_metadata(path).num_rows, path.stat().st_size, file_sha256(path))
@@ -106,16 +108,18 @@ _BATCH_ROWS = 16_384
 
 
 class ReconciliationError(RunError):
-    """Rows are missing from the output or stand in it twice; such output is never committed."""
+    """Rows are missing from the output or appear twice; such output is never committed."""
 
 
 def count_rows(
     ranges: Sequence[RowRange], *, evidence: Iterable[str], dead_letters: Iterable[str], tokens: int | None
 ) -> AuditCounts:
-    """Counts of the rows of ``ranges``, at most one a file, from the files that were written; one byte a row.
+    """Count what became of the rows of ``ranges`` by reading the written files; takes one byte per row.
+
+    There is at most one range per file.
 
     Raises:
-        ReconciliationError: if a row is in neither output, in both, or twice in one, or if rows are from elsewhere.
+        ReconciliationError: if a row is in neither output, in both, or twice in one, or lies outside the ranges.
     """
     ledger = _Ledger(ranges)
     spans: Counter[str] = Counter()
@@ -140,14 +144,14 @@ def count_rows(
 
 
 class _Ledger:
-    """How many outcomes each row has: one is right."""
+    """The number of outcomes of each row, which should be one."""
 
     def __init__(self, ranges: Sequence[RowRange]) -> None:
         self._ranges = {rows.file: rows for rows in ranges}
         self._outcomes = {rows.file: np.zeros(rows.row_count, np.uint8) for rows in ranges}
 
     def record_outcomes(self, batch: pa.RecordBatch) -> None:
-        """One outcome for each row of the batch."""
+        """Add one outcome to each row of the batch."""
         for file in pc.unique(batch.column("source_file")).to_pylist():
             of_file = batch.filter(pc.equal(batch.column("source_file"), file))
             self._record(file, of_file.column("source_row").to_numpy())

@@ -1,6 +1,6 @@
-"""``attribeam``: finds the command and hands over to the module that does it.
+"""``attribeam``: finds the command and calls its module.
 
-Loads no other library: what they may say on standard error is set before they are imported.
+Imports no other library, because what libraries may print has to be set before they are imported.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from attribeam import __version__
 
 
 def set_verbosity(*, verbose: bool) -> None:
-    """Show the libraries' messages where ``verbose``, else only errors; worker processes inherit it.
+    """Show the libraries' messages if ``verbose``, else only errors; worker processes inherit the choice.
 
-    Must stand before the libraries are imported. Warnings that were asked for with ``-W`` or ``PYTHONWARNINGS`` and a
-    ``TRANSFORMERS_VERBOSITY`` that is set already are left alone.
+    Call it before the libraries are imported. It respects ``-W``, ``PYTHONWARNINGS`` and ``TRANSFORMERS_VERBOSITY``.
     """
     logging.basicConfig(level=logging.INFO if verbose else logging.ERROR)
     if verbose:
@@ -36,8 +35,8 @@ class Command:
     """One command: its module has ``add_arguments(parser)`` and ``run(arguments)``.
 
     ``run`` returns how the command ended, None for well, or raises an ``AttribeamError``. The module is imported only
-    when the command is called. Where ``accepts_unknown``, arguments that the command does not know are collected in
-    ``arguments.runner_options`` for it to judge; elsewhere they are an error.
+    when the command is called. With ``accepts_unknown``, unknown arguments go to the command in
+    ``arguments.runner_options``; for other commands they are an error.
     """
 
     name: str
@@ -60,7 +59,7 @@ COMMANDS = (
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"
     ),
     Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.models_command"),
-    Command("train", "train a bundled model anew: parser or attributor", "attribeam.lab.training.command"),
+    Command("train", "retrain a bundled model: parser or attributor", "attribeam.lab.training.command"),
 )
 
 

@@ -1,4 +1,4 @@
-"""What decides the records of an audit: as file metadata, hash and JSON, and complete for workers elsewhere."""
+"""Everything that decides the records of an audit, as file metadata, as a hash, as JSON, and for remote workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _plain_options(value: object) -> object:
 
 
 def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[str, str]:
-    """Provenance for the metadata of every Parquet file; holds nothing that changes from run to run."""
+    """Provenance for the metadata of every Parquet file, without anything that changes between runs."""
     return {
         "attribeam.version": __version__,
         "attribeam.settings": _compact_json(plain_settings(settings)),
@@ -48,7 +48,7 @@ def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class OutputSchemas:
-    """The Arrow schemas of the two outputs, provenance in their metadata."""
+    """The Arrow schemas of the two outputs, with the provenance in their metadata."""
 
     evidence: pa.Schema
     dead_letters: pa.Schema
@@ -67,7 +67,7 @@ def output_schemas(
 
 
 def configuration_hash(settings: AuditSettings, models: Mapping[str, str], extra_fields: Sequence[pa.Field]) -> str:
-    """SHA-256 of everything besides the input that may change a record: settings, models, versions, machine type."""
+    """SHA-256 of everything besides the input that may change a record: settings, models, versions, type of machine."""
     everything = {
         "metadata": output_metadata(settings, models),
         "extra_fields": [(field.name, str(field.type)) for field in extra_fields],
@@ -91,7 +91,7 @@ def _json_constant(name: str) -> str:
 
 
 def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> AuditSettings:
-    """``settings`` with the commit that ``models``, the provenance, names for a hub model; a local one has none."""
+    """``settings`` with the commit that ``models`` (the provenance) names for a hub model."""
     revision = models.get("model_revision")
     if revision is None or revision.startswith("sha256:"):
         return settings
@@ -99,7 +99,7 @@ def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> Aud
 
 
 def with_template_text(settings: AuditSettings) -> AuditSettings:
-    """``settings`` with the text of the template's file in the place of its path; as they are where none is named.
+    """``settings`` with the template's text instead of its path; unchanged if no file is named.
 
     Raises:
         UsageError: if the file cannot be read.

@@ -1,6 +1,6 @@
-"""What an audit prints: how far it is while it runs, and a summary when it is done.
+"""What an audit prints: its progress, and a summary at the end.
 
-Progress is a bar on a terminal, a plain line now and then elsewhere, or nothing.
+Progress is a bar on a terminal, a line every ten seconds elsewhere, or nothing.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _MIN_ROWS_FOR_SPEED = 20
 
 
 class Progress(Protocol):
-    """Hears of rows that have their outcome; ``advance`` may be negative when a worker's rows were lost."""
+    """Shows how many rows are finished."""
 
     def start(self, *, total: int, finished: int) -> None:
-        """``finished`` of ``total`` rows stand already."""
+        """``finished`` of ``total`` rows were finished by an earlier run."""
 
     def advance(self, rows: int) -> None:
-        """So many more rows are finished; 0 says only that time goes by."""
+        """Add finished rows: negative if a worker was lost with its rows, 0 to refresh the display."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know happened; the audit goes on."""
+        """Tell the user of a problem that does not stop the audit."""
 
     def close(self) -> None:
-        """No more rows come."""
+        """Stop showing progress."""
 
 
 class SilentProgress:
-    """Says nothing but what should not have happened."""
+    """Prints problems only."""
 
     def start(self, *, total: int, finished: int) -> None:
         """See ``Progress``."""
@@ -57,7 +57,7 @@ class SilentProgress:
 
 
 class BarProgress:
-    """A tqdm bar with rows, rows/s over the whole run, and time left."""
+    """A tqdm bar: rows, rows/s over the whole run, and time left."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -127,13 +127,13 @@ class LineProgress:
 
 
 def _print_line(text: str, stream: TextIO) -> None:
-    """Print a line; a stream that cannot be written, such as a closed terminal, stops no audit."""
+    """Print a line, or nothing if the stream cannot be written to, such as a closed terminal."""
     with suppress(OSError):
         print(text, file=stream, flush=True)
 
 
 def print_result(text: str) -> None:
-    """Print what an audit came to; the audit is done even if standard output is a full disk or a closed pipe."""
+    """Print the summary of a finished audit; the audit stays finished if standard output cannot be written to."""
     try:
         print(text, flush=True)
     except OSError as error:
@@ -144,13 +144,13 @@ def print_result(text: str) -> None:
 
 
 def _discard_output() -> None:
-    """Keep Python from trying again at its end, which would change the exit code."""
+    """Keep Python from writing it again when it exits, which would change the exit code."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:
-    """A bar where somebody watches, lines where not, nothing where it was asked for; on standard error by default."""
+    """A bar on a terminal, lines elsewhere, only problems if ``quiet``; on standard error by default."""
     if quiet:
         return SilentProgress()
     stream = sys.stderr if stream is None else stream
@@ -158,7 +158,7 @@ def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:
 
 
 def progress_line(finished: int, total: int, initial: int, seconds: float) -> str:
-    """Rows and share; rows/s of this run and time left once there are enough rows to tell."""
+    """Finished rows and their share; also rows/s of this run and time left, once enough rows are finished."""
     share = finished / total if total else 1
     line = f"audit: {finished:,} of {total:,} rows ({share:.0%})"
     own_rows = finished - initial
@@ -181,9 +181,10 @@ def readable_duration(seconds: float) -> str:
 def summary_text(
     manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False, isolated_spans: int = 0
 ) -> str:
-    """Rows, spans, speed and places in aligned lines; ``earlier_rows`` were finished before, ``page`` was asked for.
+    """Rows, spans, speed and output files in aligned lines.
 
-    ``isolated_spans`` are those of which the isolation filter left nothing.
+    ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``. The
+    isolation filter left no evidence for ``isolated_spans``.
     """
     counts = [*_count_lines(manifest.counts), *_method_remarks(manifest, isolated_spans)]
     places = [*_page_line(manifest, output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
@@ -214,7 +215,7 @@ def _count_lines(counts: AuditCounts) -> Iterator[str]:
 
 
 def _method_remarks(manifest: RunManifest, isolated_spans: int) -> Iterator[str]:
-    """What the numbers of spans do not say by themselves."""
+    """Remarks on the numbers of spans."""
     if isolated_spans:
         yield _count_line("  isolated", isolated_spans, _share_text(isolated_spans, manifest.counts.span_count))
     method = manifest.models.get("method")
@@ -223,7 +224,7 @@ def _method_remarks(manifest: RunManifest, isolated_spans: int) -> Iterator[str]
 
 
 def _page_line(manifest: RunManifest, output: str, *, asked: bool) -> Iterator[str]:
-    """Where the page is, or how to get one: another runner writes none."""
+    """Where the page is; with another runner, which writes none, how to get one."""
     root = output.rstrip("/")
     if asked and manifest.runner == LOCAL:
         yield f"page to look at {root}/{REPORT_PAGE}"
@@ -241,7 +242,7 @@ def _place_lines(output: str) -> Iterator[str]:
 
 
 def _hints(counts: AuditCounts) -> Iterator[str]:
-    """What to look at first."""
+    """Which records to look at first."""
     looks = [
         (counts.spans.get(Support.UNSUPPORTED, 0), "evidence records with support = 'unsupported'"),
         (counts.dead_lettered, "dead letters and their reasons"),

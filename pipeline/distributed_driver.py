@@ -1,4 +1,4 @@
-"""One submission of the whole audit to a Beam runner, then the same reconciliation as a local run."""
+"""The distributed run: submits the whole audit to a Beam runner once, then reconciles it like a local run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FOLDERS = ("evidence", "dead_letters")
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """Audit the input on ``options.runner``; ``--setup_file ./setup.py`` ships this program to the workers.
 
-    The models are loaded once on this machine first, so that what cannot work fails before anything is submitted.
+    The models are first loaded once on this machine, so that errors show before anything is submitted.
 
     Raises:
         UsageError: if the input or the output cannot be used; nothing was written.
@@ -76,7 +76,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
 
 
 def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
-    """Write the manifest and the metrics, and say how the run went."""
+    """Write the manifest and the metrics, and print the summary."""
     _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
     metrics = RunMetrics(manifest)
     finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
@@ -140,7 +140,7 @@ def _submit(
 
 
 def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult, settings: AuditSettings) -> AuditCounts:
-    """Counts from the files that were written, and from the runner's counters what is not in them.
+    """Count rows in the written files; tokens and windows come from the runner's counters.
 
     Raises:
         ReconciliationError: if a row is missing from them, or there twice.
@@ -153,7 +153,7 @@ def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult, set
 
 
 def _check_output(options: RunOptions) -> None:
-    """Refuse to lose the files of an earlier run unasked.
+    """Refuse to delete the files of an earlier run without being asked.
 
     Raises:
         UsageError: if there are some, and ``--overwrite`` was not given.
@@ -165,7 +165,7 @@ def _check_output(options: RunOptions) -> None:
 
 
 def _clear_output(options: RunOptions) -> None:
-    """Remove the files of an earlier run; called when all is ready for the new one."""
+    """Remove the files of an earlier run; called once the new one is ready to start."""
     if there := _earlier_files(options):
         FileSystems.delete(there)
 

@@ -1,4 +1,4 @@
-"""``--dry-run``: the input checked, a few rows really audited, the whole estimated; nothing is written."""
+"""``--dry-run``: checks the input, audits a few rows, and estimates the whole; writes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RANGE_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the whole input will need, from a sample of its rows."""
+    """What the whole input will need, estimated from a sample of its rows."""
 
     files: int
     rows: int
@@ -60,7 +60,7 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
 
 
 def sample_ranges(files: Sequence[CheckedFile]) -> list[RowRange]:
-    """Up to four short ranges spread evenly over all rows; all rows where there are few."""
+    """Up to four short ranges spread evenly over all rows; all rows if there are few."""
     total = sum(file.row_count for file in files)
     if total <= _SAMPLE_RANGES * _RANGE_ROWS:
         return [RowRange(file.path, 0, file.row_count) for file in files if file.row_count]
@@ -103,7 +103,7 @@ def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Attempts over the sampled ranges, and one over a single row, which shows what a chunk costs anyway."""
+    """Attempts over the sampled ranges, and one over a single row, which shows the fixed cost of a chunk."""
 
     attempts: tuple[ChunkAttempt, ...]
     single: ChunkAttempt | None
@@ -111,7 +111,7 @@ class _Sample:
 
 @dataclass(eq=False)
 class _Sampler:
-    """Runs one range after the other in one worker."""
+    """Runs one range after another in one worker."""
 
     pool: WorkerPool
     worker: Worker
@@ -133,7 +133,7 @@ class _Sampler:
 
 
 def _run_sample(sampler: _Sampler, ranges: Sequence[RowRange]) -> _Sample:
-    """The first single row only warms up; the second one is timed."""
+    """Run the sample; the first single row only warms up, the last one is timed."""
     if not ranges:
         return _Sample((), None)
     one_row = RowRange(ranges[0].file, ranges[0].row_start, ranges[0].row_start + 1)
@@ -172,14 +172,14 @@ def _output_bytes(attempt: ChunkAttempt) -> int:
 
 
 def _range_at(files: Sequence[CheckedFile], row: int) -> RowRange:
-    """A range that begins at a row counted over all files, and ends with its file at the latest."""
+    """A range that starts at a row, counted over all files, and ends with its file at the latest."""
     for file in files:
         if row < file.row_count:
             return RowRange(file.path, row, min(row + _RANGE_ROWS, file.row_count))
         row -= file.row_count
-    raise ValueError(f"a row within the files was expected, {row} lies behind them")
+    raise ValueError(f"expected a row within the files, found row {row} after their end")
 
 
 def _rounded(value: float) -> int:
-    """Two significant digits: a sample tells no more."""
+    """Round to two significant digits, since a sample is no more precise."""
     return int(round(value, 1 - math.floor(math.log10(value)))) if value >= 1 else round(value)

@@ -1,4 +1,4 @@
-"""What to tell the user of a run that failed: why, where, and the way out."""
+"""What to tell the user about a failed run: why, where, and the way out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """True where a full disk or quota is the cause, even if Beam has turned the cause into text."""
+    """Whether a full disk or quota is the cause, even if Beam has turned the cause into text."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     return any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT))
@@ -41,7 +41,7 @@ def describe_failure(message: object, when: str) -> str:
             f"a worker process ended by {message.how} {when}; if the system ran out of memory, try fewer --workers. "
             f"{RESUME_HINT}"
         )
-    return f"a worker process said {type(message).__name__} {when}, which was not expected"
+    return f"a worker process unexpectedly sent {type(message).__name__} {when}; please report this"
 
 
 _BEAM_STEP = re.compile(r"\s*\[while running '[^']*'\]\s*$")
@@ -59,7 +59,7 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
 
 
 def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
-    """Why rows could not be audited, by the kinds of failure that have a way out of their own."""
+    """Why rows could not be audited, and the way out for this kind of failure."""
     where = row_text(rows)
     reason = _root_message(error)
     if is_disk_full(error):
@@ -82,7 +82,7 @@ def _method_fault(error: BaseException, reason: str) -> str | None:
 
 
 def _root_message(error: BaseException) -> str:
-    """What was raised at the bottom; Beam puts whole tracebacks into messages, and step names behind them."""
+    """The message of the original error; Beam wraps it into whole tracebacks and adds the name of its step."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     text = " ".join(_BEAM_STEP.sub("", lines[-1]).split()) if lines else type(error).__name__
     return text[:_MAX_REASON_CHARS].rstrip(".")

@@ -40,10 +40,8 @@ def build_graph(
 ) -> None:
     """Add the audit of ``row_ranges`` to ``pipeline``.
 
-    ``fatal_rows``, see ``ReadQALogs``, are rows of the only range.
-
-    Locally all stages run fused, one row after the other, so that evidence stands in the order of the rows.
-    ``distributed`` adds what spreads the work: shuffles behind the ranges and before the model, and sharded files.
+    Locally all stages run fused, so evidence keeps the order of the rows. ``distributed`` adds shuffles after the
+    ranges and before the model, and shards the files. ``fatal_rows`` belong to the only range, see ``ReadQALogs``.
     """
     spread = _Spread(distributed)
     ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
@@ -65,7 +63,7 @@ def build_graph(
 
 
 class _Spread(beam.PTransform):
-    """Elements over all workers where there are several; nothing in a local run, which must stay fused."""
+    """Spreads elements over all workers; does nothing in a local run, which must stay fused."""
 
     def __init__(self, distributed: bool) -> None:
         super().__init__()

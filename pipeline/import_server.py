@@ -1,8 +1,8 @@
-"""The process that workers are forked from, which has imported what they need; it rests on private parts of Python.
+"""The import server: a process that has imported what workers need, from which they are forked.
 
-``multiprocessing`` starts such a process (its "forkserver") but has no public way to end it at once. ``start_context``
-checks that the private parts are there and chooses the plain path otherwise: each worker starts on its own ("spawn"),
-which costs a few seconds of imports per worker. Imports the standard library only.
+It relies on private parts of Python: ``multiprocessing`` starts such a process (its "forkserver") but cannot end it at
+once. ``start_context`` checks that these parts exist. Otherwise it takes the plain path: each worker starts on its own
+("spawn"), which costs a few seconds of imports per worker. This module imports the standard library only.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
 
 
 def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
-    """How workers start: forked from the import server where that is safe, else each on its own.
+    """How workers start: forked from the import server if that is safe, else each on its own.
 
-    They start on their own where libraries' messages are wanted (``verbose``), where there is a GPU, whose driver may
-    not survive a fork, and wherever the import server cannot run.
+    They start on their own to show the libraries' messages (``verbose``), beside a GPU, whose driver may not survive a
+    fork, and wherever the import server cannot run.
     """
     if verbose or not _can_fork():
         return multiprocessing.get_context("spawn")
@@ -45,12 +45,12 @@ def start_context(*, verbose: bool) -> ForkServerContext | SpawnContext:
 
 
 def has_gpu() -> bool:
-    """Whether there is the driver of a GPU."""
+    """Whether the driver of a GPU is installed."""
     return any(Path(driver).exists() for driver in _GPU_DRIVERS)
 
 
 def _can_fork() -> bool:
-    """Whether the import server can run here: Linux, no GPU, a short path to temporary files, Python as we know it."""
+    """Whether the import server can run: Linux, no GPU, a short path for its socket, and all private parts."""
     return (
         sys.platform == "linux"
         and not has_gpu()
@@ -60,14 +60,14 @@ def _can_fork() -> bool:
 
 
 def _server() -> Any:
-    """Python's own record of the import server; there is no public name for it."""
+    """Python's record of the import server, which has no public name."""
     return getattr(forkserver, "_forkserver", None)
 
 
 def start_import_server(threads: int, *, verbose: bool) -> None:
-    """Start the import server if it is not running; it imports while the caller does something else.
+    """Start the import server unless it runs already; it imports in the background.
 
-    Does nothing where workers are not forked.
+    Does nothing if workers are not forked.
     """
     if isinstance(start_context(verbose=verbose), ForkServerContext):
         resource_tracker.ensure_running()  # it would unblock signals
@@ -76,10 +76,10 @@ def start_import_server(threads: int, *, verbose: bool) -> None:
 
 
 def stop_import_server() -> None:
-    """End the import server at once, if it runs; its workers have ended.
+    """End the import server at once, if it runs. Its workers must have ended.
 
-    A polite request would take until its imports are done. It would take forever if Ctrl-C came while a worker was
-    being forked: the driver does not know that worker, which keeps the server alive and ends with the driver.
+    A polite request would wait for its imports. If Ctrl-C came while a worker was being forked, it would wait forever:
+    the driver does not know that worker, which keeps the server alive.
     """
     server = _server()
     if all(hasattr(server, part) for part in _PRIVATE_PARTS) and server._forkserver_pid is not None:
@@ -89,7 +89,7 @@ def stop_import_server() -> None:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Processes started in the block never get Ctrl-C; the caller gets it after the block."""
+    """Shield processes that start in the block from Ctrl-C; the caller gets it after the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -98,7 +98,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def thread_environment(threads: int) -> dict[str, str]:
-    """Variables that must be set before numpy and torch load: numbers of threads, because sums depend on them."""
+    """Variables to set before numpy and torch load: numbers of threads, because sums depend on them."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
@@ -120,7 +120,7 @@ def worker_environment(threads: int) -> Iterator[None]:
 
 
 def silence_libraries() -> None:
-    """Keep libraries from printing; the driver hears of failures from the worker itself."""
+    """Keep libraries from printing; workers report failures to the driver themselves."""
     logging.basicConfig(level=logging.CRITICAL)
     warnings.simplefilter("ignore")
 
@@ -129,9 +129,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Let the kernel end this process when the process that started it ends; Linux only, elsewhere does nothing.
+    """Let the kernel end this process when its parent ends; does nothing except on Linux.
 
-    A thread could do the same, but not while a library that is being loaded holds the interpreter's lock.
+    A thread could watch the parent too, but not while a library that is loading holds the interpreter's lock.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The chunked local run: plan, models, chunks over worker processes, commit, reconcile."""
+"""The local run: plans chunks, loads models, hands chunks to workers, commits and reconciles."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
-    """Audit the input into the output directory, going on where an earlier run of the same command ended.
+    """Audit the input into the output directory, resuming an earlier run of the same command.
 
     Raises:
         UsageError: if the input or the output directory cannot be used; nothing was written.
-        RunError: if a worker failed or rows do not reconcile; finished chunks are kept.
+        RunError: if a worker failed or rows do not reconcile; finished chunks stay.
     """
     clock = RunClock()
     check = check_input(options.input, settings)
@@ -79,7 +79,7 @@ def _audit(
     pool: WorkerPool,
     clock: RunClock,
 ) -> tuple[RunManifest, int]:
-    """The run inside its directory; returns the final manifest and the rows that an earlier run had finished."""
+    """Run the audit in its locked directory; returns the manifest and the number of rows that earlier runs finished."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     progress = choose_progress(quiet=options.quiet)
     start = _finished_start(settings, options, check, plan, directory)
@@ -115,7 +115,7 @@ def _audit(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What a run begins with; ``worker`` has loaded ``models``, or is None if nobody need load them."""
+    """What a run starts with. ``worker`` has loaded ``models``; it is None if all chunks are finished."""
 
     worker: Worker | None
     models: Mapping[str, str]
@@ -126,7 +126,7 @@ class _Start:
 def _finished_start(
     settings: AuditSettings, options: RunOptions, check: InputCheck, plan: InputPlan, directory: OutputDirectory
 ) -> _Start | None:
-    """The start after a run that was done, if the same models would be loaded again; None if that has to be tried."""
+    """How to start after a run that was done, if files prove that the models are the same; else None."""
     earlier = directory.earlier_manifest()
     if options.overwrite or earlier is None or not directory.is_done():
         return None
@@ -148,7 +148,7 @@ def _start(
     first: tuple[Worker, Mapping[str, str]],
     tried: _Start | None,
 ) -> _Start:
-    """The start with a worker that has loaded the models; what was ``tried`` without one holds if they are the same."""
+    """How to start with a worker that has loaded the models; keeps what was ``tried`` if they are the same."""
     worker, models = first
     if tried is not None and tried.models == models:
         return replace(tried, worker=worker)
@@ -159,7 +159,7 @@ def _start(
 def _tell_damage(
     store: ChunkStore, finished: Mapping[str, ChunkManifest], options: RunOptions, progress: Progress
 ) -> None:
-    """Say which finished chunks are done again, and with ``--verify`` also how many need not be."""
+    """Tell how many finished chunks are damaged, and with ``--verify`` how many are intact."""
     if store.damaged:
         progress.note(
             f"files are damaged or missing in {len(store.damaged)} of {len(store.damaged) + len(finished)} finished "
@@ -167,12 +167,12 @@ def _tell_damage(
         )
     if options.verify:
         size = sum(one.evidence.size_bytes + one.dead_letters.size_bytes for one in finished.values())
-        progress.note(f"{len(finished)} finished chunks ({size / 1e6:,.1f} MB) are verified: as they were written")
+        progress.note(f"{len(finished)} finished chunks ({size / 1e6:,.1f} MB) are intact")
 
 
 @dataclass(eq=False)
 class _ChunkRun:
-    """Hands chunks to workers and commits what they give back."""
+    """Hands chunks to workers and commits the results."""
 
     plan: InputPlan
     store: ChunkStore
@@ -189,10 +189,7 @@ class _ChunkRun:
     _suspects: list[Chunk] = field(default_factory=list)
 
     def run(self, first: Worker | None, *, workers: int) -> None:
-        """Run all chunks that are not finished; ``first`` is ready, the others are started here.
-
-        ``first`` may be None if all are.
-        """
+        """Run all unfinished chunks. ``first`` has its models loaded, or is None if there is nothing to do."""
         self._waiting.extend(chunk for chunk in self.plan.chunks if chunk.name not in self.finished)
         rows = sum(manifest.counts.rows for manifest in self.finished.values())
         self.progress.start(total=self.plan.row_count, finished=rows)
@@ -227,12 +224,12 @@ class _ChunkRun:
         self.progress.advance(chunk.rows.row_count - reported)
 
     def _replace_worker(self, worker: Worker, death: WorkerDied) -> None:
-        """Try the chunk of a dead worker again; after its second death it has to wait until the others are done."""
+        """Retry the chunk of a dead worker; after a second death, set it aside until the others are finished."""
         chunk = self._running.pop(worker)
         self.progress.advance(-self._reported.pop(worker, 0))
         self._deaths[chunk.name] += 1
         retried = self._deaths[chunk.name] < _DEATHS_OF_A_SUSPECT
-        plan = "they are tried again" if retried else "they are tried again alone, when all others are finished"
+        plan = "trying them again" if retried else "they will be tried alone when all others are finished"
         self.progress.note(f"a worker process ended by {death.how} {describe_rows(chunk.rows)}; {plan}")
         if retried:
             self._waiting.appendleft(chunk)
@@ -242,7 +239,7 @@ class _ChunkRun:
             self.pool.start()
 
     def _audit_suspects(self) -> None:
-        """Audit the chunks that two workers have died of, with the memory of all the others free again."""
+        """Audit the chunks that were set aside, after the other workers have freed their memory."""
         if not self._suspects:
             return
         self.pool.kill_workers()
@@ -250,7 +247,9 @@ class _ChunkRun:
         for chunk in self._suspects:
             self._commit(chunk, isolation.audit(chunk.rows))
             for row, how in isolation.fatal_rows.items():
-                self.progress.note(f"row {row} of {chunk.rows.file!r} ended its worker by {how}, see the dead letters")
+                self.progress.note(
+                    f"row {row} of {chunk.rows.file!r} ended its worker ({how}) and became a dead letter"
+                )
 
     def _assign_chunk(self, worker: Worker) -> None:
         if self._waiting:
@@ -260,7 +259,7 @@ class _ChunkRun:
 
     def _check_models(self, message: ModelsLoaded) -> None:
         if dict(message.models) != dict(self.models):
-            raise RunError("the models' files changed while the audit was starting; start the same command again")
+            raise RunError("the models' files changed while the audit started; start the same command again")
 
     def _describe_work(self, worker: Worker) -> str:
         chunk = self._running.get(worker)
@@ -268,10 +267,10 @@ class _ChunkRun:
 
 
 def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *, workers: int) -> RunManifest:
-    """Run the chunks; the run manifest says "running" before, and afterwards how it ended, whatever happened.
+    """Run the chunks, and keep the status in the run manifest: "running", then how the run ended.
 
     Raises:
-        RunError: also if rows are neither audited nor dead-lettered.
+        RunError: if a worker failed or rows do not reconcile.
         OSError: if the output cannot be written.
     """
     try:
@@ -281,7 +280,7 @@ def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *,
         return record.write(RunStatus.DONE, run.finished)
     except BaseException as error:
         run.pool.kill()
-        run.directory.remove_attempts()  # which may have filled the disk
+        run.directory.remove_attempts()  # they may have filled the disk
         record.write_end(
             RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED, run.finished
         )
@@ -301,10 +300,10 @@ def _reconcile(run: _ChunkRun) -> None:
 
 @contextmanager
 def _interrupted_once() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP end the block with KeyboardInterrupt, and only the first of them does.
+    """Raise KeyboardInterrupt in the block at the first Ctrl-C, SIGTERM or SIGHUP, and ignore all later ones.
 
-    The others are ignored until the block has ended, so that nothing stops it from saying how the run ended. A signal
-    that is ignored already, such as SIGHUP under ``nohup``, stays ignored.
+    So nothing keeps the block from recording how the run ended. A signal that was ignored before, such as SIGHUP under
+    ``nohup``, stays ignored.
     """
 
     def interrupt(_: int, __: object) -> None:

@@ -1,6 +1,6 @@
-"""The figures of one audit, by the names that ``metrics.json`` and ``--fail-if`` know them by.
+"""The metrics of one audit, under the names used in ``metrics.json`` and ``--fail-if``.
 
-Most come from the run manifest, the rest from sums over all evidence.
+Most come from the run manifest, the others from sums over all evidence.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class EvidenceTotals:
 
     Attributes:
         spans: target spans by (span kind, support).
-        evidence_mass: sum of the spans' evidence masses, None where no span has one.
+        evidence_mass: sum of the spans' evidence masses, None if no span has one.
         unmatched_spans: spans with at least one unmatched value.
-        isolated_spans: spans of which the isolation filter left nothing.
+        isolated_spans: spans whose whole evidence was isolated.
     """
 
     spans: Mapping[tuple[str, str], int]
@@ -43,7 +43,7 @@ class EvidenceTotals:
 
 
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
-    """One pass over five columns of the evidence, in small batches.
+    """Sum up the evidence in one pass over five columns, in small batches.
 
     Raises:
         RunError: if a file cannot be read.
@@ -69,10 +69,10 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """What one run came to: its manifest, and the sums over its evidence where the run was done.
+    """The outcome of one run: its manifest, and the sums over its evidence if it is done.
 
     Attributes:
-        evidence: None where the run did not finish, or its evidence does not lie on this machine.
+        evidence: None if the run did not finish or its evidence is not on this machine.
     """
 
     manifest: RunManifest
@@ -89,7 +89,7 @@ class RunMetrics:
         return self.started + self.manifest.seconds
 
     def value(self, name: str) -> Value:
-        """The value of one metric; None where it has none, such as a share of nothing."""
+        """The value of one metric; None if it has none, such as a share of nothing."""
         return METRICS[name].value(self)
 
     def values(self) -> dict[str, Value]:
@@ -97,7 +97,7 @@ class RunMetrics:
         return {name: metric.value(self) for name, metric in METRICS.items()}
 
     def dead_letters(self, reason: Reason) -> int:
-        """Rows that were refused for a reason, at whatever stage."""
+        """Rows refused for one reason, at any stage."""
         return sum(one.rows for one in self.manifest.counts.dead_letters if one.reason == reason)
 
     def spans(self, support: Support) -> int:
@@ -117,12 +117,12 @@ _ValueOf = Callable[[RunMetrics], Value]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure of an audit.
+    """One metric of an audit.
 
     Attributes:
         unit: "rows", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
-        of_run: it tells of the last run rather than of the audit: started again, the same command gives another.
-        of_evidence: it needs the sums over the evidence.
+        of_run: describes the last run, not the audit, so the same command gives another value next time.
+        of_evidence: needs the sums over the evidence.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Metric:
 
 
 def share(part: float | None, whole: float | None) -> Value:
-    """``part / whole``; None where there is no whole."""
+    """``part / whole``; None if there is no whole."""
     return part / whole if part is not None and whole else None
 
 
@@ -209,7 +209,7 @@ def _run_metrics() -> Iterator[Metric]:
         return run.manifest.rows_per_second or None
 
     loading = "part of it before the first row: planning, loading the models"
-    speed = "rows that the last run audited itself, a second after loading"
+    speed = "rows per second that the last run audited itself, without loading"
     yield Metric("tokens", "tokens", "tokens of the audited rows", lambda run: run.manifest.counts.tokens)
     yield Metric("seconds", "seconds", "duration of the last run", lambda run: run.manifest.seconds, of_run=True)
     yield Metric("load_seconds", "seconds", loading, lambda run: run.manifest.load_seconds, of_run=True)

@@ -1,7 +1,7 @@
-"""The metrics for monitoring systems: families of labelled gauges, as files and through OpenTelemetry.
+"""Metrics for monitoring systems: families of labelled gauges, in files and through OpenTelemetry.
 
-``metrics.json`` and ``metrics.prom`` lie in the audit's directory; the latter is in Prometheus text format, for the
-textfile collector of node_exporter. OpenTelemetry's own library sends them once, without a background thread.
+The audit's directory holds ``metrics.json`` and ``metrics.prom``, which is in Prometheus text format for the textfile
+collector of node_exporter. OpenTelemetry's own library sends the metrics once, without a background thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODELS = ("model", "model_revision", "parser", "method")
 
 
 class Unit(StrEnum):
-    """Units in the notation of OpenTelemetry (UCUM); a name ends in ``_ratio`` or ``_seconds`` where it has one."""
+    """Units in the notation of OpenTelemetry (UCUM); names of ratios and seconds end in ``_ratio`` and ``_seconds``."""
 
     NONE = ""
     RATIO = "1"
@@ -46,7 +46,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value with its labels; None where it has no value, such as a share of nothing."""
+    """One value with its labels; None if there is no value, such as a share of nothing."""
 
     value: Value
     labels: tuple[tuple[str, str], ...] = ()
@@ -54,7 +54,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Samples of one name; all are gauges, because each run states anew how things are."""
+    """Samples of one name. All are gauges, because each run reports the current state."""
 
     name: str
     unit: Unit
@@ -68,12 +68,12 @@ class Family:
 
 
 def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
-    """All families; labelled ones have a sample for each label, be it zero."""
+    """All families; labelled ones have a sample for each label, even if it is zero."""
     yield from _row_families(metrics)
     yield from _span_families(metrics)
     yield from _run_families(metrics)
     gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
-    yield Family("quality_gate_failed", Unit.NONE, "1 where the gate of --fail-if has failed, else 0.", gates)
+    yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
 
 
 def _row_families(metrics: RunMetrics) -> Iterator[Family]:
@@ -102,7 +102,7 @@ def _span_families(metrics: RunMetrics) -> Iterator[Family]:
     yield _single_family(
         metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all spans."
     )
-    isolated = "Spans of which the isolation filter left nothing"
+    isolated = "Spans whose whole evidence was isolated"
     yield _single_family(metrics, "isolated_spans", Unit.SPANS, "isolated_spans", f"{isolated}.")
     yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all spans.")
     mean = "Mean evidence mass of the spans."
@@ -111,10 +111,10 @@ def _span_families(metrics: RunMetrics) -> Iterator[Family]:
 
 def _run_families(metrics: RunMetrics) -> Iterator[Family]:
     started, ended = (Sample(metrics.started),), (Sample(metrics.ended),)
-    speed = "Rows audited by the last run a second after loading."
+    speed = "Rows per second audited by the last run, without loading."
     yield _single_family(metrics, "run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run.")
     yield _single_family(
-        metrics, "run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of it before the first row."
+        metrics, "run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of the duration before the first row."
     )
     yield _single_family(metrics, "rows_per_second", Unit.SPEED, "rows_per_second", speed)
     yield Family("run_start_timestamp_seconds", Unit.SECONDS, "Start of the last run, in seconds since 1970.", started)
@@ -148,7 +148,7 @@ _PREFIX = "attribeam_"
 
 
 def prometheus_text(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> str:
-    """All families with HELP and TYPE; those without any value are left out."""
+    """All families with HELP and TYPE; families without a value are left out."""
     return "".join(f"{line}\n" for family in metric_families(metrics, verdicts) for line in _prometheus_lines(family))
 
 
@@ -178,7 +178,7 @@ METRICS_PROM = "metrics.prom"
 
 
 def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> None:
-    """Write both files so that a reader sees the old or the whole new one.
+    """Replace both files atomically.
 
     Raises:
         OSError: if they cannot be written.
@@ -188,7 +188,7 @@ def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdic
 
 
 def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> str:
-    """All metrics by name, null where one has no value, and the judged gates."""
+    """All metrics by name, null for those without a value, and the judged gates."""
     manifest = metrics.manifest
     fields = {
         "schema_version": manifest.schema_version,
@@ -211,17 +211,17 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCO
 
 
 def choose_exporters(*, asked: bool, environment: Mapping[str, str] = os.environ) -> tuple[MetricExporter, ...]:
-    """Exporters for ``--otel`` (``asked``), or where ``OTEL_*`` names an endpoint or exporter; none where it says no.
+    """Exporters, if ``--otel`` (``asked``) or the environment wants them: ``OTEL_*`` names an endpoint or an exporter.
 
-    Where only the environment asks and the library is missing, one line on standard error says so.
+    If only the environment asks and the library is missing, one line on standard error says so.
 
     Raises:
-        UsageError: if ``--otel`` was given and the environment says no, or what is needed is not installed.
+        UsageError: if ``--otel`` was given, but the environment forbids it or a package is missing.
     """
     named = environment.get("OTEL_METRICS_EXPORTER", "")
     refused = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or named == "none"
     if asked and refused:
-        raise UsageError("--otel was given, but OTEL_SDK_DISABLED or OTEL_METRICS_EXPORTER says not to send metrics")
+        raise UsageError("--otel was given, but OTEL_SDK_DISABLED or OTEL_METRICS_EXPORTER forbids sending metrics")
     if refused or not (asked or named or any(environment.get(name) for name in _ENDPOINTS)):
         return ()
     if find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None:
@@ -235,9 +235,9 @@ def choose_exporters(*, asked: bool, environment: Mapping[str, str] = os.environ
 
 
 def send_metrics(families: Iterable[Family], exporters: Sequence[MetricExporter], *, version: str) -> bool:
-    """Hand all metrics to each exporter, once; False where one could not send them.
+    """Hand all metrics to each exporter once; returns False if one could not send them.
 
-    Without exporters nothing is done, and OpenTelemetry's library need not be installed.
+    Without exporters it does nothing and does not need OpenTelemetry's library.
     """
     kept = tuple(families)
     results = [_export_once(kept, exporter, version=version) for exporter in exporters]
@@ -256,7 +256,7 @@ def _export_once(families: Sequence[Family], exporter: MetricExporter, *, versio
 
 
 def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: str) -> None:
-    """Set one gauge a family, with the labels as attributes; the resource is what ``OTEL_*`` says, or "attribeam"."""
+    """Set one gauge per family, with the labels as attributes; ``OTEL_*`` may name another service than "attribeam"."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
@@ -269,10 +269,10 @@ def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: 
 
 
 def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
-    """The exporter of one name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables.
+    """Make the exporter with a name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables.
 
     Raises:
-        UsageError: if no installed package has it.
+        UsageError: if no installed package provides it.
     """
     if name == "otlp":
         protocol = next((environment[one] for one in _PROTOCOLS if environment.get(one)), "http/protobuf")

@@ -1,4 +1,4 @@
-"""Check whether a model can serve as the attributor: load it, say what it needs and how fast it is, try an example."""
+"""Check whether a model can serve as the attributor: load it, print its memory and speed, and try an example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print what the model is and does.
+    """Print what the model is, what it needs, and what it does with an example.
 
     Raises:
         ModelLoadError: if it cannot serve; the message says why, and the way out.

@@ -27,7 +27,7 @@ _PRECISIONS = {
 
 
 def description_lines(model: ModelDescription) -> Iterator[str]:
-    """What is known before the weights are read."""
+    """Lines about what is known before the weights are read."""
     directory, layer = model.directory, model.layer
     kinds = Counter(layer.kinds)
     yield _line("model", f"{directory.options.model} ({directory.config.model_type})")
@@ -45,7 +45,7 @@ def description_lines(model: ModelDescription) -> Iterator[str]:
 
 
 def loaded_line(model: AttentionModel, seconds: float) -> str:
-    """What the loaded model holds, and for a GPU what loading took at most."""
+    """The memory that the loaded model holds, and on a GPU the peak while loading."""
     text = f"in {seconds:.1f} s; {format_size(held_size(model.network))} of weights are kept"
     if model.device.type == "cuda":
         text += f", at most {format_size(torch.cuda.max_memory_allocated(model.device))} were in use"
@@ -53,7 +53,7 @@ def loaded_line(model: AttentionModel, seconds: float) -> str:
 
 
 def speed_line(speed: Speed) -> str:
-    """The speed, to three digits, with the rows it was measured on."""
+    """The speed to three digits, and the rows it was measured on."""
     rows = "1 row" if speed.rows == 1 else f"{speed.rows} rows"
     rate = float(f"{speed.tokens_per_second:.3g}")
     return _line("speed", f"{rate:,.0f} tokens/s on {rows} of {speed.row_tokens} tokens")
@@ -81,7 +81,7 @@ def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) 
 
 
 def shares_line(shares: AttentionShares) -> str:
-    """Where the attention of the example's answer goes, so that one sees whether the layer is any good."""
+    """Where the attention of the example's answer goes, which shows whether the layer is any good."""
     return _line(
         "shares",
         f"{shares.passages:.0%} of the answer's attention on the passages ({shares.passage_tokens:.0%} of the prompt's "

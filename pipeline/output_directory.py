@@ -1,6 +1,6 @@
-"""The directory that an audit owns: its layout and lock, and the chunks that are finished in it.
+"""The output directory of an audit: its layout, its lock, and its finished chunks.
 
-Light to import: it reads no log and loads no library.
+This module imports no library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OWN_ATTEMPT = re.compile(r".+-[0-9a-f]{32}")
 
 
 class OutputDirectory:
-    """Paths of one audit's output: ``evidence/``, ``dead_letters/``, ``run_manifest.json`` and what it works with."""
+    """The paths of one audit: ``evidence/``, ``dead_letters/``, ``run_manifest.json`` and working folders."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -43,18 +43,18 @@ class OutputDirectory:
         self.folders = (self.evidence, self.dead_letters, self.chunks, self.attempts)
 
     def check(self) -> None:
-        """Refuse a directory that holds what no audit wrote; changes nothing.
+        """Refuse a directory that holds other things than audits write; changes nothing.
 
         Raises:
-            UsageError: if there is something that is not ours.
+            UsageError: if there is something else; the message names it.
         """
         if self.root.exists() and not self.root.is_dir():
-            raise UsageError(f"--output should be a directory, {str(self.root)!r} is a file")
+            raise UsageError(f"--output should be a directory, but {str(self.root)!r} is a file")
         if not self.root.exists() or not any(self.root.iterdir()):
             return
         if not (self.root / MARKER).is_file():
             raise UsageError(
-                f"--output should be a new or empty directory or that of an earlier audit, {str(self.root)!r} holds "
+                f"--output should be empty, new, or the directory of an earlier audit, but {str(self.root)!r} holds "
                 "other files; choose another directory"
             )
         for foreign in self._foreign_files():
@@ -62,10 +62,10 @@ class OutputDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the directory ours and hold its lock; a lock dies with its process, however that ends.
+        """Create the directory and hold its lock, which ends with this process at the latest.
 
         Raises:
-            UsageError: if another audit holds it, or there is something that is not ours.
+            UsageError: if another audit holds the lock, or the directory holds other things than audits write.
         """
         self.check()
         for folder in (self.root, *self.folders):
@@ -86,30 +86,30 @@ class OutputDirectory:
             yield
 
     def earlier_manifest(self) -> RunManifest | None:
-        """The run manifest of an earlier run; None if there is none that can be read."""
+        """The run manifest of an earlier run; None if there is no readable one."""
         try:
             return RunManifest.from_json(self.run_manifest.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
 
     def is_done(self) -> bool:
-        """Whether an earlier run has done all that it was asked for."""
+        """Whether an earlier run is done."""
         manifest = self.earlier_manifest()
         return manifest is not None and manifest.status is RunStatus.DONE
 
     def remove_attempts(self) -> None:
-        """Remove what interrupted runs left."""
+        """Remove the unfinished work of interrupted runs."""
         for attempt in _own_paths(self.attempts, _OWN_ATTEMPT):
             shutil.rmtree(attempt)
 
     def remove_working_folders(self) -> None:
-        """Remove the folder of the attempts, unless it holds a hidden file; only what a reader needs stays."""
+        """Remove the folder of the attempts, which readers do not need, unless it holds a hidden file."""
         self.remove_attempts()
         with suppress(OSError):
             self.attempts.rmdir()
 
     def remove_chunks_but(self, kept: Collection[str]) -> None:
-        """Remove every chunk's manifest and files, in this order, unless its name is among ``kept``."""
+        """Remove all chunks but ``kept``: first the manifests, then the files."""
         for folder, pattern in ((self.chunks, _OWN_MANIFEST), *((one, OWN_PARQUET) for one in self.folders[:2])):
             for path in _own_paths(folder, pattern):
                 if path.name.removesuffix(path.suffix) not in kept:
@@ -127,7 +127,7 @@ class OutputDirectory:
 
 
 def _own_paths(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """What an audit wrote into a folder; hidden files and folders, such as a file manager's, are left alone."""
+    """What audits wrote into a folder; never hidden files or folders, such as those of a file manager."""
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and not path.name.startswith("."))
 
 
@@ -138,7 +138,7 @@ def file_sha256(path: Path) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old or the whole new one, even after a power cut."""
+    """Replace a text file, so that readers see either the old or the new one, even after a power cut."""
     new = path.with_name(f"{path.name}.new")
     try:
         with new.open("w", encoding="utf-8") as file:
@@ -153,7 +153,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder last."""
+    """Make renames in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -162,7 +162,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class ChunkStore:
-    """Commits chunks under one configuration; only the driver, which holds the directory's lock, may use it."""
+    """Commits chunks of one configuration; only for the driver, which holds the directory's lock."""
 
     def __init__(self, directory: OutputDirectory, *, configuration: str) -> None:
         self._directory = directory
@@ -170,13 +170,13 @@ class ChunkStore:
         self.damaged: list[str] = []
 
     def keep_finished(self, chunks: Sequence[Chunk], *, overwrite: bool) -> dict[str, ChunkManifest]:
-        """The manifests of chunks that are finished and fit; everything else that a run wrote is removed.
+        """Keep the chunks that are finished and fit, and remove all others; returns the manifests by name.
 
-        A chunk fits if its input's content, its rows, the configuration, and the bytes of its files are what they were.
-        ``damaged`` names those that would fit but for their files.
+        A chunk fits if its input's content, its rows, the configuration and the bytes of its files are unchanged.
+        ``damaged`` names chunks that fit except for their files.
 
         Raises:
-            UsageError: if finished chunks are there and all are of other input or configuration; nothing was removed.
+            UsageError: if all finished chunks belong to another input or configuration; nothing was removed.
         """
         if not overwrite:
             self._refuse_another_audit(chunks)
@@ -193,11 +193,11 @@ class ChunkStore:
         ):
             raise UsageError(
                 f"--output {str(self._directory.root)!r} holds {len(there)} finished chunks of another input, other "
-                "options or versions; choose another --output, or give --overwrite to lose them"
+                "options or versions; choose another --output, or give --overwrite to delete them"
             )
 
     def commit(self, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
-        """Move the attempt's verified files to their place; the manifest, written last, makes the chunk exist."""
+        """Move the attempt's files into place, then write the manifest, which makes the chunk exist."""
         manifest = ChunkManifest(
             chunk=chunk.name,
             source_file=chunk.rows.file,

@@ -1,4 +1,4 @@
-"""``--fail-if 'unsupported_share > 0.05'``: NAME OP NUMBER, judged on the metrics of a finished audit."""
+"""Quality gates: ``--fail-if 'unsupported_share > 0.05'``, judged on the metrics of a finished audit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class QualityGate:
-    """An audit fails the gate if its metric stands in the relation to the limit."""
+    """The audit fails if the metric compares to the limit as the operator says."""
 
     metric: str
     operator: str
@@ -39,7 +39,7 @@ class QualityGate:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """One judged gate; ``value`` is None where the metric has none, and then the gate has failed."""
+    """One judged gate; a gate whose metric has no value (None) has failed."""
 
     gate: QualityGate
     value: float | None
@@ -47,10 +47,10 @@ class GateVerdict:
 
 
 def quality_gate(text: str) -> QualityGate:
-    """The gate of an option ``--fail-if TEXT``.
+    """Parse the gate of ``--fail-if TEXT``.
 
     Raises:
-        argparse.ArgumentTypeError: if it is no NAME OP NUMBER, or the gate could never be judged.
+        argparse.ArgumentTypeError: if it is not NAME OP NUMBER, or can never be judged.
     """
     parts = _GATE.fullmatch(text)
     if parts is None:
@@ -63,23 +63,25 @@ def quality_gate(text: str) -> QualityGate:
 
 
 def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[GateVerdict, ...]:
-    """A verdict a gate, in their order."""
+    """One verdict per gate, in order."""
     return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
 
 
 def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind], local: bool) -> None:
-    """Refuse gates whose metric this run will never have.
+    """Refuse gates on metrics that this run will not have.
 
     Raises:
-        UsageError: if one is about a kind of span that is not chosen, or about the evidence of a distributed run, which
-            is not summed up.
+        UsageError: if one needs a kind of span that is not chosen, or the evidence of a distributed run, which is not
+            summed up.
     """
     for gate in gates:
         kind = gate.metric.partition("_share.")[2]
         if kind and SpanKind(kind) not in span_kinds:
             raise UsageError(f"--fail-if {str(gate)!r}: there will be no spans of the kind {kind!r}, see --spans")
         if METRICS[gate.metric].of_evidence and not local:
-            raise UsageError(f"--fail-if {str(gate)!r}: {gate.metric} is counted in local runs only, without --runner")
+            raise UsageError(
+                f"--fail-if {str(gate)!r}: {gate.metric} is counted in local runs only; leave out --runner"
+            )
 
 
 def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:
@@ -88,7 +90,7 @@ def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:
 
 
 def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
-    """One line a failed gate, with value and limit."""
+    """One line per failed gate, with value and limit."""
     for verdict in verdicts:
         if verdict.value is None:
             yield f"quality gate failed: {verdict.gate}: {verdict.gate.metric} has no value, there is nothing to count"
@@ -98,7 +100,7 @@ def failed_gate_lines(verdicts: Sequence[GateVerdict]) -> Iterator[str]:
 
 
 def _exact(number: float) -> str:
-    """The shortest text that is this number, so that two gates are never written alike."""
+    """The shortest text of this very number, so that different gates never look the same."""
     return repr(number).removesuffix(".0")
 
 
@@ -106,7 +108,9 @@ def _check_name(name: str) -> None:
     if name in GATE_NAMES:
         return
     if name in METRICS:
-        raise argparse.ArgumentTypeError(f"{name!r} tells of the run and not of the answers, and is no quality gate")
+        raise argparse.ArgumentTypeError(
+            f"{name!r} describes the run and not the answers, so it cannot be a quality gate"
+        )
     near = get_close_matches(name, GATE_NAMES, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(GATE_NAMES)}"
     raise argparse.ArgumentTypeError(f"unknown metric {name!r}; {hint}")

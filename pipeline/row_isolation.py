@@ -1,4 +1,4 @@
-"""Finding the rows that end their worker process, so that they become dead letters and their neighbours are audited."""
+"""Finds the rows that end their worker process, so that only they become dead letters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ENOUGH_FATAL_ROWS = 3
 
 @dataclass(eq=False)
 class RowIsolation:
-    """Audits chunks whose workers have died, with one worker at a time and nothing beside it.
+    """Audits chunks whose workers have died, with a single worker and all other memory free.
 
-    A chunk is audited whole once more, in case memory was short because of its neighbours. If the worker dies again,
-    the chunk is bisected until the rows that end a worker on their own are known. Then it is audited whole without
-    them, so that all other records are the same as if those rows had been faulty from the start.
+    First a chunk is audited whole once more, in case other workers had taken the memory. If the worker dies again, the
+    chunk is bisected until every row that ends a worker on its own is found. Then the chunk is audited whole without
+    these rows, so that all other records are the same as if the rows had been faulty from the start.
 
     Attributes:
-        fatal_rows: the rows of the last chunk that end a worker, and how it ended.
+        fatal_rows: rows of the last chunk that end a worker, and how it ended.
     """
 
     pool: WorkerPool
@@ -38,10 +38,10 @@ class RowIsolation:
     _survivors: int = 0
 
     def audit(self, rows: RowRange) -> ChunkAttempt:
-        """The attempt over all ``rows``.
+        """Audit all ``rows``.
 
         Raises:
-            RunError: if no row ends a worker on its own, or so many do that the rows are not to blame.
+            RunError: if no single row is to blame, or so many rows that the cause must lie elsewhere.
         """
         self.fatal_rows, self._survivors = {}, 0
         while isinstance(outcome := self._run(rows), WorkerDied):
@@ -49,13 +49,13 @@ class RowIsolation:
             self._find_fatal_rows(rows, outcome)
             if len(self.fatal_rows) == before:
                 raise RunError(
-                    f"{describe_failure(outcome, describe_rows(rows))} No row among them does so on its own: try a "
+                    f"{describe_failure(outcome, describe_rows(rows))} None of the rows does so on its own: try a "
                     "smaller --token-budget or --rows-per-chunk."
                 )
         return outcome
 
     def _find_fatal_rows(self, rows: RowRange, death: WorkerDied) -> None:
-        """Bisect ``rows``, which ended a worker."""
+        """Bisect ``rows``, which have ended a worker."""
         if rows.row_count == 1:
             self.fatal_rows[rows.row_start] = death.how
             self._check_blame(rows, death)

@@ -1,4 +1,4 @@
-"""What a run says about itself: its manifest from start to end, then its metrics, judged gates and page."""
+"""What a run records: its manifest from start to end, then metrics, judged gates and page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class RunClock:
-    """When a run started and how long it lasts."""
+    """When a run started and how long it has been running."""
 
     def __init__(self) -> None:
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -46,7 +46,7 @@ class RunClock:
         self.load_seconds = 0.0
 
     def mark_loaded(self) -> None:
-        """What comes from now on counts for rows/s; what was before is loading."""
+        """Count the time until now as loading, which does not count for rows/s."""
         self.load_seconds = self.seconds
 
     @property
@@ -69,7 +69,7 @@ def make_run_manifest(
     chunks: tuple[str, ...] = (),
     stages: tuple[StageSeconds, ...] = (),
 ) -> RunManifest:
-    """The manifest of a run that did ``own_rows`` of the counted rows itself."""
+    """The manifest of a run that audited ``own_rows`` of the counted rows itself."""
     seconds = clock.seconds
     return RunManifest(
         status=status,
@@ -91,7 +91,7 @@ def make_run_manifest(
 
 
 class RunRecord:
-    """The manifest of one local run as it goes along."""
+    """Keeps the manifest of one local run up to date."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class RunRecord:
         self._clock = clock
 
     def write(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
-        """Write the manifest as things stand, and return it; the metrics of a run that did not finish as well."""
+        """Write and return the current manifest; for a run that failed or was interrupted, write the metrics too."""
         manifest = self._manifest(status, finished)
         write_atomically(self._directory.run_manifest, manifest.to_json())
         if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):
@@ -123,7 +123,7 @@ class RunRecord:
         return manifest
 
     def write_end(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> None:
-        """``write`` for a run that ends early; without any free space only the status is changed, where it stands."""
+        """Like ``write``, for a run that ends early; on a full disk it only changes the status in place."""
         try:
             self.write(status, finished)
         except OSError:
@@ -148,10 +148,10 @@ class RunRecord:
 
 
 def replace_status(path: Path, status: RunStatus) -> None:
-    """Change the status of a manifest in place: the file keeps its length and so needs no free space.
+    """Change the status of a manifest in place, keeping its length, which needs no free space.
 
     Raises:
-        OSError, ValueError: if there is no manifest.
+        OSError, ValueError: if there is no readable manifest.
     """
     old = path.read_bytes()
     fields = json.loads(old) | {"status": status}
@@ -164,7 +164,7 @@ REPORT_PAGE = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run that is done, with its judged gates."""
+    """A finished run with its judged gates."""
 
     metrics: RunMetrics
     verdicts: tuple[GateVerdict, ...]
@@ -180,10 +180,10 @@ class FinishedRun:
 
 
 def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> FinishedRun:
-    """Sum the evidence up, judge the gates, write both metrics files and the page; also if an earlier run did all rows.
+    """Sum up the evidence, judge the gates, write the metrics and the page, even if an earlier run did all rows.
 
     Raises:
-        RunError: if the evidence cannot be read, or the page not be written.
+        RunError: if the evidence cannot be read or the page cannot be written.
         OSError: if the metrics cannot be written.
     """
     try:
@@ -193,7 +193,7 @@ def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> 
         if options.report:
             _write_report_page(root)
     except RunError as error:
-        raise RunError(f"the audit is done, but what it found cannot be summed up: {error}") from error
+        raise RunError(f"the audit is done, but its evidence cannot be summed up: {error}") from error
     return finished
 
 

@@ -1,6 +1,6 @@
-"""Whether the models of an earlier run are still the same, told from their files alone.
+"""Tells from files alone whether the models of an earlier run are unchanged.
 
-No model library is imported. So an audit that has nothing left to do ends within seconds.
+This module imports no model library, so an audit with nothing left to do ends quickly.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ BUNDLED_ATTRIBUTOR = BUNDLED_PARSER.with_name("attributor")
 
 
 def are_unchanged(settings: AuditSettings, models: Mapping[str, str]) -> bool:
-    """True only if loading the models of ``settings`` is bound to give the provenance ``models`` again.
+    """Whether loading the models of ``settings`` would certainly give the provenance ``models`` again.
 
-    False means that they have to be loaded to know: a hub model without a fixed commit, a method or options that bring
-    files or code of their own, a GPU that may be chosen or not.
+    False means "load them to find out": for a hub model without a fixed commit, methods or options with files or code
+    of their own, and machines with a GPU.
     """
     try:
         return (
@@ -36,7 +36,7 @@ def are_unchanged(settings: AuditSettings, models: Mapping[str, str]) -> bool:
 
 
 def _is_told_by_files(settings: AuditSettings, models: Mapping[str, str]) -> bool:
-    """Whether model and parser are all that decides the provenance."""
+    """Whether the files of model and parser decide the whole provenance."""
     model, method = settings.model, settings.method
     return (
         models["device"] == "cpu"

@@ -1,4 +1,4 @@
-"""The work of one process: models loaded once, then chunk after chunk."""
+"""A worker process: loads the models once, then audits chunk after chunk."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _REPORT_SECONDS = 0.5
 
 
 def serve(connection: Connection, settings: AuditSettings) -> None:
-    """Load the models, then audit what the driver sends; the first failure is told and ends the process.
+    """Load the models, then audit what the driver sends; the first failure is reported and ends the process.
 
-    It also ends, without a word, when the driver has closed its end: no more work is wanted then.
+    It ends silently when the driver closes its end of the pipe.
     """
     with suppress(BrokenPipeError, ConnectionResetError):
         _serve(connection, settings)
@@ -40,7 +40,7 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
         logging.info("the models could not be loaded", exc_info=True)
         connection.send(WorkerFailed(explain_load_failure(error, settings)))
         return
-    gc.freeze()  # what is loaded stays: to look through it for garbage again and again takes time
+    gc.freeze()  # models stay; searching them for garbage again and again takes time
     gc.enable()
     connection.send(ModelsLoaded(models))
     while (job := _next_job(connection)) is not None:
@@ -54,7 +54,7 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
 
 
 def load_models(settings: AuditSettings) -> dict[str, str]:
-    """Load what the method needs, and the parser, which stay loaded for the stages; returns their provenance.
+    """Load the method's models and the parser, which stay loaded for the stages; returns their provenance.
 
     Raises:
         ModelLoadError: if a model cannot be loaded.
@@ -89,7 +89,7 @@ def _next_job(connection: Connection) -> RunRows | None:
 
 
 class _ThrottledReport:
-    """Sums finished rows up and sends them at most twice a second."""
+    """Sums up finished rows and reports them at most twice per second."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,6 +1,6 @@
-"""What the driver and its worker processes say to each other: rows to audit, and what came of them.
+"""The messages between the driver and its workers: rows to audit, and their outcomes.
 
-Light to import, because the driver has no models.
+This module imports no model library, because the driver loads no models.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
 
 @dataclass(frozen=True, slots=True)
 class ChunkAttempt:
-    """A chunk that was run and verified but not yet committed; files are relative to ``folder``."""
+    """A chunk that was audited and reconciled but not yet committed; files are relative to ``folder``."""
 
     folder: str
     evidence: OutputFile
@@ -31,8 +31,7 @@ class ChunkAttempt:
 class RunRows:
     """To a worker: audit these rows into ``folder``.
 
-    ``fatal_rows`` become dead letters without being audited: each has ended a worker as the value says, such as
-    "signal SIGKILL".
+    ``fatal_rows`` become dead letters without being audited; the value says how each ended a worker: "signal SIGKILL".
     """
 
     rows: RowRange
@@ -50,21 +49,21 @@ class ModelsLoaded:
 
 @dataclass(frozen=True, slots=True)
 class RowsFinished:
-    """From a worker, now and then: this many more rows of its chunk have their outcome."""
+    """From a worker, now and then: this many more rows of its chunk are finished."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """From a worker, which ends afterwards: one paragraph for the user."""
+    """From a worker, before it ends: one paragraph for the user."""
 
     explanation: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """The process ended without a word; ``exit_code`` is negative for a signal."""
+    """The process ended silently; ``exit_code`` is negative for a signal."""
 
     exit_code: int | None
 

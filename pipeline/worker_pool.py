@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
-    """Work until the driver says None or is gone; Ctrl-C is left to the driver."""
+    """Work until the driver sends None or ends; only the driver handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_driver()
     if verbose:
@@ -54,14 +54,14 @@ _TICK_SECONDS = 1.0
 
 @dataclass(eq=False)
 class Worker:
-    """One process and the driver's end of its pipe; ``loaded`` once it has said that its models are."""
+    """One process and the driver's end of its pipe; ``loaded`` once its models are."""
 
     process: BaseProcess
     connection: Connection
     loaded: bool = False
 
     def send(self, job: RunRows) -> None:
-        """Hand over a job; a worker that is gone is noticed at the next ``WorkerPool.messages``."""
+        """Hand over a job; a dead worker shows in the next ``WorkerPool.messages``."""
         try:
             self.connection.send(job)
         except OSError:
@@ -78,10 +78,10 @@ class WorkerPool:
         self._workers: list[Worker] = []
 
     def start(self) -> Worker:
-        """Start one more process; it says ``ModelsLoaded`` or ``WorkerFailed`` first.
+        """Start one more process, whose first message is ``ModelsLoaded`` or ``WorkerFailed``.
 
         Raises:
-            RunError: if the process that it should be forked from has ended.
+            RunError: if the import server has ended.
         """
         start_import_server(self._settings.threads, verbose=self._verbose)
         ours, theirs = self._context.Pipe()
@@ -92,7 +92,7 @@ class WorkerPool:
         except (EOFError, ConnectionError) as error:
             raise RunError(
                 "the process that workers are forked from ended before it had imported what they need; with --verbose "
-                f"workers start without it and say why. {RESUME_HINT}"
+                f"workers start without it and show why. {RESUME_HINT}"
             ) from error
         theirs.close()
         worker = Worker(process, ours)
@@ -100,14 +100,14 @@ class WorkerPool:
         return worker
 
     def messages(self, timeout: float) -> Iterator[tuple[Worker, FromWorker]]:
-        """What workers have to say, waiting up to ``timeout`` seconds for the first word."""
+        """Messages of the workers; waits up to ``timeout`` seconds for the first one."""
         by_connection = {worker.connection: worker for worker in self._workers}
         for ready in wait(list(by_connection), timeout):
             worker = by_connection[ready]  # type: ignore[index]
             yield worker, self._receive(worker)
 
     def finish(self) -> None:
-        """Let idle workers end, and do not wait for those that still load; then like ``kill``."""
+        """Let idle workers end, without waiting for those that still load; then ``kill``."""
         for worker in self._workers:
             if not worker.loaded:
                 worker.process.kill()
@@ -122,7 +122,7 @@ class WorkerPool:
         stop_import_server()
 
     def kill_workers(self) -> None:
-        """End all workers at once: nothing of theirs counts before the driver has committed it."""
+        """End all workers at once; nothing uncommitted counts."""
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:
@@ -131,10 +131,10 @@ class WorkerPool:
         self._workers.clear()
 
     def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
-        """Let one worker do one job and wait for its end; no other worker may have one.
+        """Give one worker a job and wait for its end; all other workers must be idle.
 
         Raises:
-            RunError: if it failed in another way.
+            RunError: if the worker reports a failure.
         """
         worker.send(job)
         while True:
@@ -157,14 +157,14 @@ class WorkerPool:
 
 
 def worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
-    """Number of processes; by default one a CPU, or one in all where the model runs on a GPU."""
+    """Number of processes: by default one per CPU, or a single one if the model runs on a GPU."""
     if options.workers is not None:
         return options.workers
     return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
 
 
 def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
-    """Start one worker and wait until its models are loaded; returns it and the models' provenance.
+    """Start one worker and wait for its models; returns the worker and the models' provenance.
 
     Raises:
         RunError: if they cannot be loaded.

@@ -27,7 +27,7 @@ class DeadLetterOffice:
     with_text: bool
 
     def refuse(self, record: QARecord, fault: RowFault) -> TaggedOutput:
-        """The dead letter of a valid record that this stage could not do."""
+        """The dead letter of a valid record that failed at this stage."""
         return tag_dead_letter(
             DeadLetter(
                 record_id=record.record_id,
@@ -42,7 +42,7 @@ class DeadLetterOffice:
 
 
 def tag_dead_letter(letter: DeadLetter) -> TaggedOutput:
-    """The dead letter on its way to the sink, counted."""
+    """Count a dead letter and send it to the sink."""
     count_dead_letter(letter.reason)
     return TaggedOutput(DEAD_LETTERS, letter)
 
@@ -51,8 +51,8 @@ def tag_dead_letter(letter: DeadLetter) -> TaggedOutput:
 class WriteDeadLetters(beam.PTransform):
     """``DeadLetter`` elements to Parquet, as ``WriteTables`` does.
 
-    They come from several stages, in an order that changes from process to process. So a local chunk's are gathered
-    until it ends, and written in the order of its rows.
+    They come from several stages in no fixed order. So those of a local chunk are gathered until it ends and written in
+    the order of its rows.
     """
 
     prefix: str

@@ -1,8 +1,7 @@
-"""The elements that flow from stage to stage: rows, blocks of rows, and outcomes that may still be on their way.
+"""The elements that flow from stage to stage: rows, blocks of rows, and outcomes that may still be pending.
 
-They are plain, picklable data without models and spaCy objects. Beam weighs a sample of all elements for its
-metrics. Its own coder weighs by pickling, and the few large blocks of a chunk are all in the sample: that took a
-millisecond a row. ``RowCoder`` estimates instead.
+They are plain, picklable data without models and spaCy objects. Beam measures the size of some elements for its
+metrics. Its own coder pickles them for that, which took a millisecond per row; ``RowCoder`` estimates the size.
 """
 
 from __future__ import annotations
@@ -25,35 +24,35 @@ from attribeam.schemas import QARecord
 from attribeam.transforms.stage_metrics import stage, thread_stage
 
 _MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
-"""One for all stages of a process, however many of its threads ask at once; it starts with the first block."""
+"""One thread per process, shared by all stages; it starts with the first block."""
 
 
 class BlockOutcomes:
-    """One outcome a row, in order: at hand, or on their way."""
+    """One outcome per row, in order; they may be pending."""
 
     def __init__(self, found: Sequence[Outcome] | Future[list[Outcome]]) -> None:
         self._found = found
 
     @property
     def is_pending(self) -> bool:
-        """Whether they were left to the model's thread; it may be done by now."""
+        """Whether the model's thread computes them; it may be done by now."""
         return isinstance(self._found, Future)
 
     def wait(self) -> tuple[Outcome, ...]:
-        """The outcomes, as soon as they are there.
+        """The outcomes, once they are ready.
 
         Raises:
-            Exception: whatever the model raised.
+            Exception: exceptions of the model surface here.
         """
         return tuple(self._found.result() if isinstance(self._found, Future) else self._found)
 
     def __reduce__(self) -> tuple[type[BlockOutcomes], tuple[tuple[Outcome, ...]]]:
-        """Another process gets them when they are there."""
+        """Pickle the outcomes once they are ready."""
         return BlockOutcomes, (self.wait(),)
 
 
 def start_outcomes(attribute: Callable[[], list[Outcome]], *, ahead: bool) -> BlockOutcomes:
-    """Run the model now, or ``ahead`` of whoever wants its outcomes: in a thread, one block after the other.
+    """Run the model now, or ``ahead`` in a thread, one block after another.
 
     Its time counts as stage "attribute" either way.
     """
@@ -95,7 +94,7 @@ class AttributedBlock:
     """Rows with what the model's stage found of them, or the fault of a row that it could not do.
 
     ``settings`` are the method's options merged with the model's, None without a model. Rows and outcomes are parallel;
-    the outcomes may still be on their way.
+    the outcomes may still be pending.
     """
 
     rows: tuple[AuditRow, ...]
@@ -104,9 +103,9 @@ class AttributedBlock:
 
 
 class PackRows(beam.DoFn):
-    """Rows in, tuples of at most ``max_rows`` rows out; none is held back when a bundle ends.
+    """Packs rows into tuples of at most ``max_rows``; the last one leaves when the bundle ends.
 
-    A block is closed as well when its weight reaches ``max_weight``; ``weigh`` gives the weight of one row.
+    A tuple is also closed when its weight reaches ``max_weight``; ``weigh`` gives the weight of one row.
     """
 
     def __init__(
@@ -135,11 +134,11 @@ class PackRows(beam.DoFn):
         return block
 
 
-_BYTES_A_TOKEN = 40
+_BYTES_PER_TOKEN = 40
 
 
 class RowCoder(Coder):
-    """Pickles rows and blocks; their size is estimated from the number of tokens."""
+    """Pickles rows and blocks, and estimates their size from the number of tokens."""
 
     def encode(self, value: TokenisedRow | AuditRow | AttributedBlock) -> bytes:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
@@ -150,7 +149,7 @@ class RowCoder(Coder):
 
     def estimate_size(self, value: TokenisedRow | AuditRow | AttributedBlock) -> int:
         rows = value.rows if isinstance(value, AttributedBlock) else (value,)
-        return _BYTES_A_TOKEN * sum(row_weight(row) for row in rows)
+        return _BYTES_PER_TOKEN * sum(row_weight(row) for row in rows)
 
     def is_deterministic(self) -> bool:
         return False

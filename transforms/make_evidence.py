@@ -22,10 +22,9 @@ from attribeam.transforms.stage_metrics import count_audited_rows, stage
 
 
 class MakeEvidence(beam.DoFn):
-    """A block in; one table with the evidence of all its rows' spans (main output), or a row's one dead letter.
+    """Turns a block into one table with the evidence of all its spans (main output), and faulty rows into dead letters.
 
-    A block whose outcomes are on their way is held back until the next one comes or the bundle ends, so that the model
-    works meanwhile.
+    A block with pending outcomes waits until the next block arrives or the bundle ends; the model works meanwhile.
     """
 
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
@@ -85,7 +84,7 @@ class MakeEvidence(beam.DoFn):
 
 
 def _in_window(made: pa.Table | beam.pvalue.TaggedOutput) -> WindowedValue | beam.pvalue.TaggedOutput:
-    """As Beam wants what comes at the end of a bundle."""
+    """Wrapped as Beam requires at the end of a bundle."""
     if isinstance(made, beam.pvalue.TaggedOutput):
         return beam.pvalue.TaggedOutput(made.tag, GlobalWindows.windowed_value(made.value))
     return GlobalWindows.windowed_value(made)

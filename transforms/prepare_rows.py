@@ -1,6 +1,6 @@
-"""Stages 2 and 3: records in; rows out that are tokenised and parsed, with their target spans chosen.
+"""Stages 2 and 3: tokenise records, parse their answers, and choose target spans.
 
-Tokens come first, so that an answer beyond the model's length is refused before the parser meets it.
+Tokens come first, so that an answer too long for the model is refused before the parser sees it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from attribeam.transforms.stage_metrics import stage
 
 @dataclass
 class EncodeRows(beam.PTransform):
-    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter where it is too long.
+    """Tokenises every row once: a ``TokenisedRow`` (main output), or a dead letter if it is too long.
 
-    Rows of a method that no attention model serves go through as they are.
+    If the method needs no attention model, rows pass without tokens.
     """
 
     settings: AuditSettings
@@ -67,7 +67,7 @@ _parsers_lock = Lock()
 
 
 def take_parser(name: str) -> AnswerParser:
-    """A parser for the caller alone: an idle one of this process where there is one, else a new one.
+    """A parser for the caller alone: an idle one of this process, or else a new one.
 
     Raises:
         FileNotFoundError, ValueError: as ``AnswerParser.from_pretrained``.
@@ -79,19 +79,19 @@ def take_parser(name: str) -> AnswerParser:
 
 
 def return_parser(name: str, parser: AnswerParser) -> None:
-    """Let the next ``take_parser`` have it; the caller must not use it any more."""
+    """Make a parser available to the next ``take_parser``; the caller must not use it any more."""
     with _parsers_lock:
         _idle_parsers[name].append(parser)
 
 
 MICRO_BATCH_ROWS = 64
 MICRO_BATCH_CHARS = 50_000
-"""spaCy needs some kilobytes a character while it parses."""
+"""spaCy needs some kilobytes per character while it parses."""
 
 
 @dataclass
 class ParseAnswers(beam.PTransform):
-    """Parses every answer: an ``AuditRow`` (main output), or a dead letter where the parser fails on it."""
+    """Parses every answer: an ``AuditRow`` (main output), or a dead letter if the parser fails."""
 
     settings: AuditSettings
 
@@ -109,7 +109,7 @@ class ParseAnswers(beam.PTransform):
 
 
 class ParseRows(beam.DoFn):
-    """A micro-batch of rows in, one outcome a row out, in order."""
+    """Turns a micro-batch of rows into one outcome per row, in order."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
@@ -143,9 +143,9 @@ def answer_chars(row: TokenisedRow) -> int:
 
 
 def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:
-    """One outcome an answer. Where a batch fails, its answers are parsed one by one, and only the bad ones fail.
+    """One outcome per answer. If a batch fails, its answers are parsed one by one, so that only the bad ones fail.
 
-    A parser is a program of others that meets any text; what it raises on one is that row's fault. Running out of
+    A parser is third-party code that meets any text, so an error on one answer is that row's fault. Running out of
     memory is not.
     """
     try:
@@ -154,6 +154,6 @@ def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswe
         raise
     except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
         if len(answers) == 1:
-            message = f"the parser should take any answer, raised {type(error).__name__}; try another --parser"
+            message = f"the parser should take any answer, but raised {type(error).__name__}; try another --parser"
             return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
     return [outcome for answer in answers for outcome in parse_each(parser, [answer])]

@@ -1,4 +1,4 @@
-"""Stage 1: ranges of rows in, QA records out."""
+"""Stage 1: read ranges of rows as QA records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attribeam.transforms.stage_metrics import count_row_read, stage
 class ReadQALogs(beam.PTransform):
     """Reads and validates every row of every range: a QA record (main output) or a dead letter.
 
-    ``fatal_rows`` are rows that are never audited because they end the process that does, and how it ended.
+    ``fatal_rows`` are not audited, because each has ended a worker process; the value says how it ended.
     """
 
     settings: AuditSettings
@@ -36,7 +36,7 @@ class ReadQALogs(beam.PTransform):
 
 
 class ReadRows(beam.DoFn):
-    """A range in, its rows' outcomes out, in order."""
+    """Turns a range into the outcomes of its rows, in order."""
 
     def __init__(self, settings: AuditSettings, fatal_rows: Mapping[int, str], storage: LogStorage) -> None:
         self._options = settings.log_options
@@ -79,6 +79,6 @@ def worker_died(how: str) -> RowFault:
     """The fault of a row whose worker process ended by, say, "signal SIGKILL"."""
     return RowFault(
         Reason.WORKER_DIED,
-        f"the worker process should survive any row, ended by {how} on this row alone; give it more memory, or leave "
-        "the row out of the log",
+        f"the worker process should survive any row, but ended by {how} on this row alone; give it more memory, or "
+        "leave the row out of the log",
     )

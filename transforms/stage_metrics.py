@@ -1,6 +1,6 @@
-"""What the stages tell of their work: Beam counters and their sums after a run, finished rows, and seconds.
+"""Beam counters and their sums after a run, numbers of finished rows, and the seconds of each stage.
 
-Counters are in the namespace "attribeam". Seconds go to manifests only, never into records.
+Counters are in the namespace "attribeam". Seconds go into manifests, never into records.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _row_listeners: list[Callable[[int], None]] = []
 
 
 def tell_rows_finished(count: int) -> None:
-    """Tell the listener, if there is one, that ``count`` more rows have their outcome."""
+    """Tell the listener, if there is one, that ``count`` more rows are finished."""
     for listener in _row_listeners:
         listener(count)
 
 
 @contextmanager
 def listening_for_rows(listener: Callable[[int], None]) -> Iterator[None]:
-    """Call ``listener`` with the rows that finish in this process meanwhile."""
+    """Call ``listener`` with the numbers of rows that finish in this process during the block."""
     _row_listeners.append(listener)
     try:
         yield
@@ -48,19 +48,19 @@ ROWS_IN_WINDOWS = "rows_in_windows"
 
 
 def count_row_read() -> None:
-    """One more row of the input, faulty or not."""
+    """Count one row of the input, faulty or not."""
     _counter(ROWS_READ).inc()
 
 
 def count_dead_letter(reason: Reason) -> None:
-    """One more dead letter, in all ("rows_dead_lettered") and of its reason ("rows_dead_lettered.empty_answer")."""
+    """Count one dead letter, in total ("rows_dead_lettered") and by reason ("rows_dead_lettered.empty_answer")."""
     _counter(ROWS_DEAD_LETTERED).inc()
     _counter(f"{ROWS_DEAD_LETTERED}.{reason}").inc()
     tell_rows_finished(1)
 
 
 def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int) -> None:
-    """More audited rows with their tokens (prompts and responses) and their spans, in all and by support.
+    """Count audited rows, their tokens (prompts and responses) and their spans, in total and by support.
 
     ``in_windows`` of the rows were longer than the model's context.
     """
@@ -81,10 +81,10 @@ def _counter(name: str) -> BeamCounter:
 
 
 def counter_sum(result: PipelineResult, name: str) -> int | None:
-    """The sum of one of our counters over all steps; None where the runner reports no counters of ours.
+    """The sum of one of our counters over all steps; None if the runner reports none of them.
 
-    The committed value counts; runners that do not know it, such as the local one, report an attempted value only,
-    and others, such as the portable job service, a committed value only.
+    Some runners, such as the local one, report attempted values only; others, such as the portable job service,
+    committed values only. The committed value is preferred.
     """
     counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     return sum(one.result or 0 for one in counters if one.key.metric.name == name) if counters else None
@@ -105,7 +105,7 @@ def stage(name: str) -> AbstractContextManager[None]:
 
 
 def thread_stage(name: str) -> AbstractContextManager[None]:
-    """``stage`` for work beside others: CPU time is that of the thread alone. One thread a stage at a time."""
+    """Like ``stage``, with the CPU time of this thread alone; one thread per stage at a time."""
     return _timed_stage(name, time.thread_time)
 
 
@@ -121,7 +121,7 @@ def _timed_stage(name: str, cpu_seconds: Callable[[], float]) -> Iterator[None]:
 
 
 def take_stage_seconds() -> tuple[StageSeconds, ...]:
-    """The stages' seconds since the last call, in the order of the graph; those that did not work are left out."""
+    """The stages' seconds since the last call, in the order of the graph; idle stages are left out."""
     taken = {name: _stage_totals[name] for name in _STAGES if name in _stage_totals}
     _stage_totals.clear()
     return tuple(StageSeconds(name, round(wall, 4), round(cpu, 4)) for name, (wall, cpu) in taken.items())

@@ -19,9 +19,9 @@ _CODEC = "zstd"
 class WriteTables(beam.PTransform):
     """Arrow tables of ``schema`` to Parquet files whose names begin with ``prefix``.
 
-    ``distributed``: to ``<prefix>-00000-of-0000N.parquet``, N is the runner's. Else: to ``<prefix>.parquet``, by one
-    bundle in its order, without Beam's file sink, whose ten steps would take longer than the rows of a short chunk.
-    No rows make one file without rows.
+    ``distributed`` writes ``<prefix>-00000-of-0000N.parquet``; the runner chooses N. Otherwise one bundle writes
+    ``<prefix>.parquet`` in its order, without Beam's file sink, whose ten steps would take longer than a short chunk.
+    No rows make one empty file.
     """
 
     prefix: str
@@ -38,7 +38,7 @@ class WriteTables(beam.PTransform):
 
 
 class WriteOneFile(beam.DoFn):
-    """The tables of one bundle into one new local file, which is there under its name when the bundle has ended."""
+    """Writes the tables of one bundle to a new local file, which gets its name when the bundle has ended."""
 
     def __init__(self, path: str, schema: pa.Schema) -> None:
         self._path = Path(path)

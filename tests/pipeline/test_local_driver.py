@@ -118,6 +118,7 @@ def test_a_finished_chunk_that_rots_is_audited_again(
     stderr = capfd.readouterr().err
     assert f"damaged or missing in 1 of 5 finished chunks, first in {rotten.stem}" in stderr
     assert "4 finished chunks (" in stderr
+    assert "MB) are intact" in stderr
     assert output_digests(output) == output_digests(undisturbed)
 
 
@@ -128,7 +129,7 @@ def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run
     _kill_driver_when(audit, output, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
     text = _kill_worker_when(audit, output, _new_attempt(output))
     assert "ended by signal SIGKILL at rows" in text
-    assert "they are tried again" in text
+    assert "trying them again" in text
     assert "were finished by an earlier run" in text
     assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.DONE
     assert output_digests(output) == output_digests(undisturbed)

@@ -53,7 +53,7 @@ def test_what_a_gate_prints_is_the_gate(name: str, relation: str, limit: float) 
     [
         ("unsupported > 0.05", "unsupported_share"),
         ("pressure > 0.05", "unknown metric 'pressure'"),
-        ("seconds > 60", "no quality gate"),
+        ("seconds > 60", "cannot be a quality gate"),
         ("rows == 5", "as operator, was: '=='"),
         ("rows >> 5", "as operator, was: '>>'"),
         ("rows => 5", "as operator, was: '=>'"),
