@@ -16,6 +16,9 @@ from attribeam.attribution.attention.plain_attention import MAX_WEIGHTS, Attenti
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
+_LARGEST_MEMBERSHIP = 2**24
+"""Columns times passages of the matrix that sums over passages, 64 MB in float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
@@ -128,10 +131,22 @@ def passage_mass(similarity: torch.Tensor, column_passage: torch.Tensor, passage
     """The sum of each row over the columns of each passage: float32 [rows, passages].
 
     ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. A matrix product rather than
-    scattered additions, which have no fixed order on a GPU.
+    scattered additions, which have no fixed order on a GPU. Many passages are taken some at a time, each time with the
+    columns that lie in them.
     """
     passages = torch.arange(passage_count, device=similarity.device)
-    return similarity @ (column_passage[:, None] == passages).to(similarity.dtype)
+    if passage_count * len(column_passage) <= _LARGEST_MEMBERSHIP:
+        return similarity @ _membership(column_passage, passages, similarity)
+    masses = []
+    for some in passages.split(max(1, _LARGEST_MEMBERSHIP // len(column_passage))):
+        columns = ((column_passage >= some[0]) & (column_passage <= some[-1])).nonzero()[:, 0]
+        masses.append(similarity[:, columns] @ _membership(column_passage[columns], some, similarity))
+    return torch.cat(masses, dim=1)
+
+
+def _membership(column_passage: torch.Tensor, passages: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """[columns, passages], 1 where a column lies in a passage, else 0, in the dtype of ``like``."""
+    return (column_passage[:, None] == passages).to(like.dtype)
 
 
 def sink_mass(similarity: torch.Tensor, column_passage: torch.Tensor) -> torch.Tensor:

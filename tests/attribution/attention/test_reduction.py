@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
 
 # Few different values, so that ties are everywhere.
@@ -39,3 +41,22 @@ def test_passage_mass_sums_the_columns_of_each_passage_and_no_others() -> None:
 def test_sink_mass_sums_the_columns_outside_the_passages() -> None:
     similarity = torch.tensor([[0.5, 0.25, 0.125, 0.0625], [0.0, 1.0, 0.0, 0.0]])
     assert sink_mass(similarity, torch.tensor([-1, 0, -1, 1])).tolist() == [0.625, 0.0]
+
+
+def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(3)
+    similarity = torch.rand(4, 500, generator=generator)
+    column_passage = torch.randint(-1, 90, (500,), generator=generator)
+    whole = reduction.passage_mass(similarity, column_passage, 90)
+    sizes: list[int] = []
+    membership = reduction._membership
+
+    def measured(columns: torch.Tensor, passages: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(columns) * len(passages))
+        return membership(columns, passages, like)
+
+    monkeypatch.setattr(reduction, "_membership", measured)
+    monkeypatch.setattr(reduction, "_LARGEST_MEMBERSHIP", 5000)
+    torch.testing.assert_close(reduction.passage_mass(similarity, column_passage, 90), whole)
+    assert len(sizes) == 9
+    assert max(sizes) <= 5000
