@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 
 BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
+_PROBE = "Rain fell. It cleared, and birds sang."
+_LONGEST_FAULT = 300
 _LONGEST_TEXT = 1_000_000_000
 _LONGEST_RUN = 500
 _LONG_RUN = re.compile(rf"(?:[!-~]|[^\w\s]){{{_LONGEST_RUN + 1},}}")
@@ -73,27 +76,16 @@ class AnswerParser:
 
         Raises:
             FileNotFoundError: if there is no such pipeline.
-            ValueError: if it has no dependency parser.
+            ValueError: if it cannot be read or fails on a short text, or has no dependency parser.
         """
-        import spacy
-        from thinc.api import use_ops
-
-        from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
-
-        path = BUNDLED_PARSER if parser == "bundled" else Path(parser)
-        if (path / "meta.json").is_file():
-            with use_ops(TORCH_PRODUCTS):
-                nlp = spacy.load(path, config=lockstep_overrides(path))
-        elif parser != "bundled" and spacy.util.is_package(parser):
-            nlp = spacy.load(parser)
-        else:
-            raise FileNotFoundError(
-                f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
-                f"{parser!r}" + (f", and {BUNDLED_PARSER} has none" if parser == "bundled" else "")
-            )
+        with _pipeline_errors(parser):
+            nlp = _load_pipeline(parser)
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
-        return cls(nlp, identity=pipeline_identity(nlp.path, nlp.meta))
+        loaded = cls(nlp, identity=pipeline_identity(nlp.path, nlp.meta))
+        with _pipeline_errors(parser):
+            loaded.parse(_PROBE)
+        return loaded
 
     @property
     def identity(self) -> str:
@@ -131,6 +123,44 @@ class AnswerParser:
             if not shown.isspace():
                 row = is_table_row(block.of(text))
                 yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_row=row), code
+
+
+def _load_pipeline(parser: str) -> Language:
+    import spacy
+    from thinc.api import use_ops
+
+    from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
+
+    path = BUNDLED_PARSER if parser == "bundled" else Path(parser)
+    if (path / "meta.json").is_file():
+        with use_ops(TORCH_PRODUCTS):
+            return spacy.load(path, config=lockstep_overrides(path))
+    if parser != "bundled" and spacy.util.is_package(parser):
+        return spacy.load(parser)
+    raise _NoPipelineError(
+        f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
+        f"{parser!r}" + (f", and {BUNDLED_PARSER} has none" if parser == "bundled" else "")
+    )
+
+
+class _NoPipelineError(FileNotFoundError):
+    """There is no pipeline of this name; other missing files are those of a broken one."""
+
+
+@contextmanager
+def _pipeline_errors(parser: str) -> Iterator[None]:
+    """Turn whatever a broken or hostile pipeline makes spaCy raise into an error that names it."""
+    try:
+        yield
+    except (_NoPipelineError, MemoryError):
+        raise
+    except Exception as error:
+        fault = " ".join(str(error).split())[:_LONGEST_FAULT]
+        raise ValueError(
+            f"parser {parser!r} should be a spaCy pipeline that this spaCy can read and run, fails with "
+            f"{type(error).__name__}: {fault}; save it again with nlp.to_disk, install what it needs, or name another "
+            "with --parser"
+        ) from error
 
 
 def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedBlock:

@@ -138,7 +138,7 @@ def passage_mass(similarity: torch.Tensor, column_passage: torch.Tensor, passage
     if passage_count * len(column_passage) <= _LARGEST_MEMBERSHIP:
         return similarity @ _membership(column_passage, passages, similarity)
     masses = []
-    for some in passages.split(max(1, _LARGEST_MEMBERSHIP // len(column_passage))):
+    for some in torch.split(passages, max(1, _LARGEST_MEMBERSHIP // len(column_passage))):
         columns = ((column_passage >= some[0]) & (column_passage <= some[-1])).nonzero()[:, 0]
         masses.append(similarity[:, columns] @ _membership(column_passage[columns], some, similarity))
     return torch.cat(masses, dim=1)

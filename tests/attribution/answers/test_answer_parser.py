@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from attribeam.attribution.answers.answer_parser import AnswerParser, parser_input
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, parser_input
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences, sentence_bounds
 from attribeam.attribution.answers.parser_output import LONGEST_SENTENCE
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
@@ -262,3 +263,49 @@ def test_inline_code_is_looked_up_and_not_searched_for_each_word(
     parsed = parser.parse("`a` " * 300)
     assert parsed.universal_tags == ("PROPN",) * 300
     assert len(compared) < 10 * 300
+
+
+@pytest.fixture
+def saved_pipeline(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(BUNDLED_PARSER, tmp_path / "own_parser"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("meta.json", b"[]"),
+        ("meta.json", b"{"),
+        ("config.cfg", b"[nlp"),
+        ("config.cfg", b"\xff\xfe"),
+        ("config.cfg", b'[nlp]\nlang = "xx7"\n'),
+        ("config.cfg", b'[nlp]\nlang = "en"\n[nlp.before_creation]\n@callbacks = "no.such.callback"\n'),
+        ("parser/model", b"\0garbage"),
+        ("parser/moves", b"\0"),
+        ("vocab/strings.json", b"{"),
+        ("tokenizer", b"zz"),
+    ],
+)
+def test_broken_directory_is_an_error_that_names_it_and_the_way_out(
+    saved_pipeline: Path, file: str, content: bytes
+) -> None:
+    (saved_pipeline / file).write_bytes(content)
+    named = r"own_parser.* fails with \w+: .*; save it again .* another with --parser"
+    with pytest.raises(ValueError, match=named) as caught:
+        AnswerParser.from_pretrained(str(saved_pipeline))
+    assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize("file", ["config.cfg", "parser/model"])
+def test_directory_that_lacks_a_file_is_named(saved_pipeline: Path, file: str) -> None:
+    (saved_pipeline / file).unlink()
+    with pytest.raises(ValueError, match=r"own_parser.* fails with \w+"):
+        AnswerParser.from_pretrained(str(saved_pipeline))
+
+
+def test_directory_that_loads_and_cannot_parse_is_named(saved_pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: AnswerParser, text: str) -> ParsedAnswer:
+        raise IndexError(f"no weights for {len(text)} code points")
+
+    monkeypatch.setattr(AnswerParser, "parse", fail)
+    with pytest.raises(ValueError, match=r"own_parser.* fails with IndexError: no weights"):
+        AnswerParser.from_pretrained(str(saved_pipeline))
