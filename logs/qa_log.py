@@ -86,7 +86,7 @@ class QALog:
             self.check_unchanged(stamp)
 
     def duplicate_rows(self) -> npt.NDArray[np.int64]:
-        """0-based rows, ascending, whose id stands in an earlier row of the file; nulls are no duplicates.
+        """0-based rows, ascending, whose id an earlier row of the file has; nulls are never duplicates.
 
         A first pass keeps a 64-bit hash per row; only ids whose hash comes up twice are compared, in a second.
         """
@@ -135,7 +135,7 @@ class QALog:
 
     @contextmanager
     def _reader_errors_named(self) -> Iterator[None]:
-        """Readers know no path; the file's stands before what they say."""
+        """Readers do not know the path, so it is put in front of their messages."""
         try:
             yield
         except DataError as error:

@@ -58,8 +58,8 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     _clear_output(options)
     schemas = output_schemas(settings, models, check.extra_fields)
     result = _submit(beam_options, with_pinned_model(sent, models), options, plan, schemas)
-    for chunk in plan.chunks:
-        check_input_unchanged(chunk.rows, BeamStorage())
+    for rows in {chunk.rows.file: chunk.rows for chunk in plan.chunks}.values():
+        check_input_unchanged(rows, BeamStorage())
     counts = _reconcile(options, plan, result, settings)
     manifest = make_run_manifest(
         status=RunStatus.DONE,

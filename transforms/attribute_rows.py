@@ -1,4 +1,4 @@
-"""Stage 4: blocks of rows through the model that the method needs, by RunInference with a handler of our own."""
+"""Stage 4: runs blocks of rows through the models that the method needs, with RunInference and our own handler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCK_TOKENS = 131_072
 
 @dataclass
 class PackForModel(beam.PTransform):
-    """Gathers rows into blocks of many batches, large enough for rows of like length to meet in a batch."""
+    """Gathers rows into blocks of many batches, so that rows of similar length can share a batch."""
 
     settings: AuditSettings
 
@@ -95,6 +95,8 @@ class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, LoadedModels]):
 
 
 def runs_in_model_thread(device: torch.device) -> bool:
-    """Whether the model works in a thread of its own, while the next block is read and parsed and the last one's
-    evidence is made: on a GPU. On a CPU all stages share the processors."""
+    """Whether the model runs in its own thread, while other blocks are parsed and written: True on a GPU.
+
+    On a CPU all stages share the processors anyway.
+    """
     return device.type != "cpu"
