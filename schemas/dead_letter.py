@@ -1,4 +1,4 @@
-"""The dead letter: one a row that could not be audited, and its Arrow schema."""
+"""The dead letter, one per row that could not be audited, and its Arrow schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a row was refused. The values are stable: scripts may count on them."""
+    """Why a row was refused. The values are stable: scripts may rely on them."""
 
     INVALID_UTF8 = "invalid_utf8"
     MISSING_VALUE = "missing_value"
@@ -44,9 +44,9 @@ class Reason(StrEnum):
 class DeadLetter:
     """A row that was not audited, why, and the way out.
 
-    ``record_id`` is None where the row has no readable one. ``column`` names the faulty input column where one is
-    to blame. ``message`` says what was expected and found and never holds text of the answer; ``answer`` holds it
-    where ``--dead-letter-text`` asked for it.
+    ``record_id`` is None if the row has no readable one. ``column`` names the faulty input column, if one is to blame.
+    ``message`` says what was expected and found, and never holds answer text; ``answer`` holds it if
+    ``--dead-letter-text`` asked for it.
     """
 
     record_id: str | None

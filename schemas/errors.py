@@ -2,7 +2,7 @@
 
 The text of an ``AttribeamError`` is one paragraph for the user: what was expected, what was found, where, and the way
 out. It never holds answer text. ``attribeam.pipeline.command_line`` catches the class once, prints the text and exits
-with its code; nothing else decides an exit code. A fault of a single row is a ``RowFault``, which ends no command.
+with its code; nothing else decides an exit code. A fault of a single row is a ``RowFault``; it never ends a command.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class ExitCode(IntEnum):
 
 
 class AttribeamError(Exception):
-    """What this package raises for its user to read; everything else that it raises is a bug or the caller's."""
+    """An error for the user to read; any other exception is a bug in this package or in the caller."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 
 
 class UsageError(AttribeamError):
-    """What was asked for cannot be done as asked; nothing was written."""
+    """The request cannot be fulfilled as given; nothing was written."""
 
     exit_code = ExitCode.BAD_USAGE
 
@@ -38,7 +38,7 @@ class DataError(AttribeamError, ValueError):
 
 
 class LogFormatError(DataError):
-    """A log is readable, but lacks a column that is needed, or has one of the wrong type."""
+    """A log is readable, but lacks a needed column or has one of the wrong type."""
 
 
 class ModelLoadError(AttribeamError, RuntimeError):

@@ -1,6 +1,6 @@
-"""The evidence record: one a target span, its Arrow schema, and tables of it.
+"""The evidence record, one per target span, its Arrow schema, and tables of records.
 
-A table is made column by column, which takes less time than row by row.
+Tables are made column by column, which is faster than row by row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TargetSpan:
 class EvidencePiece:
     """A run of neighbouring evidence tokens of one passage.
 
-    ``chars`` counts in the passage's own text, or in its title where ``in_title``. ``score`` is the sum of the
+    ``chars`` is a range of the passage's own text, or of its title if ``in_title``. ``score`` is the sum of the
     attribution scores w(t, d_j) of its tokens (Section 3.2), in attention mass.
     """
 
@@ -63,9 +63,9 @@ class SpanEvidence:
     """What the passages say about one target span; ``text == answer[chars]``.
 
     ``atomic_fact`` are the ranges of the answer whose attributions were united for this span, the span itself
-    included. ``passage_scores`` has one sum of scores a passage. ``top_passage_index`` and ``margin`` are None
-    where no passage got any score. ``evidence_isolated`` says that the isolation filter would have left nothing,
-    so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1], None where the method has no such share.
+    included. ``passage_scores`` has one sum of scores per passage. ``top_passage_index`` and ``margin`` are None
+    if no passage got any score. ``evidence_isolated`` says that the isolation filter would have left nothing,
+    so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1]; None if the method has no such share.
     ``sentence_cut`` says that the span's sentence was too long for the parser and was cut, so that its atomic fact may
     be incomplete.
     """
@@ -231,7 +231,7 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
 
 
 def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], schema: pa.Schema) -> pa.Table:
-    """The spans of records, in their order, as a table of ``schema``, which is one of ``evidence_schema``."""
+    """The spans of records, in their order, as a table of ``schema``, which comes from ``evidence_schema``."""
     records = [record for record, spans in rows for _ in spans]
     spans = [span for _, of_record in rows for span in of_record]
     columns = _plain_columns(records, spans)
@@ -246,7 +246,7 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
 
 
 def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -> dict[str, list[object]]:
-    """The values of every field of the evidence record that has no structs in it; one item a span in both arguments."""
+    """The values of every field of the evidence record without structs; both arguments have one item per span."""
     return {
         "record_id": [one.record_id for one in records],
         "source_file": [one.source.source_file for one in records],
@@ -291,7 +291,7 @@ def _piece_lists(of_spans: Sequence[Sequence[EvidencePiece]], kind: pa.ListType)
 
 
 def _list_array(lengths: Sequence[int], columns: Sequence[Sequence[object]], kind: pa.ListType) -> pa.ListArray:
-    """Lists of structs from the structs' columns, all lists' items one after the other."""
+    """Lists of structs, from the structs' columns with the items of all lists concatenated."""
     fields = list(kind.value_type)
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)]
     offsets = pa.array([0, *accumulate(lengths)], type=pa.int32())

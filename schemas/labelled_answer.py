@@ -1,6 +1,6 @@
-"""Answers with labels, whatever they were read from, and the rows that were left out.
+"""Answers with labels from any source, and the rows that were left out.
 
-A labelled answer says where each of its target spans comes from; of a judged answer a person said what the
+A labelled answer says where each of its target spans comes from. In a judged answer a person has marked what the
 passages do not support.
 """
 
@@ -26,8 +26,8 @@ class LabelledAnswer:
 
     Attributes:
         record: the answer; its ``target_spans`` are given, one or more.
-        gold_passages: for each target span the passages that count as right, never empty; empty where the data set
-            says so of no span.
+        gold_passages: for each target span the passages that count as right, at least one; the whole tuple is empty if
+            the data set labels none.
         gold_evidence: for each target span the marked source characters; empty where the data set marks none.
         citations: for each target span the passages that the answer itself cites for it, in its order; some may not
             exist, and empty where the data set keeps no citations.
@@ -61,7 +61,7 @@ class LabelledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
-    """A row that is no part of the evaluation, and why; ``row`` is 0-based within the data file."""
+    """A row left out of the evaluation, and why; ``row`` is 0-based within the data file."""
 
     row: int
     reason: str
@@ -82,13 +82,13 @@ class LabelledDataset:
 
 
 def skipped_before(record: QARecord, skipped: Sequence[SkippedRow]) -> tuple[SkippedRow, ...]:
-    """The skipped rows that stand before the record's in the data file."""
+    """The skipped rows that come before the record's row in the data file."""
     return tuple(skip for skip in skipped if skip.row < record.source.source_row)
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedRange:
-    """Characters of an answer that its passages do not support, and in which way; None where that is not said."""
+    """Characters of an answer that its passages do not support, and in which way; ``kind`` is None if unknown."""
 
     chars: CharRange
     kind: str | None = None
@@ -135,6 +135,6 @@ class JudgedDataset:
         return JudgedDataset(self.answers[:count], skipped_before(self.answers[count - 1].record, self.skipped))
 
     def of_split(self, split: str) -> JudgedDataset:
-        """The answers of one split; all of them where the data set has no such split."""
+        """The answers of one split, or all if the data set has no such split."""
         chosen = tuple(answer for answer in self.answers if answer.split == split)
         return JudgedDataset(chosen or self.answers, self.skipped)

@@ -48,7 +48,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Where a row was read: the input file and the 0-based row within that file."""
+    """Where a row was read from: the input file and the 0-based row within that file."""
 
     source_file: str
     source_row: int
@@ -74,13 +74,13 @@ class QARecord:
 
 
 SPAN_LABELS = "span_labels"
-"""Column with one struct a target span, in the order of ``target_spans``."""
+"""Column with one struct per target span, in the order of ``target_spans``."""
 
 UNSUPPORTED_SPANS = "unsupported_spans"
 """Column with the ranges of the answer that a person found unsupported; null where nobody looked."""
 
 LABEL_GROUP = "label_group"
-"""Column with the part of the data set that a row is of, such as its task."""
+"""Column with the part of the data set that a row belongs to, such as its task."""
 
 _RANGE = [pa.field("char_start", pa.int32(), nullable=False), pa.field("char_end", pa.int32(), nullable=False)]
 _PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])

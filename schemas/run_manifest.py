@@ -1,4 +1,4 @@
-"""What an audit says about itself: one manifest a chunk and one a run, as versioned JSON."""
+"""What an audit records about itself: one manifest per chunk and one per run, as versioned JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attribeam.schemas.version import SCHEMA_VERSION
 
 
 class RunStatus(StrEnum):
-    """How far a run came. Only ``DONE`` says that the output is complete and reconciled."""
+    """How far a run got. Only ``DONE`` says that the output is complete and reconciled."""
 
     RUNNING = "running"
     DONE = "done"

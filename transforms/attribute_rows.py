@@ -41,7 +41,7 @@ class PackForModel(beam.PTransform):
 
 @dataclass
 class AttributeRows(beam.PTransform):
-    """Blocks of ``AuditRow`` in, ``AttributedBlock`` out; nothing is loaded for a method without a model."""
+    """Blocks of ``AuditRow`` in, ``AttributedBlock`` out; a method without a model loads nothing."""
 
     settings: AuditSettings
 
@@ -56,15 +56,15 @@ class AttributeRows(beam.PTransform):
 
 
 def without_model(rows: Sequence[AuditRow]) -> AttributedBlock:
-    """The block as it is."""
+    """A block without model outcomes."""
     return AttributedBlock(tuple(rows), BlockOutcomes([None] * len(rows)), None)
 
 
 class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, LoadedModels]):
     """Runs one block through the models of the method.
 
-    The attention model packs the block by its token budget and halves a batch that does not fit into memory. Nothing of
-    torch is touched before ``load_model``.
+    The attention model packs the block by its token budget and halves a batch that does not fit into memory. Torch is
+    not touched before ``load_model``.
     """
 
     def __init__(self, settings: AuditSettings) -> None:

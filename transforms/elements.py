@@ -81,7 +81,7 @@ _CHARS_PER_TOKEN = 4
 def row_weight(row: TokenisedRow | AuditRow) -> int:
     """Tokens of the prompt and the response, those of all its windows where a row has some.
 
-    About as many where the tokens are not known.
+    An estimate if the tokens are not known.
     """
     if row.encoded is not None:
         return row.encoded.token_count
@@ -91,7 +91,7 @@ def row_weight(row: TokenisedRow | AuditRow) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AttributedBlock:
-    """Rows with what the model's stage found of them, or the fault of a row that it could not do.
+    """Rows with what the model stage found for each, or the fault of a row that it could not process.
 
     ``settings`` are the method's options merged with the model's, None without a model. Rows and outcomes are parallel;
     the outcomes may still be pending.

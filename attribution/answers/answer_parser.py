@@ -1,6 +1,6 @@
 """The answer parser: a spaCy pipeline in, plain data out. spaCy is imported only when a parser is loaded.
 
-The pipeline is given one block at a time: its words, without white space between them.
+The pipeline gets one block at a time: its words, without white space between them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LONGEST_FAULT = 300
 _LONGEST_TEXT = 1_000_000_000
 _LONGEST_RUN = 500
 _LONG_RUN = re.compile(rf"(?:[!-~]|[^\w\s]){{{_LONGEST_RUN + 1},}}")
-"""spaCy's tokeniser searches the whole of such a run once for each mark at its edges."""
+"""spaCy's tokeniser searches such a run from end to end once per mark at its edges."""
 _NEEDED_FACTORIES = frozenset(
     {
         "tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "attribute_ruler", "senter",
@@ -93,14 +93,14 @@ class AnswerParser:
         return self._identity
 
     def parse(self, text: str) -> ParsedAnswer:
-        """Parse one answer; a text of white space only has no words."""
+        """Parse one answer; a text of only white space has no words."""
         return next(self.parse_many([text]))
 
     def parse_many(self, texts: Sequence[str], batch_size: int = 64) -> Iterator[ParsedAnswer]:
         """Parse answers, in their order, ``batch_size`` at a time.
 
-        Markdown and citation marks are hidden from the parser and are no words; paragraphs, list items and headings
-        are parsed one by one, so that no sentence runs over their ends.
+        Markdown and citation marks are hidden from the parser and are not words; paragraphs, list items and headings
+        are parsed one by one, so that no sentence crosses their ends.
         """
         remaining = iter(texts)
         while batch := list(islice(remaining, batch_size)):
@@ -214,8 +214,8 @@ class ParserInput:
     """One block of an answer as a document to be parsed.
 
     Attributes:
-        doc: the block's words, one blank between those that white space parts.
-        places: the answer's code points of each word that ``doc`` began with.
+        doc: the block's words, with one blank between words that white space separates.
+        places: the answer's code points of each word that ``doc`` originally had.
         is_row: True for a row of a table, which is one sentence.
     """
 
@@ -224,7 +224,7 @@ class ParserInput:
     is_row: bool
 
     def ranges(self) -> list[CharRange]:
-        """The answer's code points for each word of ``doc``, of which the parser may have merged some."""
+        """The answer's code points for each word of ``doc``; the parser may have merged some of its words."""
         if len(self.doc) == len(self.places):
             return self.places
         starts, ends, length = {}, {}, 0
@@ -239,7 +239,7 @@ class ParserInput:
 def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange], is_row: bool) -> ParserInput:
     """The words of a block's ``text``, which begins at ``char_start`` of the answer.
 
-    White space is no word: blanked marks would else look like words that no parser was trained on. Each of the
+    White space is not a word: blanked marks would otherwise look like words that no parser was trained on. Each of the
     ``whole`` ranges of the answer is one word, however the tokeniser splits it.
     """
     docs = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*_run_cuts(text), len(text)))]
@@ -255,9 +255,9 @@ def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[C
 
 
 def _run_cuts(text: str) -> list[int]:
-    """Where the pieces of a text begin that are tokenised alone: one, but for runs longer than ``_LONGEST_RUN``.
+    """Where the separately tokenised pieces of a text begin; only a run longer than ``_LONGEST_RUN`` is cut.
 
-    A run is cut after its last code point in reach that is no letter or digit, else after so many code points.
+    It is cut after the last code point within reach that is not a letter or digit, else after ``_LONGEST_RUN`` of them.
     """
     cuts = [0]
     for run in _LONG_RUN.finditer(text):
@@ -270,12 +270,12 @@ def _run_cuts(text: str) -> list[int]:
 
 
 def _gaps_between(places: Sequence[CharRange]) -> list[bool]:
-    """For each word but the last whether the next one stands apart from it."""
+    """For each word but the last, whether a gap separates it from the next one."""
     return [one.char_end < following.char_start for one, following in pairwise(places)]
 
 
 def _with_whole_ranges(words: Iterable[CharRange], whole: Sequence[CharRange]) -> list[CharRange]:
-    """The words, those that share a code point with one of ``whole`` joined to one."""
+    """The words, where those that overlap the same range of ``whole`` are joined into one."""
     joined: list[CharRange] = []
     last: CharRange | None = None
     for word in words:

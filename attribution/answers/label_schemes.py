@@ -1,4 +1,4 @@
-"""One small table per label scheme: all that differs between dependency parsers."""
+"""One small table per label scheme: everything that differs between dependency parsers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class LabelScheme:
     Attributes:
         name: value of ``ParsedAnswer.label_scheme``.
         predicate_tags: UPOS of verbs.
-        clause_head_tags: UPOS of auxiliaries, predicates only where they carry a clause themselves.
+        clause_head_tags: UPOS of auxiliaries; they are predicates only where they carry a clause themselves.
         auxiliary_labels: relations of an auxiliary that carries no clause of its own.
         copula_labels: relation of a copula to its predicate; empty where the copula is the head.
-        modifier_labels: relations under which a verb form is no predicate ("including" as ``case``).
+        modifier_labels: relations under which a verb form is not a predicate ("including" as ``case``).
         conjunct_labels, coordinator_labels, punctuation_labels, subject_labels: as named.
         clause_labels: relations of a nested clause that states a fact of its own.
         noun_chunk_labels: relations of a noun's children that stand within its noun chunk.
@@ -78,7 +78,7 @@ UNIVERSAL_CHINESE = replace(
     predicate_tags=frozenset({"VERB", "ADJ"}),  # an adjective needs no copula
     modifier_labels=_MODIFIERS | {"advmod", "clf", "nmod"},
     noun_chunk_labels=UNIVERSAL.noun_chunk_labels | {"clf", "nmod"},
-    noun_tags=frozenset({"NOUN", "PROPN", "PART"}),  # suffixes are words of their own, and head the noun
+    noun_tags=frozenset({"NOUN", "PROPN", "PART"}),  # suffixes are separate words, and head the noun
 )
 
 SPACY_CHINESE = LabelScheme(
@@ -114,9 +114,9 @@ def label_scheme(name: str) -> LabelScheme:
 
 
 def scheme_of_labels(labels: Iterable[str], *, language: str = "en") -> LabelScheme:
-    """The scheme that a parser with these labels speaks: that of spaCy's own pipelines where it shows, else universal.
+    """The scheme of a parser with these labels: spaCy's own where a label gives it away, else universal.
 
-    ``language`` is the pipeline's, as spaCy names it. Chinese has schemes of its own; all other languages share two.
+    ``language`` is the pipeline's, as spaCy names it. Chinese has its own schemes; all other languages share two.
     """
     spacys_own = not _SPACYS_OWN.isdisjoint(labels)
     if language == _CHINESE:

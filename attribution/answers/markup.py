@@ -1,6 +1,6 @@
-"""What a parser should not see of an answer: markdown, HTML and citation marks, and line breaks between blocks.
+"""The parts of an answer that a parser should not see: markdown, HTML and citation marks, and breaks between blocks.
 
-Inline code is shielded: nothing in it counts as a mark. Fenced code is one block a line.
+Inline code is shielded: nothing in it counts as a mark. Fenced code gives one block per line.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _BLOCK_BREAK = re.compile(
 def hide_markup(answer: str) -> str:
     """The answer with markdown, HTML and citation marks turned to blanks; all other code points keep their places.
 
-    What stands in inline code is no mark. Numbers at the start of a line are marks where at least two lines start
-    with one; a lone one is where it is 1, beside another mark as in "2. **Mix**", or after a line that is at its end.
-    Where there are such marks, so are numbers between two sentences of a line.
+    Nothing in inline code is a mark. Numbers at the start of a line are marks if at least two lines start with one; a
+    lone number is a mark if it is 1, stands beside another mark as in "2. **Mix**", or follows a line that ends with
+    punctuation. In a text with such marks, numbers between two sentences of a line are marks, too.
     """
     code = inline_code(answer)
     text = _hide_html(_TABLE_RULE.sub(_blank, shield_code(answer, code)))
@@ -64,7 +64,7 @@ def hide_markup(answer: str) -> str:
 
 
 def _hide_html(text: str) -> str:
-    """Tags and comments blanked. Behind the last ``-->`` no comment is looked for, which would take long to fail."""
+    """Tags and comments blanked. After the last ``-->`` it looks for no comment; that search would be slow to fail."""
     end = text.rfind("-->") + len("-->") if "-->" in text else 0
     return _HTML_TAG_OR_COMMENT.sub(_blank, text[:end]) + _HTML_TAG.sub(_blank, text[end:])
 
@@ -72,7 +72,7 @@ def _hide_html(text: str) -> str:
 def block_ranges(answer: str) -> tuple[CharRange, ...]:
     """Paragraphs, list items, headings, table rows and lines of fenced code, ascending, without empty ones.
 
-    A sentence never runs over a block's end; a line break inside a sentence ends no block.
+    A sentence never crosses a block's end; a line break inside a sentence does not end a block.
     """
     text = shield_code(answer, inline_code(answer))
     ends = {match.end() for match in _BLOCK_BREAK.finditer(text)}
@@ -105,7 +105,7 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE 
 
 
 def inline_code(answer: str) -> tuple[CharRange, ...]:
-    """What stands between single or double backticks on one line, ascending, without blanks at its edges."""
+    """Text between single or double backticks on one line, ascending, without blanks at its edges."""
     fences = fenced_code(answer)
     found = []
     for match in _INLINE_CODE.finditer(answer):
@@ -118,7 +118,7 @@ def inline_code(answer: str) -> tuple[CharRange, ...]:
 
 
 def range_overlapping(chars: CharRange, ranges: Sequence[CharRange]) -> CharRange | None:
-    """The first of ascending ranges apart from each other that shares a code point with ``chars``, None for none."""
+    """The first of ascending, disjoint ranges that shares a code point with ``chars``, or None."""
     place = bisect_right(ranges, chars.char_start, key=lambda one: one.char_end)
     return ranges[place] if place < len(ranges) and ranges[place].overlaps(chars) else None
 

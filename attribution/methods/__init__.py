@@ -1,1 +1,1 @@
-"""The methods: what each says about the spans of an answer, a family a file."""
+"""The methods: what each says about the spans of an answer, one file per family."""

@@ -1,6 +1,6 @@
 """What all methods share about one answer: parsed once, encoded once, one forward pass, matched once.
 
-A method names its needs, and only these are loaded and computed, each when a method first asks for it.
+A method names its needs. Only these are loaded and computed, each when a method first asks for it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Counts = npt.NDArray[np.int64]
 
 
 class AnswerTokens:
-    """The tokens of one answer; tokens that cover no character count nowhere.
+    """The tokens of one answer; tokens that cover no character never count.
 
     Attributes:
-        covering: intp [tokens], places among the row's responses of the tokens that cover a character. Every count
-            below is over them.
+        covering: intp [tokens], positions among the row's response tokens of those that cover a character. All counts
+            below are over them.
     """
 
     def __init__(self, *, encoded: EncodedRow, parsed: ParsedAnswer) -> None:
@@ -69,7 +69,7 @@ class AnswerTokens:
         return firsts.tolist(), ends.tolist()
 
     def of_facts(self, spans: Sequence[CharRange], *, own_token_weight: int = 1) -> Counts:
-        """int64 [spans, tokens]: in the atomic facts of how many of the span's tokens each token is (Section 3.3)."""
+        """int64 [spans, tokens]: how many of the span's tokens have each token in their atomic facts (Section 3.3)."""
         weights = ResponseWeights(
             alignment=self._alignment, facts=AtomicFacts(self._parsed), own_token_weight=own_token_weight
         ).of_spans(spans)
@@ -89,10 +89,10 @@ class AnswerTokens:
 
 @dataclass(frozen=True, slots=True)
 class ModelInternals:
-    """Of one row: token-wise attributions, those to the response's own tokens, and similarities of hidden states.
+    """One row's token-wise attributions, those to the response's own tokens, and similarities of hidden states.
 
-    None where the chosen methods do not need it. ``attributed`` is bool [responses, responses], whether the row's token
-    is attributed to the column's, an earlier one.
+    A field is None if the chosen methods do not need it. ``attributed`` is bool [responses, responses]: whether the
+    row's token is attributed to the column's, which is an earlier one.
     """
 
     attention: TokenAttribution | None = None
@@ -103,10 +103,10 @@ class ModelInternals:
 def take_internals(
     model: AttentionModel, row: EncodedRow, *, passage_count: int, needs: frozenset[Need], hidden_layer: int | None
 ) -> ModelInternals:
-    """Take what ``needs`` asks for; ``hidden_layer`` is 1-based, 0 the embeddings, None is floor(L/2).
+    """Take what ``needs`` asks for; ``hidden_layer`` is 1-based, 0 is the embeddings, None is floor(L/2).
 
-    One forward pass gives everything where the hidden states lie below the captured layer, as they do by default; it
-    ends at the captured layer. Else the states take one of their own, which ends at theirs.
+    If the hidden states lie below the captured layer, as they do by default, one forward pass gives everything and ends
+    at the captured layer. Otherwise the states take a second pass, which ends at their layer.
 
     Raises:
         RowFault: if the row does not fit into memory, or has NaN or infinity.
@@ -133,7 +133,7 @@ class _ForwardPass:
     similarities: list[torch.Tensor] = field(default_factory=list)
 
     def attention(self, row: EncodedRow) -> TokenAttribution:
-        """The attributions as the audit has them; its windows go one by one where more than that is asked for."""
+        """The attributions as in the audit; windows are read one by one if more than these is asked for."""
         if not self.response and not self.shares_states:
             (found,) = self.model.attribute([row], [self.passage_count])
         else:
@@ -146,7 +146,7 @@ class _ForwardPass:
         return found
 
     def take_states(self, row: EncodedRow) -> None:
-        """The hidden states from a pass of their own, which ends at their layer."""
+        """Take the hidden states in a separate pass that ends at their layer."""
         from attribeam.attribution.attention.batching import run_halving
         from attribeam.attribution.attention.hidden_states import hidden_states
 
@@ -173,7 +173,7 @@ class _ForwardPass:
 
     @property
     def shares_states(self) -> bool:
-        """Whether the states lie below the captured layer: the audit's own pass, made for long rows, has them."""
+        """Whether the states lie below the captured layer: the audit's own pass, built for long rows, yields them."""
         return self.hidden_layer is not None and self.hidden_layer < self.model.layer
 
     def _one(self, part: EncodedRow) -> TokenAttribution | RowFault:
@@ -211,9 +211,9 @@ _Internal = TypeVar("_Internal")
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class LoadedModels:
-    """The models that the chosen methods need; None where none of them does.
+    """The models that the chosen methods need; None for a model that no method needs.
 
-    ``hidden_layer`` is the 1-based layer of the hidden states, 0 the embeddings; None is floor(L/2).
+    ``hidden_layer`` is the 1-based layer of the hidden states; 0 is the embeddings, None is floor(L/2).
     """
 
     parser: AnswerParser | None = None
@@ -226,7 +226,7 @@ class LoadedModels:
         """Where they run.
 
         Raises:
-            ValueError: if there is none but a parser.
+            ValueError: if only a parser is loaded, or nothing.
         """
         model = self.attention or self.language
         if model is None:
@@ -235,11 +235,11 @@ class LoadedModels:
 
 
 class AnswerContext:
-    """One answer and what is computed from it, each when a method first asks for it.
+    """One answer and everything computed from it, each part when a method first asks for it.
 
-    ``needs`` are those of all methods that will ask: what they need of the model is taken at once. What the caller has
-    already, it gives: the parsed answer, the encoded row, its token-wise attributions, and the method's options merged
-    with the model's.
+    ``needs`` combines the needs of all methods that will ask, so that the model runs once for all of them. The caller
+    may pass what it already has: the parsed answer, the encoded row, its token-wise attributions, and the method's
+    options merged with the model's.
 
     Attributes:
         record: question, passages and answer.
@@ -373,7 +373,7 @@ class AnswerContext:
 
 
 def _require(taken: _Internal | None, need: Need) -> _Internal:
-    """What was taken of the model; an error where no method said that it needs it."""
+    """What was taken from the model; an error if no method declared the need."""
     if taken is None:
         raise RuntimeError(f"a method asked for {need}, but no method says that it needs it")
     return taken

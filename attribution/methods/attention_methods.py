@@ -43,8 +43,8 @@ def attention_methods(settings: MethodSettings) -> tuple[Method, ...]:
 class AttentionUnion:
     """``attn-union`` and ``attn-union-dep``: the audit's method, under the options given on the command line.
 
-    With the mean of the five best tokens the passage is decided by that alone: what a sentence or a window adds to the
-    audit's decision is left out.
+    With the mean of the five best tokens, that mean alone decides the passage: the audit's sentence weight and evidence
+    window do not apply.
     """
 
     union: UnionMethod
@@ -68,7 +68,7 @@ class AttentionUnion:
 def results_of_union(
     context: AnswerContext, tokens: TokenAttribution, settings: MethodOptions, *, passage_score: PassageScore
 ) -> list[SpanResult]:
-    """One result a span by ``settings.method``, from the attributions of the answer's tokens."""
+    """One result per span by ``settings.method``, from the attributions of the answer's tokens."""
     if passage_score is not PassageScore.SUM:
         counts = _union_counts(context, settings)
         return paper_union_results(

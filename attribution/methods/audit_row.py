@@ -1,4 +1,4 @@
-"""One audited answer: what the models find, what the method says about its spans, and the evidence records of it."""
+"""One audited answer: what the models find, what the method says about its spans, and its evidence records."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class RowResults:
 
 
 Found: TypeAlias = TokenAttribution | RowResults | None
-"""What the models leave of a row: attributions for the method to read, or what it said; None without a model."""
+"""What the model stage yields for a row: attributions for the method, or the method's results; None without a model."""
 Outcome: TypeAlias = Found | RowFault
 
 
 def model_outcomes(method: Method, models: LoadedModels, rows: Sequence[AuditRow]) -> list[Outcome]:
-    """One outcome per row, in order: token-wise attributions in batches where the method needs no more.
+    """One outcome per row, in order: token-wise attributions, computed in batches, if the method needs no more.
 
-    A method that looks further into its model runs here, row by row: what it looks at is too large to be kept.
+    A method that looks further into its model runs here, row by row: what it looks at is too large to keep.
     """
     if stage_of(method.needs) is ModelStage.METHOD:
         return [_method_outcome(method, models, row) for row in rows]
@@ -66,7 +66,7 @@ def attribute_block(model: AttentionModel, rows: Sequence[AuditRow]) -> list[Tok
     """One outcome per row, in order.
 
     Raises:
-        RuntimeError: if a row is not encoded, or the model gives another number of outcomes; rows would be lost.
+        RuntimeError: if a row is not encoded, or the model gives a different number of outcomes; rows would be lost.
     """
     encoded = [row.encoded for row in rows if row.encoded is not None]
     outcomes = model.attribute(encoded, [len(row.record.passages) for row in rows]) if len(encoded) == len(rows) else []
@@ -111,7 +111,7 @@ def _results(
 
 
 def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOptions | None) -> MethodOptions | None:
-    """The settings whose thresholds judge the method's mass; None where none were made for it, and none are given.
+    """The settings whose thresholds judge the method's mass; None if none were calibrated for it and none are given.
 
     ``options`` are the user's, ``in_force`` those merged with the model's.
     """
@@ -123,7 +123,7 @@ def checked_results(method: Method, given: Sequence[SpanResult], context: Answer
     """What the method says about each span.
 
     Raises:
-        MethodError: if it says anything that no evidence record could hold.
+        MethodError: if a result cannot become an evidence record.
     """
     results = tuple(given)
     complaint = _complaint(results, context, gives_mass=method.gives_mass)

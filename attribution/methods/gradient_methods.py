@@ -23,8 +23,8 @@ _Floats = npt.NDArray[np.float64]
 class ContrastiveGradients(WithoutMass):
     """``cci``: the ``top_k`` prompt tokens with the largest contrastive saliency of each target token, united.
 
-    The similarity S of Equation 1 is the saliency; the passage with the largest sum is the one (Section 4.1). Isolated
-    tokens stay.
+    The saliency is the similarity S of Equation 1; the passage with the largest sum wins (Section 4.1). Isolated tokens
+    stay.
     """
 
     top_k: int = 3
@@ -33,7 +33,7 @@ class ContrastiveGradients(WithoutMass):
     reads: frozenset[str] = frozenset({"language_model"})
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
-        """One backward pass a response token that any span has."""
+        """Take one backward pass per response token that lies in any span."""
         from attribeam.attribution.attention.reduction import top_columns
 
         language, spans = context.language, context.spans

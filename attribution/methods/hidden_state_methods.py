@@ -36,8 +36,8 @@ def hidden_state_methods(settings: MethodSettings) -> tuple[Method, ...]:
 class HiddenUnion(WithoutMass):
     """``hss-union`` and ``hss-union-dep``: Algorithm 1 with S_ij the cosine of the states of r_i and d_j (Section 3.4).
 
-    Top-k, tau and the weight of a span's own tokens are the options', else the paper's: what a model brings of its own
-    was chosen for its attention.
+    Top-k, tau and the weight of a span's own tokens come from the options, else from the paper: a model directory's own
+    values were chosen for its attention.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a causal language model says about one answer, each part when it is first asked for.
+"""What a causal language model says about one answer, each part computed when first asked for.
 
 Its next-token distributions with and without passages show the context-sensitive tokens (CTI), its probabilities
 without single passages the log-probability drops (Section 4.3), its gradients the saliency of the prompt (CCI).
@@ -37,7 +37,7 @@ def context_divergences(with_passages: torch.Tensor, without_passages: torch.Ten
 def sensitive_tokens(divergences: _Floats) -> list[int]:
     """The tokens whose divergence reaches mean plus one standard deviation (of the population), ascending.
 
-    A token that the passages do not change at all is never one.
+    A token that the passages do not change at all is never sensitive.
     """
     if not len(divergences):
         return []
@@ -46,9 +46,9 @@ def sensitive_tokens(divergences: _Floats) -> list[int]:
 
 
 def sensitive_spans(divergences: _Floats, characters: Sequence[CharRange | None]) -> tuple[CharRange, ...]:
-    """One target span a context-sensitive token that stands for characters of the answer, ascending, each once.
+    """One target span per context-sensitive token that covers characters of the answer, ascending, without duplicates.
 
-    ``characters`` are those of every response token in the answer.
+    ``characters`` has one item per response token: the characters that it covers, if any.
     """
     found = {characters[index] for index in sensitive_tokens(divergences)}
     return tuple(sorted((chars for chars in found if chars is not None), key=lambda chars: chars.char_start))
@@ -67,7 +67,7 @@ class LanguageContext:
 
     @cached_property
     def encoded(self) -> EncodedRow:
-        """The answer behind all passages and the question."""
+        """The answer after all passages and the question."""
         return self._model.encode(self._record)
 
     def tokens_of(self, span: CharRange) -> list[int]:
@@ -78,12 +78,12 @@ class LanguageContext:
 
     @cached_property
     def divergences(self) -> _Floats:
-        """How far the next-token distributions with and without passages are apart: float64 [responses] (CTI)."""
+        """How far apart the next-token distributions with and without passages are: float64 [responses] (CTI)."""
         return context_divergences(self._model.next_token_log_probabilities(self.encoded), self._contextless)
 
     @cached_property
     def contrast_tokens(self) -> list[int]:
-        """The token that the model would rather write without passages, for every response token."""
+        """For each response token, the one that the model would rather write without passages."""
         return contrast_tokens(self._contextless)
 
     def saliency(self, responses: Sequence[int]) -> torch.Tensor:
@@ -92,7 +92,7 @@ class LanguageContext:
         return contrastive_saliency(self._model, self.encoded, responses=responses, contrast=contrast)
 
     def read_whole(self) -> None:
-        """Run the model with all passages, so that a row that it refuses fails here."""
+        """Run the model with all passages, so that a refused row fails here."""
         _ = self._log_probabilities
 
     def drop(self, span: CharRange, passage_index: int) -> float:
@@ -105,7 +105,7 @@ class LanguageContext:
         return float((self._log_probabilities - self._without[passage_index])[tokens].sum())
 
     def take_away(self, passages: Collection[int]) -> None:
-        """Run the model without each of ``passages``, in common batches, so that ``drop`` finds them done."""
+        """Run the model without each of ``passages`` in shared batches, so that ``drop`` need not run it again."""
         missing = [index for index in passages if index not in self._without]
         everything = set(range(len(self._record.passages)))
         rows = [self._ablated(everything - {index}) for index in missing]

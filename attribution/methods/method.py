@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Need(StrEnum):
-    """Parts of the ``AnswerContext`` that cost a model."""
+    """Parts of the ``AnswerContext`` that require a model."""
 
     PARSER = "parser"
     ATTENTION = "attention"
@@ -29,11 +29,11 @@ class Method(Protocol):
     """A way to say which passage each span of an answer comes from.
 
     Attributes:
-        name: as ``--method`` gives it.
-        needs: what it reads of the context; it decides which models are loaded.
+        name: as given to ``--method``.
+        needs: what it reads from the context; this decides which models are loaded.
         gives_mass: whether its results have a mass, a share of the span's attention.
-        calibrated: whether the support thresholds of models were made for that mass.
-        reads: the options that mean something to it besides those of the models; None for all.
+        calibrated: whether the models' support thresholds were chosen for that mass.
+        reads: the options that affect it, besides those of the models; None for all.
     """
 
     @property
@@ -52,7 +52,7 @@ class Method(Protocol):
     def reads(self) -> frozenset[str] | None: ...
 
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
-        """One result a target span of the context, in their order.
+        """One result per target span of the context, in their order.
 
         Raises:
             RowFault: if the answer cannot be attributed.
@@ -61,7 +61,7 @@ class Method(Protocol):
 
 
 class WithoutMass:
-    """A method whose results have no mass, and that no option but those of its models changes."""
+    """A method whose results have no mass, and that only the options of its models affect."""
 
     gives_mass = False
     calibrated = False
@@ -83,7 +83,7 @@ def needs_of(methods: Iterable[Method]) -> frozenset[Need]:
 class PassageScore(StrEnum):
     """The sum of all of a passage's evidence (Section 4.1), or the mean of its five best tokens (AttnTrace).
 
-    A token that is no evidence has the score 0, and a passage of fewer than five tokens is the mean of all of them.
+    A token that is not evidence scores 0. A passage of fewer than five tokens scores the mean of all of them.
     """
 
     SUM = "sum"
@@ -95,7 +95,7 @@ SCORE = "score"
 
 
 class MethodSettings(MethodOptions):
-    """The options of all methods: those of the audit, and what only a comparison asks for."""
+    """The options of all methods: those of the audit, and those that only a comparison needs."""
 
     passage_score: Value[PassageScore] = option(
         default=PassageScore.SUM, group=SCORE, paper="4.1",
@@ -105,7 +105,7 @@ class MethodSettings(MethodOptions):
 
     @classmethod
     def of(cls, options: MethodOptions) -> MethodSettings:
-        """The audit's options, with the defaults of what only a comparison asks for."""
+        """The audit's options, with defaults for those that only a comparison needs."""
         return options if isinstance(options, cls) else cls().replaced(**options.explicit())
 
     def union_options(self, method: str) -> MethodOptions:

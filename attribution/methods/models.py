@@ -28,9 +28,9 @@ class ModelChoice:
         parser: "bundled", a spaCy pipeline or a directory.
         model: the model whose attention and hidden states are taken.
         method: options of the union; the audit's defaults are merged into them.
-        language: the causal language model; None where ``model`` should serve as one.
-        hidden_layer: 1-based layer of the hidden states, 0 the embeddings; None is floor(L/2).
-        threads: CPU threads of torch, None as they are.
+        language: the causal language model; None to use ``model`` as one.
+        hidden_layer: 1-based layer of the hidden states, 0 is the embeddings, None is floor(L/2).
+        threads: CPU threads of torch; None leaves them unchanged.
     """
 
     parser: str = "bundled"
@@ -44,7 +44,7 @@ class ModelChoice:
     def of(
         cls, *, model: ModelOptions, method: MethodOptions, parser: str = "bundled", threads: int | None = None
     ) -> ModelChoice:
-        """What the options ask for; a language model of its own is loaded as the model is, from its main branch."""
+        """What the options ask for; a separate language model is loaded like the model, but from its main branch."""
         language = None
         if method.language_model is not None:
             loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
@@ -69,7 +69,7 @@ class ModelStage(StrEnum):
 
 
 def stage_of(needs: frozenset[Need]) -> ModelStage:
-    """Nothing, the attention of whole blocks for the method to read, or the method itself, beside its model."""
+    """Nothing, the attention of whole blocks, or the method itself next to its model, depending on ``needs``."""
     if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL}:
         return ModelStage.METHOD
     return ModelStage.ATTENTION if Need.ATTENTION in needs else ModelStage.NONE
@@ -82,7 +82,7 @@ def encodes(needs: frozenset[Need]) -> bool:
 
 @lru_cache(maxsize=1)
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
-    """The models of an audit's method; the last ones stay loaded. Parsers are the stages' own.
+    """The models of an audit's method; the last ones stay loaded. The stages load parsers themselves.
 
     Raises:
         ModelLoadError: as ``load_models``.
@@ -91,7 +91,7 @@ def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedMode
 
 
 def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = False) -> LoadedModels:
-    """The models for methods of these needs; ``shared`` ones stay loaded for the next who wants the same.
+    """The models for methods with these needs; ``shared`` ones stay loaded for the next caller that asks for the same.
 
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.
@@ -115,7 +115,7 @@ def _load_parser(name: str) -> AnswerParser:
 
 
 def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool) -> AttentionModel:
-    """The model up to the captured layer, and up to that of the hidden states where these are needed."""
+    """The model up to the captured layer, and up to the layer of the hidden states if they are needed."""
     from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
     from attribeam.attribution.attention.hidden_states import layer_modules
     from attribeam.schemas.errors import ModelLoadError

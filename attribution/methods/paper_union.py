@@ -23,15 +23,15 @@ def paper_union_results(
     passage_score: PassageScore,
     mass_of_spans: bool = False,
 ) -> list[SpanResult]:
-    """One result a span, as the paper has it: nothing of our own is added to the decision.
+    """One result per span, as in the paper: nothing of our own is added to the decision.
 
     Args:
         context: the answer.
         tokens: attributions of its response tokens, by attention or another similarity.
         counts: int64 [spans, tokens], how often each of ``context.answer_tokens`` counts for a span.
-        settings: those of the filter.
+        settings: the settings of the isolation filter.
         passage_score: how tokens' scores become a passage's.
-        mass_of_spans: whether ``tokens`` are attention, of which each span has a share on its evidence.
+        mass_of_spans: whether ``tokens`` are attention, so that each span has a mass, its share on the evidence.
     """
     encoded, passages = context.encoded, context.record.passages
     token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.answer_tokens.covering)

@@ -1,4 +1,4 @@
-"""A prompt template in a Jinja file of the user's.
+"""A prompt template in the user's Jinja file.
 
 The file is rendered with one mark for each text, and the texts take the places of their marks. So where they stand is
 known by construction, whatever they contain. Then the file is rendered with the texts themselves: only where both
@@ -31,11 +31,11 @@ _REQUEST = "show every passage's text and the question once each and as they are
 class JinjaTemplate:
     """A template that gets ``passages``, each with ``title``, ``text`` and ``index``, and the ``question``.
 
-    It runs in Jinja's sandbox and within the limits of ``template_sandbox``, without the newline that ends its file.
+    It runs in Jinja's sandbox within the limits of ``template_sandbox``, without the newline at the end of its file.
     The answer follows directly. ``where`` begins the messages.
 
     Raises:
-        ValueError: if it is no Jinja template, or does not show the texts of a sample row as they are.
+        ValueError: if it is not a Jinja template, or does not show the texts of a sample row unchanged.
     """
 
     source: str

@@ -49,7 +49,7 @@ def cut_into_windows(
 ) -> EncodedRow:
     """The row of ``whole`` with windows of at most ``max_tokens`` tokens each.
 
-    ``encode`` gives the page that shows a run of the passages only, with their numbers in the whole row.
+    ``encode`` gives the page that shows only a run of the passages, numbered as in the whole row.
 
     Raises:
         RowFault: TOO_MANY_TOKENS if a passage does not fit with question and answer, or the windows' answers differ.
@@ -145,7 +145,7 @@ def _response_bytes(row: EncodedRow) -> tuple[bytes, bytes, bytes]:
 
 
 def _column_keys(window: EncodedPrompt, whole: RenderedPrompt) -> _Ints:
-    """int64 [prompt_length, 3]: first and last place of each token on the whole page, and its number among its likes.
+    """int64 [prompt_length, 3]: first and last place of each token on the whole page, and its number among its equals.
 
     Ascending. Equal keys of two windows are one column. A special token that the tokenizer added has place -1.
     """
@@ -222,12 +222,12 @@ _AttributeRows: TypeAlias = Callable[[Sequence[EncodedRow], Sequence[int]], Sequ
 def attribute_with_windows(
     rows: Sequence[EncodedRow], passage_counts: Sequence[int], *, top_k: int, attribute: _AttributeRows
 ) -> list[RowOutcome]:
-    """One outcome a row, of rows with and without windows; ``attribute`` gives one for each row without.
+    """One outcome per row, with or without windows; ``attribute`` gives one per row without windows.
 
-    The first fault of a window is its row's fault.
+    The first fault of a window becomes its row's fault.
 
     Raises:
-        ValueError: if there is not one passage count a row, or not one outcome a window.
+        ValueError: if there is not one passage count per row, or not one outcome per window.
     """
     parts = [[window.row for window in row.windows] or [row] for row in rows]
     pairs = [(one, count) for part, count in zip(parts, passage_counts, strict=True) for one in part]

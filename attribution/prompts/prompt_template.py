@@ -82,7 +82,7 @@ class RenderedPrompt:
 
 
 class PromptPage:
-    """A text that grows at its end and knows how long it is."""
+    """A text under construction that knows its length."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -90,7 +90,7 @@ class PromptPage:
 
     @property
     def text(self) -> str:
-        """All that was written."""
+        """Everything written so far."""
         return "".join(self._parts)
 
     def write(self, text: str) -> tuple[int, int]:
@@ -130,7 +130,7 @@ class PromptTemplate:
 
     @classmethod
     def from_fields(cls, values: Mapping[str, str], *, where: str) -> PromptTemplate:
-        """The template of a JSON object; fields that are left out keep their default.
+        """The template of a JSON object; missing fields keep their defaults.
 
         Raises:
             ValueError: if it is no object, has other fields, or a bad format; the message begins with ``where``.
@@ -174,7 +174,7 @@ class PromptTemplate:
     def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
         """The prompt's text, up to where the answer begins. Texts are data: braces in them mean nothing.
 
-        ``first_index`` is the place of ``passages[0]`` in the row, where they are not all that the row has.
+        ``first_index`` is the place of ``passages[0]`` in the row, if they are not all of the row's passages.
         """
         page = PromptPage()
         page.write(self.preamble)

@@ -48,7 +48,7 @@ class RowEncoder:
         self._tokenizer = PageTokenizer(tokenizer.backend_tokenizer, add_special_tokens=chosen.add_special_tokens)
 
     def encode(self, record: QARecord) -> EncodedRow:
-        """The record's tokens and their characters, with windows where it is longer than the model takes.
+        """The record's tokens and their characters, with windows if it is longer than the model takes.
 
         Raises:
             RowFault: TOO_MANY_TOKENS if one passage alone is too long; faults of ``encode_any_length``.
@@ -79,7 +79,7 @@ class RowEncoder:
         return row
 
     def encode_any_length(self, record: QARecord) -> EncodedRow:
-        """As ``encode``, in one piece whatever its length.
+        """As ``encode``, in one piece regardless of its length.
 
         Raises:
             RowFault: TEMPLATE_FAILED by a template of the user's; faults of ``encode_row``.

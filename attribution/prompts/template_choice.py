@@ -1,4 +1,4 @@
-"""``--prompt-template``: which prompt a model gets, its own chat template among them.
+"""``--prompt-template``: which prompt a model gets; its own chat template is one choice.
 
 A chat template shows passages and question as the user's message. The tokenizer renders one conversation with a mark
 for that message and with the start of the assistant's turn, where the answer follows. What stands before and after the
@@ -63,7 +63,7 @@ def choose_template(
 ) -> ChosenTemplate:
     """The user's template: a name, a Jinja file (by its suffix), a JSON file, or what one holds; else the model's own.
 
-    A model without either gets its chat template where its tokenizer has one, and the plain template where not.
+    Without either, a model gets the chat template of its tokenizer if there is one, else the plain template.
 
     Raises:
         ValueError: if the file cannot be read or holds no valid template, or the chat template cannot be used.
@@ -116,10 +116,10 @@ def chat_prompt_template(
 ) -> PromptTemplate:
     """The prompt that the tokenizer's chat template makes of ``message``, up to where the assistant answers.
 
-    A template that writes the day gets 26 July 2024, so that runs can be repeated; one that can think is told not to.
+    A template that writes the date gets 26 July 2024, so that runs are repeatable; thinking is switched off.
 
     Raises:
-        ValueError: if there is no chat template, if it fails, or does not show the user's message once, as it is.
+        ValueError: if there is no chat template, or it fails or does not show the user's message once and unchanged.
     """
     if not tokenizer.chat_template:
         raise ValueError("its tokenizer should have a chat template, has none; use --prompt-template plain")

@@ -1,4 +1,4 @@
-"""The process that renders Jinja templates of strangers: one request per line of input, one page per line of output.
+"""The process that renders untrusted Jinja templates: one request per line of input, one page per line of output.
 
 It is run as a script and imports nothing of ours, so that it starts fast. The kernel ends it when a page takes more
 processor time than the request allows, and refuses it more memory. Lines are JSON in ASCII.
@@ -32,7 +32,7 @@ _MEMORY_IN_USE = Path("/proc/self/statm")
 
 @dataclass(frozen=True, slots=True)
 class ShownPassage:
-    """What a template gets of one passage; ``title`` is empty where there is none, ``index`` counts from 1."""
+    """One passage as a template sees it; ``title`` is empty if there is none, ``index`` counts from 1."""
 
     title: str
     text: str
@@ -40,7 +40,7 @@ class ShownPassage:
 
 
 def answer(request: dict[str, Any]) -> dict[str, str]:
-    """The ``page`` of one request, or the ``fault`` for which there is none."""
+    """The ``page`` of one request, or the ``fault`` that prevented it."""
     try:
         page = _chat_page(request) if "chat" in request else _prompt_page(request)
     except MemoryError:
@@ -86,7 +86,7 @@ def _failure(error: Exception) -> str:
 
 @contextmanager
 def _limits(request: dict[str, Any]) -> Iterator[None]:
-    """End the process after so many seconds of processor time inside, and let it have only so much more memory."""
+    """Limit the block's processor time, beyond which the process ends, and the memory that it may add."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if _MEMORY_IN_USE.is_file():
         in_use = int(_MEMORY_IN_USE.read_text().split()[0]) * resource.getpagesize()

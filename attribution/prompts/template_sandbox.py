@@ -1,4 +1,4 @@
-"""Jinja templates of strangers, rendered in a process of their own with limits of time, memory and length.
+"""Untrusted Jinja templates, rendered in a separate process with limits on time, memory and length.
 
 Jinja's sandbox keeps a template from the machine's files, but not from an endless loop or a string of 40 GB. So each
 process that renders has one child, ``template_process.py``, which is started when the first page is wanted.
@@ -18,7 +18,7 @@ from threading import Lock
 SECONDS = 10.0
 """Processor time for one page."""
 MEMORY_BYTES = 2 << 30
-"""What rendering one page may take beside the child itself."""
+"""Memory that rendering one page may take, besides the child process itself."""
 ADDED_CHARS = 1_000_000
 """Code points that a page may have besides its texts."""
 
@@ -38,7 +38,7 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
 
 
 def render_chat(source: str, *, message: str, special_tokens: Mapping[str, object]) -> str:
-    """What a tokenizer's chat template makes of one user's message, with the start of the assistant's turn.
+    """A user's message as a tokenizer's chat template renders it, with the start of the assistant's turn.
 
     Raises:
         ValueError: as ``render_prompt``.
@@ -60,14 +60,14 @@ def _ask(request: Mapping[str, object], *, length: int) -> str:
 
 
 class _Child:
-    """The rendering process; it is started when first asked, and again after a request that ended it."""
+    """The rendering process; it starts with the first request, and again after a request that ended it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, request: str) -> str | None:
-        """The answer to one request, None where it ended the process."""
+        """The answer to one request, or None if the request ended the process."""
         with self._lock:
             self._process = self._process or self._start()
             answer = _exchange(self._process, request)
@@ -91,11 +91,11 @@ class _Child:
 
 
 _children: dict[int, _Child] = {}
-"""By the id of the process that renders: one that is forked from it has a child of its own."""
+"""By the id of the parent process: a process forked from it gets its own child."""
 
 
 def _exchange(process: subprocess.Popen[str], request: str) -> str:
-    """The line that answers a line, empty where the process ended."""
+    """The reply to one line; empty if the process ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:

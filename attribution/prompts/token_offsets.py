@@ -54,7 +54,7 @@ class PageTokens:
 
 
 class PageTokenizer:
-    """The backend of a fast tokenizer, which it takes over and changes; threads may share it."""
+    """Owns and changes the backend of a fast tokenizer; threads may share it."""
 
     def __init__(self, tokenizer: Tokenizer, *, add_special_tokens: bool | None = None) -> None:
         """``tokenizer`` comes without truncation and padding.
@@ -75,7 +75,7 @@ class PageTokenizer:
         self._special_ids = {added[self._anchors[token.content]]: id_ for id_, token in specials.items()}
 
     def tokenise(self, prompt: RenderedPrompt, answer: str) -> PageTokens:
-        """The tokens of the prompt with the answer behind it; both without lone surrogates."""
+        """The tokens of the prompt followed by the answer; both without lone surrogates."""
         text = prompt.text + answer
         found = list(self._template_specials(prompt))
         if not found:
@@ -123,12 +123,12 @@ class PageTokenizer:
 
 
 def _anchor_token(text: str, special: AddedToken) -> AddedToken:
-    """An ordinary token that takes the white space around it as ``special`` does, and is found before normalisation."""
+    """An ordinary token that treats surrounding white space as ``special`` does, and is found before normalisation."""
     return AddedToken(text, lstrip=special.lstrip, rstrip=special.rstrip, normalized=False, special=False)
 
 
 def _is_one_piece(tokenizer: Tokenizer, special: AddedToken) -> bool:
-    """True where the vocabulary itself holds the special token, and finds it in plain text (Unigram models do)."""
+    """True if the vocabulary itself holds the special token and finds it in plain text, as in Unigram models."""
     if len(special.content) < 3:
         return False
     id_ = tokenizer.token_to_id(special.content)
@@ -148,7 +148,7 @@ def encode_row(prompt: RenderedPrompt, answer: str, tokenizer: PageTokenizer) ->
 
 
 def encode_page(prompt: RenderedPrompt, answer: str, tokenizer: PageTokenizer) -> tuple[EncodedRow, PageTokens]:
-    """As ``encode_row``, with the tokens as they lie on the page of prompt and answer."""
+    """As ``encode_row``, with the positions of the tokens on the page of prompt and answer."""
     text = prompt.text + answer
     blank = _blank_characters(text)
     page = tokenizer.tokenise(prompt, answer)
@@ -207,7 +207,7 @@ def _clip(starts: _Ints, ends: _Ints, low: _Ints | int, high: _Ints | int, blank
 
 
 def _trim(starts: _Ints, ends: _Ints, blank: _BlankRuns) -> tuple[_Ints, _Ints]:
-    """Ranges without the white space at their ends; one of white space alone becomes empty, at its end."""
+    """Ranges without the white space at their ends; a range of only white space becomes empty, at its end."""
     next_visible, last_visible_end = blank
     trimmed_starts = np.minimum(next_visible[starts], ends)
     return trimmed_starts, np.maximum(np.minimum(last_visible_end[ends], ends), trimmed_starts)
@@ -217,7 +217,7 @@ _BlankRuns = tuple[_Ints, _Ints]
 
 
 def _blank_characters(text: str) -> _BlankRuns:
-    """For every place in ``text`` the next visible character's place, and the end of the last one before it.
+    """For each position in ``text``, the next visible character's position and the end of the last one before it.
 
     Both have ``len(text) + 1`` items.
 
