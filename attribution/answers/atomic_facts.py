@@ -22,7 +22,9 @@ def find_coordinations(heads: Sequence[int], labels: Sequence[str]) -> tuple[Coo
     Components are collected as the paper's listing does: the leader and its later children that have its own label or
     ``conj``. The listing alone would also take a noun's nested complement for a coordination where both have one label
     ("the state of Ohio" under "the capital of": ``nmod`` under ``nmod``), so the equation above it is applied as well:
-    the last component is a ``conj``.
+    the last component is a ``conj``. What follows the last ``conj`` is no component, but does not undo the structure
+    before it: "roles and applications of informatics" has two components, though "informatics" is ``nmod`` of "roles",
+    which is one itself.
     """
     later_children: dict[int, list[int]] = {}
     for word, leader in enumerate(heads):
@@ -31,10 +33,16 @@ def find_coordinations(heads: Sequence[int], labels: Sequence[str]) -> tuple[Coo
     found: list[Coordination] = []
     taken: set[int] = set()
     for leader in sorted(later_children):
-        if leader not in taken and labels[later_children[leader][-1]] == "conj":
-            found.append((leader, *later_children[leader]))
+        components = _up_to_last_conjunct(later_children[leader], labels)
+        if leader not in taken and components:
+            found.append((leader, *components))
             taken.update(found[-1])
     return tuple(found)
+
+
+def _up_to_last_conjunct(words: list[int], labels: Sequence[str]) -> list[int]:
+    conjuncts = [place for place, word in enumerate(words) if labels[word] == "conj"]
+    return words[: conjuncts[-1] + 1] if conjuncts else []
 
 
 def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, predicate: int) -> list[int]:

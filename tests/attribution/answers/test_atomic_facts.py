@@ -47,6 +47,23 @@ def test_nested_complement_without_a_conjunct_breaks_the_papers_equation() -> No
     assert find_coordinations(heads, labels) == ()
 
 
+ROLES = (
+    "She/nsubj/2/PRON studies/root/0/VERB the/det/4/DET history/obj/2/NOUN of/case/6/ADP roles/nmod/4/NOUN "
+    "and/cc/8/CCONJ applications/conj/6/NOUN of/case/10/ADP informatics/nmod/6/NOUN in/case/12/ADP "
+    "medicine/nmod/10/NOUN"
+)
+
+
+def test_child_of_the_leaders_label_after_its_conjunct_is_no_component_and_undoes_no_structure() -> None:
+    _, parsed = tree(ROLES)
+    assert find_coordinations(parsed.dependency_heads, parsed.dependency_labels) == ((5, 7),)
+
+
+def test_child_after_the_conjuncts_is_shared_by_both() -> None:
+    assert fact_of(ROLES, "roles") == "She studies the history of roles of informatics in medicine"
+    assert fact_of(ROLES, "applications") == "She studies the history and applications of informatics in medicine"
+
+
 def test_component_leads_no_structure_of_its_own() -> None:
     assert find_coordinations([0, 0, 1, 2], ["root", "obj", "conj", "conj"]) == ((1, 2),)
 
