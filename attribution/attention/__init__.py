@@ -1,1 +1,1 @@
-"""Attention and hidden states out of a model, reduced to token-wise attributions."""
+"""Take attention and hidden states out of a model, and reduce them to token-wise attributions."""

@@ -1,4 +1,4 @@
-"""A model that gives token-wise attributions: texts to encoded rows, encoded rows to top-k columns."""
+"""The attention model: encodes texts as rows, and attributes each token of a row to its top-k prompt columns."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 
 
 class AttentionModel:
-    """One layer's attention of one model, reduced to what the union needs; holds no state between calls.
+    """The attention of one layer of a model, reduced to what the union needs; keeps no state between calls.
 
     Attributes:
-        settings: the settings of the union in force: the user's, else the model directory's, else the paper's.
+        settings: the union's settings in force: the user's, else the model directory's, else the paper's.
         layer: 1-based L*.
-        layer_count: L, of the whole model.
-        template: the prompt.
-        max_tokens: longest row, or window of a row, None where there is no limit.
-        device, dtype: where and in which precision the layers run (the captured layer always in float32).
-        token_budget: tokens of one batch, padding included.
+        layer_count: L, the number of layers of the whole model.
+        template: the prompt template.
+        max_tokens: length of the longest row, or window of a row; None if there is no limit.
+        device, dtype: where the layers run, and in which precision (the captured layer always runs in float32).
+        token_budget: tokens per batch, padding included.
         layout: whether the rows of a batch lie end to end or are padded.
     """
 
@@ -71,13 +71,13 @@ class AttentionModel:
         threads: int | None = None,
         encoder: RowEncoder | None = None,
     ) -> AttentionModel:
-        """Load a model and try it on one small row.
+        """Load a model and try it on a few small rows.
 
-        ``threads`` is the number of CPU threads of torch, for the whole process. ``encoder`` is the model's own, where
-        it is loaded already.
+        ``threads`` sets torch's CPU threads for the whole process. Pass ``encoder`` if the model's own row encoder is
+        loaded already.
 
         Raises:
-            ModelLoadError: if it cannot be loaded, or its attention cannot be taken.
+            ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -92,64 +92,64 @@ class AttentionModel:
 
     @property
     def network(self) -> PreTrainedModel:
-        """The loaded layers, for a forward pass of one's own; their attention goes through ``capture_attention``."""
+        """The loaded layers, for a forward pass of your own; their attention goes through ``capture_attention``."""
         return self._capture.network
 
     @property
     def capture(self) -> LayerCapture:
-        """How the attention of L* is taken."""
+        """How to take the attention of L*."""
         return self._capture
 
     @property
     def query_position(self) -> QueryPosition:
-        """Whose attention row i of S is."""
+        """The position whose attention is row i of S."""
         return self._capture.query_position
 
     @property
     def softmax_over(self) -> SoftmaxOver:
-        """Which columns a row of the attention is normalised over."""
+        """The columns over which each row of the attention is normalised."""
         return self._capture.softmax_over
 
     @property
     def head_weights(self) -> torch.Tensor | None:
-        """float32 [attention heads] that sum to 1, None for the mean over attention heads."""
+        """float32 [attention heads], summing to 1; None for the mean over attention heads."""
         return self._capture.head_weights
 
     def with_method(self, method: MethodOptions) -> AttentionModel:
-        """The same model, weights shared, under other options of the method."""
+        """The same model with other method options; the two share their weights."""
         other = copy.copy(self)
         other.settings = self.union_settings(method)
         return other
 
     def union_settings(self, method: MethodOptions) -> MethodOptions:
-        """The settings that ``method`` gives with this model: the user's, else the directory's, else the paper's."""
+        """The settings in force with this model: those of ``method``, else the directory's, else the paper's."""
         return method.with_model(self._directory.defaults.method)
 
     def encode(self, record: QARecord) -> EncodedRow:
-        """The record's tokens and their characters.
+        """The record's tokens and the characters that each covers.
 
         Raises:
-            RowFault: as ``RowEncoder.encode``.
+            RowFault: as for ``RowEncoder.encode``.
         """
         return self._encoder.encode(record)
 
     def attribute(self, rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> list[TokenAttribution | RowFault]:
-        """Token-wise attributions, exactly one outcome a row, in the order of ``rows``.
+        """Token-wise attributions: exactly one outcome per row, in the order of ``rows``.
 
-        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails alone
-        gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on both sides of the border of ``longrope`` are
-        never in one batch.
+        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails even on
+        its own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION. Rows on opposite sides of the ``longrope``
+        border never share a batch.
 
-        The windows of a long row are rows of their own here; ``prompts.passage_windows`` puts them together.
+        Each window of a long row runs as a row of its own; ``prompts.passage_windows`` merges the results.
 
         Raises:
-            ValueError: if there is not one passage count a row.
+            ValueError: if ``passage_counts`` does not hold one count per row.
         """
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
 
     def batches(self, rows: Sequence[EncodedRow]) -> Iterator[list[int]]:
-        """Indices of the rows that go through the model together, none of which has windows; each row in one batch."""
+        """Indices of the rows of each batch, every row in exactly one batch; no row may have windows."""
         return row_batches(
             rows,
             layout=self.layout,
@@ -159,11 +159,11 @@ class AttentionModel:
         )
 
     def request(self, row: EncodedRow, passage_count: int) -> RowRequest:
-        """What of a layer's attention is S of this row."""
+        """Builds the capture request for one row."""
         return self._capture.requests([(row, passage_count)])[0]
 
     def provenance(self) -> dict[str, str]:
-        """What the attributions depend on, for file metadata and the run manifest."""
+        """Everything that the attributions depend on, for file metadata and the run manifest."""
         return {
             **model_provenance.of_model(self._directory, self._layer_choice),
             **model_provenance.of_capture(self._capture),
@@ -183,12 +183,12 @@ class AttentionModel:
 def load_attention_model(
     options: ModelOptions, *, method: MethodOptions | None = None, threads: int | None = None
 ) -> AttentionModel:
-    """``AttentionModel.from_pretrained``, but the last model stays loaded for the next call with the same options.
+    """Like ``AttentionModel.from_pretrained``, but keeps the last model for the next call with the same options.
 
-    Its encoder is that of ``load_row_encoder``.
+    The row encoder comes from ``load_row_encoder``.
 
     Raises:
-        ModelLoadError: as there.
+        ModelLoadError: as for ``from_pretrained``.
     """
     return _load(options, threads).with_method(method or MethodOptions())
 

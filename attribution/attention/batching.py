@@ -1,8 +1,8 @@
-"""Which rows go through a model together, how they lie before it, and what happens where memory runs out.
+"""How rows are batched and laid out for a model, and what happens when memory runs out.
 
-Rows lie end to end in one sequence where the model takes them so, else one below the other with padding. Batches
-keep within a token budget; rows that the model would turn with other rotary frequencies stay apart. A batch that
-runs out of memory is halved and tried again.
+Rows lie end to end in one sequence if the model supports that; otherwise they are stacked and padded. Batches stay
+within a token budget, and rows that need different rotary frequencies never share one. A batch that runs out of
+memory is halved and tried again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from attribeam.schemas import Reason, RowFault
 _END_TO_END_KINDS = {"full_attention", "sliding_attention"}
 _EXACT_TOLERANCE = 1e-4
 _ROUGH_TOLERANCE = 0.03
-"""Of half precision and of quantised weights, whose sums depend on the shape of a batch."""
+"""For half precision and quantised weights, whose sums depend on the shape of the batch."""
 
 
 class RowLayout(StrEnum):
-    """``END_TO_END``: one sequence without padding. ``PADDED``: one row below the other, padded on the right."""
+    """``END_TO_END``: one sequence without padding. ``PADDED``: rows stacked, each padded on the right."""
 
     END_TO_END = "end_to_end"
     PADDED = "padded"
@@ -38,12 +38,14 @@ class RowLayout(StrEnum):
 def choose_layout(
     model: PreTrainedModel, kinds: Sequence[str], *, padded: Callable[[], Capture], end_to_end: Callable[[], Capture]
 ) -> RowLayout:
-    """``END_TO_END`` where the model takes positions, runs with flash attention in transformers, which has no mask
-    either, has only layers of the ``kinds`` that look at all tokens or within a window, and gives the same attention
-    for a few rows in both layouts; else ``PADDED``.
+    """Choose ``END_TO_END`` if the model supports it, else ``PADDED``.
 
-    ``padded`` and ``end_to_end`` run the same rows, every column kept. A model whose code does not take rows end to end
-    may say so by any of Python's common errors, and is ``PADDED``. Errors of memory propagate.
+    A model supports ``END_TO_END`` if it accepts position ids, supports flash attention in transformers (which works
+    without a mask, too), if all layer ``kinds`` see either every token or a window, and if both layouts give the same
+    attention for a few rows.
+
+    ``padded`` and ``end_to_end`` run the same rows and keep every column. A model that cannot take rows end to end may
+    raise any of Python's common errors; it is ``PADDED`` then. Out-of-memory errors propagate.
     """
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
     if not (takes_positions and getattr(model, "_supports_flash_attn", False) and set(kinds) <= _END_TO_END_KINDS):
@@ -58,7 +60,7 @@ def choose_layout(
 
 
 def captures_agree(found: Capture, expected: Capture, model: PreTrainedModel) -> bool:
-    """Whether two passes of the same rows, every column kept, give the same S, as far as the precision goes."""
+    """Whether two passes over the same rows, with every column kept, give the same S within the model's precision."""
     tolerance = _tolerance(model)
     pairs = zip(found.captured, expected.captured, strict=True)
     return all(bool((_full_similarity(one) - _full_similarity(other)).abs().max() <= tolerance) for one, other in pairs)
@@ -70,7 +72,7 @@ def _tolerance(model: PreTrainedModel) -> float:
 
 
 def _full_similarity(row: CapturedRow) -> torch.Tensor:
-    """S of a row of which every column was kept: float32 [responses, prompt_length]."""
+    """S of a row that kept every column: float32 [responses, prompt_length]."""
     return torch.zeros_like(row.top_scores).scatter_(1, row.top_columns, row.top_scores)
 
 
@@ -79,8 +81,8 @@ def row_batches(
 ) -> Iterator[list[int]]:
     """Indices of the rows of each batch.
 
-    Rows on both sides of ``rope_border`` are never in one batch. With ``share``, rows end to end that begin alike
-    stand side by side and count their beginning once.
+    Rows on opposite sides of ``rope_border`` never share a batch. With ``share``, end-to-end rows with a common prefix
+    are placed side by side, and the prefix counts once.
     """
     lengths = [len(row.token_ids) for row in rows]
     for group in groups_by_border(lengths, rope_border):
@@ -95,10 +97,10 @@ TokenIds = npt.NDArray[np.int32]
 
 
 def pack_by_token_budget(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Batches of rows that are padded: row indices, each row in exactly one, shortest rows first.
+    """Batches of padded rows, as row indices: each row is in exactly one batch, shortest rows first.
 
-    Rows are sorted by length (ties by index); a batch is closed when one more row would make ``rows * longest row``
-    pass ``token_budget``. A row above the budget is a batch of its own.
+    Rows are sorted by length (ties by index). A batch is closed when one more row would push ``rows * longest row``
+    above ``token_budget``. A row above the budget gets a batch of its own.
 
     Raises:
         ValueError: if ``token_budget`` is below 1.
@@ -115,11 +117,11 @@ def pack_by_token_budget(lengths: Sequence[int], token_budget: int) -> list[list
 
 
 def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool) -> list[list[int]]:
-    """Batches of rows that lie end to end: row indices, each row in exactly one, rows with a prefix in common together.
+    """Batches of end-to-end rows, as row indices: each row is in exactly one batch, next to rows that share its prefix.
 
-    ``rows`` are token ids, int32 [tokens]. Groups of rows that share a prefix come by their longest row, shortest
-    first; without ``share`` every row is a group. A batch is closed when one more row would make it longer than
-    ``token_budget``; what is shared counts once. A row above the budget is a batch of its own.
+    ``rows`` are token ids, int32 [tokens]. Rows that share a prefix form a group; groups are sorted by their longest
+    row, shortest first. Without ``share`` every row is a group. A batch is closed when one more row would make it
+    longer than ``token_budget``; shared tokens count once. A row above the budget gets a batch of its own.
 
     Raises:
         ValueError: if ``token_budget`` is below 1.
@@ -140,7 +142,7 @@ def pack_end_to_end(rows: Sequence[TokenIds], token_budget: int, *, share: bool)
 
 
 def shared_lengths(rows: Sequence[TokenIds]) -> list[int]:
-    """How many first tokens each row of a batch takes over from the last row before it that takes over none."""
+    """The number of leading tokens that each row of a batch reuses from the last row before it that reuses none."""
     lengths: list[int] = []
     whole = None
     for row in rows:
@@ -150,9 +152,9 @@ def shared_lengths(rows: Sequence[TokenIds]) -> list[int]:
 
 
 def shared_length(whole: TokenIds, row: TokenIds) -> int:
-    """How many first tokens ``row`` may take over from ``whole``: what both begin with, at most all but one of ``row``.
+    """The number of leading tokens that ``row`` may reuse from ``whole``: their common prefix, all but one at most.
 
-    0 where that is less than half of ``row``: attending to a prefix elsewhere costs more than a short one saves.
+    0 if that is less than half of ``row``: attending to a prefix elsewhere costs more than a short one saves.
     """
     length = min(len(whole), len(row) - 1)
     differs = whole[:length] != row[:length]
@@ -161,7 +163,7 @@ def shared_length(whole: TokenIds, row: TokenIds) -> int:
 
 
 def _ordered_by_prefix(rows: Sequence[TokenIds], share: bool) -> list[int]:
-    """All row indices, those of rows that share a prefix after each other."""
+    """All row indices, with rows that share a prefix next to each other."""
     groups: list[list[int]] = []
     for index in sorted(range(len(rows)), key=lambda index: (rows[index].tobytes(), index) if share else index):
         if share and groups and shared_length(rows[groups[-1][0]], rows[index]):
@@ -181,11 +183,11 @@ _LENGTH_DEPENDENT_ROPE = "longrope"
 
 
 def rope_border(config: PreTrainedConfig) -> int | None:
-    """The longest row, in tokens, that is turned with the short frequencies; None where length chooses nothing.
+    """The longest row, in tokens, that is rotated with the short frequencies; None if they do not depend on length.
 
-    Longrope (Phi-3 and others) turns a whole batch with the long frequencies as soon as one of its rows is longer than
-    the original context. A row's attention must not depend on its neighbours, so rows on both sides of the border go
-    through the model apart. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
+    Longrope (Phi-3 and others) rotates a whole batch with the long frequencies as soon as one of its rows exceeds the
+    original context. A row's attention must not depend on its neighbours, so rows on opposite sides of the border run
+    in separate batches. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
     """
     parameters = getattr(config.get_text_config(), "rope_parameters", None)
     chosen = [one for one in _rope_parameter_sets(parameters or {}) if one.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
@@ -193,7 +195,7 @@ def rope_border(config: PreTrainedConfig) -> int | None:
 
 
 def groups_by_border(lengths: Sequence[int], border: int | None) -> list[list[int]]:
-    """Indices of the rows of at most ``border`` tokens, and of the longer ones; none of the two lists is empty."""
+    """Indices of the rows of at most ``border`` tokens, then of the longer rows; empty groups are left out."""
     if border is None:
         return [[*range(len(lengths))]] if lengths else []
     short = [index for index, length in enumerate(lengths) if length <= border]
@@ -202,7 +204,7 @@ def groups_by_border(lengths: Sequence[int], border: int | None) -> list[list[in
 
 
 def _rope_parameter_sets(parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parameters as they are, or those of every kind of layer where there is one set for each."""
+    """The parameters of each kind of layer if there is one set per kind, else the parameters as they are."""
     nested: list[Mapping[str, Any]] = [one for one in parameters.values() if isinstance(one, dict)]
     return nested if nested and "rope_type" not in parameters else [parameters]
 
@@ -214,23 +216,23 @@ _CPU_MESSAGES = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAlloca
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for the out-of-memory errors of Python, of CUDA and of torch's CPU allocator."""
+    """True for the out-of-memory errors of Python, CUDA and torch's CPU allocator."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(message in str(error) for message in _CPU_MESSAGES)
 
 
 def run_halving(rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outcome]]) -> list[_Outcome | RowFault]:
-    """``run(rows)``, halved and tried again as often as memory runs out; one outcome a row, in the order of ``rows``.
+    """Calls ``run(rows)``, and halves the rows whenever memory runs out; one outcome per row, in the order of ``rows``.
 
-    A row that does not fit alone gets ``RowFault(OUT_OF_MEMORY)``. Every other error propagates.
+    A row that does not fit on its own gets ``RowFault(OUT_OF_MEMORY)``. Every other error propagates.
     """
     outcomes = _run_unless_out_of_memory(rows, run)
     if outcomes is not None:
         return [*outcomes]
-    torch.cuda.empty_cache()  # does nothing where CUDA was never used
+    torch.cuda.empty_cache()  # does nothing if CUDA was never used
     if len(rows) == 1:
-        return [RowFault(Reason.OUT_OF_MEMORY, "the row alone does not fit into memory; see max_tokens and dtype")]
+        return [RowFault(Reason.OUT_OF_MEMORY, "the row does not fit into memory on its own; see max_tokens and dtype")]
     middle = len(rows) // 2
     return [*run_halving(rows[:middle], run), *run_halving(rows[middle:], run)]
 
@@ -238,7 +240,7 @@ def run_halving(rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outc
 def _run_unless_out_of_memory(
     rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outcome]]
 ) -> list[_Outcome] | None:
-    """The outcomes, or None; the error and the tensors that its frames hold are gone on return."""
+    """The outcomes, or None if memory ran out; by then the error and the tensors that its frames held are released."""
     try:
         return run(rows)
     except (MemoryError, RuntimeError) as error:

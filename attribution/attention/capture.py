@@ -1,10 +1,10 @@
-"""Taking one layer's attention out of any Hugging Face model, and ending its forward pass there.
+"""Captures one layer's attention from any Hugging Face model, and ends the forward pass there.
 
 One function, registered as an attention implementation together with a mask function, serves every architecture:
-query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. In the layers
-below the captured one it hands on to torch's scaled dot product attention. In that layer only the response rows
-are computed, in float32, and reduced on the device (``reduction.py``). An observer is shown the attention before
-that. Then the pass ends, with a private exception.
+query and key arrive normed and rotated, and scaling, soft cap, sinks and mask come as arguments. Below the captured
+layer it delegates to torch's scaled dot product attention. In the captured layer it computes only the response rows,
+in float32, and reduces them on the device (``reduction.py``). An observer sees the attention before that. Then a
+private exception ends the pass.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ def capture_attention(
     position_bias: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The attention implementation: capture at the requested layer, plain attention in every other.
+    """The attention implementation: captures the requested layer, and computes ordinary attention in all others.
 
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
-    ``attention_mask`` None (causal, or everything where the module is not causal) or [rows, 1, tokens, tokens].
+    ``attention_mask`` None (causal, or everything if the module is not causal) or [rows, 1, tokens, tokens].
     Returns ([rows, tokens, attention heads, size], None).
 
     Raises:
-        ValueError: if the model's attention takes numbers that are unknown here.
+        ValueError: if the model's attention takes numeric arguments that this function does not know.
     """
     rows = current_rows()
     rule = _attention_rule(module, query, end_to_end=rows is not None, **options)
     if rows is not None and position_bias is not None:
-        raise ValueError("rows end to end should have no position_bias, which goes by the place in the sequence")
+        raise ValueError("end-to-end rows should have no position_bias, which depends on the place in the sequence")
     if rows is not None:
         observe_or_capture(module, _end_to_end_attentions(query, key, rows, rule), rule)
         return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
     attention_mask = _with_position_bias(attention_mask, position_bias, query, key, rule)
     observe_or_capture(module, _padded_attentions(query, key, attention_mask, rule), rule)
-    if rule.is_plain:
+    if rule.needs_written_out_weights:
         return plain_attention(query, key, value, attention_mask, rule), None
     output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     return output, None
@@ -69,7 +69,7 @@ def _with_position_bias(
     key: torch.Tensor,
     rule: AttentionRule,
 ) -> torch.Tensor | None:
-    """The mask with a bias by positions added, where the model has one."""
+    """The mask, plus the model's position bias if it has one."""
     return mask if bias is None else create_position_bias_mask(bias, mask, rule.causal, query, key)
 
 
@@ -83,10 +83,10 @@ def _attention_rule(
     s_aux: torch.Tensor | None = None,
     **options: Any,
 ) -> AttentionRule:
-    """What a layer's module says of its attention; the window counts end to end only, padded rows have a mask.
+    """The rule of a layer's attention; the window applies to end-to-end rows only, since padded rows have a mask.
 
     Raises:
-        ValueError: if it takes numbers that are unknown here.
+        ValueError: if the layer takes numeric arguments that this function does not know.
     """
     unknown = [name for name, value in options.items() if torch.is_tensor(value) and value.is_floating_point()]
     if unknown:
@@ -101,7 +101,7 @@ def _attention_rule(
 
 
 def _reach(sliding_window: int | None) -> int | None:
-    """How far a token sees: the interface counts the token itself as well."""
+    """How far a token sees; transformers' window also counts the token itself."""
     return None if sliding_window is None else sliding_window - 1
 
 
@@ -121,7 +121,7 @@ def _padded_attentions(
 
 
 def capture_mask(*arguments: Any, **options: Any) -> torch.Tensor | None:
-    """The mask of ``sdpa_mask``; None for rows that lie end to end, whose borders the attention itself keeps."""
+    """The mask of ``sdpa_mask``; None for end-to-end rows, which the attention itself keeps apart."""
     return None if current_rows() is not None else sdpa_mask(*arguments, **options)
 
 
@@ -136,9 +136,9 @@ class _LayerCount:
     unnumbered: int = 0
 
     def index_of(self, module: torch.nn.Module) -> int:
-        """The 0-based layer whose attention ``module`` is; to be asked once a layer.
+        """The 0-based layer of an attention module; ask once per layer.
 
-        Modules that do not know it (DistilBERT's, ALBERT's) are counted as the pass comes by.
+        Modules that do not know their layer (DistilBERT's, ALBERT's) are counted as the pass reaches them.
         """
         index: int | None = getattr(module, "layer_idx", None)
         if index is None:
@@ -149,9 +149,9 @@ class _LayerCount:
 
 @dataclass(slots=True)
 class Capture:
-    """One forward pass's request and result; ``layer_index`` is 0-based. ``bidirectional`` is set by the layer.
+    """The request and result of one forward pass. ``layer_index`` is 0-based; the layer sets ``bidirectional``.
 
-    ``head_weights`` float32 [attention heads] sum to 1; None is the mean over attention heads.
+    ``head_weights`` float32 [attention heads] sum to 1; None takes the mean over attention heads.
     """
 
     layer_index: int
@@ -163,13 +163,12 @@ class Capture:
     layers: _LayerCount = field(default_factory=_LayerCount)
 
 
-class _LayerCaptured(Exception):  # noqa: N818 - a message to the caller, not a fault
-    """Raised at the captured layer, caught in ``capturing``."""
+class _LayerCaptured(Exception):  # noqa: N818 - control flow, not a fault
+    """Raised at the captured layer, and caught in ``capturing``."""
 
 
 Observer = Callable[[int, RowAttention], None]
-"""Is shown the attention of every row, with the 0-based layer: of every layer, or, where rows lie end to end, of the
-captured one."""
+"""Called with a 0-based layer and the attention of one row, for every row of each layer that the pass reaches."""
 
 
 @dataclass(slots=True)
@@ -184,9 +183,9 @@ _observed: ContextVar[_Observation | None] = ContextVar("attribeam_observation",
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Show the attention of the one forward pass inside to ``observer``, before anything is reduced.
+    """Show ``observer`` the attention of the one forward pass inside, before it is reduced.
 
-    What the observer raises ends the pass.
+    An exception from the observer ends the pass.
     """
     token = _observed.set(_Observation(observer))
     try:
@@ -196,7 +195,7 @@ def observing(observer: Observer) -> Iterator[None]:
 
 
 def is_observed() -> bool:
-    """Whether an observer waits for the attention."""
+    """Whether an observer is watching the forward pass."""
     return _observed.get() is not None
 
 
@@ -205,7 +204,7 @@ def capturing(capture: Capture) -> Iterator[None]:
     """Run the model's forward pass inside; it ends at the captured layer, and ``capture.captured`` is filled.
 
     Raises:
-        RuntimeError: if the pass came to its end without reaching the layer through this implementation.
+        RuntimeError: if the pass ended without reaching the layer through this implementation.
     """
     token = _current.set(capture)
     try:
@@ -220,7 +219,7 @@ def capturing(capture: Capture) -> Iterator[None]:
 
 
 def observe_or_capture(module: torch.nn.Module, attentions: Iterator[RowAttention], rule: AttentionRule) -> None:
-    """Show the attention of all rows to the observer, and end the pass where the layer is the captured one."""
+    """Show the attention of all rows to the observer, and end the pass if this is the captured layer."""
     capture, observation = _current.get(), _observed.get()
     captured = capture is not None and capture.layers.index_of(module) == capture.layer_index
     if not captured and observation is None:

@@ -1,7 +1,7 @@
 """Contrastive gradients: which prompt tokens made the model write this token rather than another (CCI).
 
-After PECoRe (Sarti et al., 2024) and Yin and Neubig (2022): the gradient of a contrast of log-probabilities with
-respect to the prompt's input embeddings, and its L2 norm a token.
+Follows PECoRe (Sarti et al., 2024) and Yin and Neubig (2022): takes the gradient of a contrast of log-probabilities
+with respect to the prompt's input embeddings, and its L2 norm per token.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from attribeam.schemas import Reason, RowFault
 def contrastive_saliency(
     model: LanguageModel, row: EncodedRow, *, responses: Sequence[int], contrast: Sequence[int]
 ) -> torch.Tensor:
-    """Saliency of every prompt token for some response tokens: float32 [len(responses), prompt_length], on the CPU.
+    """Saliency of every prompt token for given response tokens: float32 [len(responses), prompt_length], on the CPU.
 
-    The contrast of response token y with the token y* is log p(y | prompt, prefix) - log p(y* | prompt, prefix). Where
-    both are one token it is log p(y | prompt, prefix) alone: what it is held against, the same token without passages,
-    does not depend on the prompt's embeddings. ``contrast`` has y* for every item of ``responses``. What stands behind
-    the last of the tokens is not read.
+    The contrast of response token y with the token y* is log p(y | prompt, prefix) - log p(y* | prompt, prefix). If y
+    and y* are the same token, it is log p(y | prompt, prefix) alone: the probability it is compared with, that of the
+    same token without passages, does not depend on the prompt's embeddings. ``contrast`` holds y* for each item of
+    ``responses``. Tokens after the last of ``responses`` are not read.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
@@ -39,12 +39,14 @@ def contrastive_saliency(
     if isinstance(found, RowFault):
         raise found
     if not bool(found.isfinite().all()):
-        raise RowFault(Reason.NON_FINITE_ATTENTION, "gradients should be finite, have NaN or infinity; see --dtype")
+        raise RowFault(
+            Reason.NON_FINITE_ATTENTION, "gradients should be finite, but contain NaN or infinity; see --dtype"
+        )
     return found
 
 
 def _up_to(row: EncodedRow, response: int) -> EncodedRow:
-    """The row as far as its response token ``response``, which no token behind it changes."""
+    """The row up to and including its response token ``response``, which no later token affects."""
     end = response + 1
     return replace(
         row,
@@ -55,9 +57,9 @@ def _up_to(row: EncodedRow, response: int) -> EncodedRow:
 
 
 def _norms(model: LanguageModel, row: EncodedRow, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """One forward pass for all of a row's tokens, one backward pass a token.
+    """Runs one forward pass for all of a row's tokens, then one backward pass per token.
 
-    Backward passes of several tokens at once (``is_grads_batched``) multiply as much and were no faster.
+    Batched backward passes (``is_grads_batched``) do the same number of multiplications and were no faster.
     """
     with torch.enable_grad():
         embeddings = model.embeddings(row).detach().requires_grad_()
@@ -80,9 +82,9 @@ def _norm(contrast: torch.Tensor, embeddings: torch.Tensor, row: EncodedRow) -> 
 
 
 def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
-    """y* of every response token: the likeliest token, ties to the lower id, of [responses, vocabulary].
+    """y* of every response token: the likeliest token in each row of [responses, vocabulary], ties to the lower id.
 
-    The distributions are those without passages (PECoRe's contextless prediction).
+    The distributions come from the prompt without passages (PECoRe's contextless prediction).
     """
     values = log_probabilities.cpu().numpy()
     return [int(np.argmax(one)) for one in values]

@@ -1,10 +1,9 @@
-"""Attention of rows laid end to end, by the best means that the machine and the layer allow.
+"""Attention of end-to-end rows, computed in the fastest way that the machine and the layer allow.
 
-On a GPU one kernel for rows of variable length takes all rows: flash-attn's where it is installed, else torch's.
-Elsewhere layers in which a token sees its neighbours within a window (encoders such as ModernBERT) run in blocks
-of queries against the keys around them, and every other layer runs one row after the other. No mask over all
-pairs of tokens is ever made, so memory grows linearly with the tokens of a row, and so does the cost of local
-layers.
+On a GPU, one variable-length kernel takes all rows: flash-attn's if it is installed, else torch's. Elsewhere, layers
+in which a token sees its neighbours within a window (encoders such as ModernBERT) run in blocks of queries against
+the keys around them, and all other layers run row by row. No mask over all pairs of tokens is ever built, so memory
+grows linearly with the length of a row, and so does the cost of local layers.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from attribeam.attribution.attention.plain_attention import (
 def end_to_end_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, rule: AttentionRule
 ) -> torch.Tensor:
-    """Attention of every token to those of its own row: [1, places, attention heads, size] in the dtype of ``query``.
+    """Attention of each token to the tokens of its own row: [1, places, attention heads, size], dtype of ``query``.
 
     ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size]. Only causal rows may
     share a prefix.
     """
     if runs_varlen(query, value, rule):
         return varlen_attention(query, key, value, rows=rows, rule=rule)
-    if not rule.causal and rule.reach and not rule.is_plain:
+    if not rule.causal and rule.reach and not rule.needs_written_out_weights:
         return local_attention(query, key, value, rows=rows, window=rule.reach, scaling=rule.scaling)
     return row_by_row_attention(query, key, value, rows=rows, rule=rule)
 
@@ -48,9 +47,9 @@ _HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 @lru_cache
 def varlen_kernel(device_index: int | None, device_type: str, dtype: torch.dtype) -> str | None:
-    """The kernel that runs rows of variable length: "flash-attn" or "torch-varlen"; None where there is none.
+    """The kernel for rows of variable length: "flash-attn" or "torch-varlen"; None if there is none.
 
-    Both need a GPU of compute capability 8.0 or more, and half precision.
+    Both need half precision and a GPU of compute capability 8.0 or higher.
     """
     if device_type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device_index) < (8, 0):
         return None
@@ -60,12 +59,12 @@ def varlen_kernel(device_index: int | None, device_type: str, dtype: torch.dtype
 
 
 def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
-    """``varlen_kernel`` of a device."""
+    """The ``varlen_kernel`` of a device."""
     return varlen_kernel(device.index, device.type, dtype)
 
 
 def kernel_name(device: torch.device, dtype: torch.dtype) -> str:
-    """What computes the attention below the captured layer, for a run's provenance; "sdpa" where no kernel is."""
+    """What computes the attention below the captured layer, for a run's provenance; "sdpa" if there is no kernel."""
     kernel = kernel_of(device, dtype)
     if kernel != "flash-attn":
         return kernel or "sdpa"
@@ -86,10 +85,10 @@ def runs_varlen(query: torch.Tensor, value: torch.Tensor, rule: AttentionRule) -
 def varlen_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, rule: AttentionRule
 ) -> torch.Tensor:
-    """Attention of every token to those of its own row: [1, places, attention heads, size].
+    """Attention of each token to the tokens of its own row: [1, places, attention heads, size].
 
-    ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size]. A prefix that rows
-    share is repeated for each of them, among the keys and values only. Call it where ``runs_varlen``.
+    ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size]. A shared prefix is
+    repeated for each row, among the keys and values only. Call it only if ``runs_varlen``.
     """
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
     if rows.key_places is not None:
@@ -99,7 +98,7 @@ def varlen_attention(
 
 
 def _kernel_window(rule: AttentionRule) -> tuple[int, int]:
-    """Keys to the left and to the right of a query, -1 for all; positions are counted from the ends of the rows."""
+    """Visible keys to the left and to the right of a query, -1 for all; positions count from the ends of the rows."""
     left = -1 if rule.reach is None else rule.reach
     return left, 0 if rule.causal else left
 
@@ -107,7 +106,7 @@ def _kernel_window(rule: AttentionRule) -> tuple[int, int]:
 def _torch_varlen(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
 ) -> torch.Tensor:
-    from torch.nn.attention.varlen import varlen_attn  # imports much that a CPU run does not need
+    from torch.nn.attention.varlen import varlen_attn  # a heavy import that a CPU run does not need
 
     output = varlen_attn(
         query,
@@ -127,7 +126,7 @@ def _torch_varlen(
 def _flash_attn(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: EndToEndRows, rule: AttentionRule
 ) -> torch.Tensor:
-    from flash_attn import flash_attn_varlen_func  # an extra, not there on most machines
+    from flash_attn import flash_attn_varlen_func  # an extra, not installed on most machines
 
     output = flash_attn_varlen_func(
         query,
@@ -146,16 +145,16 @@ def _flash_attn(
 
 
 _CPU_BLOCK = 32
-"""Queries of a block on the CPU: fewer cost more for their number, more see more keys in vain."""
+"""Queries per block on the CPU: smaller blocks add overhead, larger ones compute more keys that no query sees."""
 
 
 def local_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, window: int, scaling: float
 ) -> torch.Tensor:
-    """Attention of every token to those of its row at most ``window`` places away: [1, tokens, heads, size].
+    """Attention of each token to the tokens of its row within ``window`` places: [1, tokens, heads, size].
 
     ``query`` [1, attention heads, tokens, size]; ``key``, ``value`` [1, key heads, tokens, size]; the rows share no
-    prefix. Runs in blocks of queries against the keys of the block and of ``window`` places on both sides.
+    prefix. Each block of queries runs against its own keys and those of ``window`` places on either side.
     """
     tokens = query.shape[2]
     behind = block_padding(tokens, window, query.device)
@@ -173,10 +172,10 @@ def local_attention(
 def padded_local_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, window: int, scaling: float
 ) -> torch.Tensor:
-    """``local_attention`` of states with finite padding: [tokens and ``block_padding``, heads, size].
+    """``local_attention`` of states that are padded with finite values: [tokens + ``block_padding``, heads, size].
 
-    ``query`` [attention heads, tokens and places behind, size]; ``key``, ``value`` [key heads, all these with
-    ``window`` places on both sides, size].
+    ``query`` [attention heads, tokens + ``block_padding``, size]; ``key``, ``value`` [key heads, the same with
+    ``window`` more places on either side, size].
     """
     block = _block_size(window, query.device)
     output = scaled_dot_product_attention(
@@ -191,7 +190,7 @@ def padded_local_attention(
 
 
 def block_padding(tokens: int, window: int, device: torch.device) -> int:
-    """How many places are missing behind so many tokens for the last block of queries to be full."""
+    """The number of places to add after ``tokens`` so that the last block of queries is full."""
     return -tokens % _block_size(window, device)
 
 
@@ -200,14 +199,14 @@ def _block_size(window: int, device: torch.device) -> int:
 
 
 def _band_mask(rows: EndToEndRows, block: int, window: int, dtype: torch.dtype) -> torch.Tensor:
-    """[blocks, 1, block, block + 2 * window]: 0 where a block's query sees a key around it, else minus infinity."""
+    """[blocks, 1, block, block + 2 * window]: 0 where a query of the block sees a key, else minus infinity."""
     if (window, dtype) not in rows.local_masks:
         rows.local_masks[window, dtype] = _new_band_mask(rows.row_of, block, window, dtype)
     return rows.local_masks[window, dtype]
 
 
 def _new_band_mask(row_of: torch.Tensor, block: int, window: int, dtype: torch.dtype) -> torch.Tensor:
-    """Places behind the last row see each other, so that no query sees nothing."""
+    """Places after the last row see each other, so that every query sees something."""
     row_of = row_of.to(torch.int32)
     behind = -len(row_of) % block
     around = block + 2 * window
@@ -220,18 +219,18 @@ def _new_band_mask(row_of: torch.Tensor, block: int, window: int, dtype: torch.d
 
 
 def _around_each_block(states: torch.Tensor, block: int, window: int) -> torch.Tensor:
-    """[heads, places, size] to [blocks, heads, block + 2 * window, size], a view: blocks and what lies around."""
+    """[heads, places, size] to [blocks, heads, block + 2 * window, size]: a view of each block and its surroundings."""
     return states.unfold(1, block + 2 * window, block).permute(1, 0, 3, 2)
 
 
-_MASK_SIZE = 2**21
+_LARGEST_MASK = 2**21
 """Largest mask of a block, in pairs of tokens."""
 
 
 def row_by_row_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, rows: EndToEndRows, rule: AttentionRule
 ) -> torch.Tensor:
-    """Attention of every token to those of its own row: [1, places, attention heads, size] in the dtype of ``query``.
+    """Attention of each token to the tokens of its own row: [1, places, attention heads, size], dtype of ``query``.
 
     ``query`` [1, attention heads, places, size]; ``key``, ``value`` [1, key heads, places, size].
     """
@@ -246,20 +245,20 @@ def row_by_row_attention(
 
 
 def _query_blocks(one: RowPlaces, rule: AttentionRule, head_count: int) -> Iterator[tuple[int, int]]:
-    """The row's own positions in blocks, half-open: one block where no mask and no weights are made."""
+    """The row's own positions in half-open blocks; a single block if neither mask nor weights are written out."""
     start, length = one.prefix_length, len(one)
-    first, last = rule.keys_of(start, length, length)
+    first, last = rule.visible_range(start, length, length)
     size = length
-    if rule.is_plain:
+    if rule.needs_written_out_weights:
         size = max(1, MAX_WEIGHTS // (head_count * (last - first)))
     elif not _needs_no_mask(start, length, length, rule):
-        size = max(64, min(512, _MASK_SIZE // (last - first)))
+        size = max(64, min(512, _LARGEST_MASK // (last - first)))
     for position in range(start, length, size):
         yield position, min(position + size, length)
 
 
 def _needs_no_mask(start: int, end: int, length: int, rule: AttentionRule) -> bool:
-    """Whether a block sees just what fused kernels let it see: everything, or, from a row's start on, all before."""
+    """Whether a fused kernel can run the block without a mask: it sees everything, or is causal and a whole row."""
     if rule.reach is not None and rule.reach < length - 1:
         return False
     return start == 0 and end == length if rule.causal else True
@@ -268,15 +267,15 @@ def _needs_no_mask(start: int, end: int, length: int, rule: AttentionRule) -> bo
 def _block_attention(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, start: int, rule: AttentionRule
 ) -> torch.Tensor:
-    """Attention of the queries [attention heads, block, size] from position ``start`` on, over their row's keys."""
+    """Attention of the queries [attention heads, block, size], which begin at ``start``, over the keys of their row."""
     end, length = start + query.shape[1], keys.shape[1]
-    first, last = rule.keys_of(start, end, length)
-    if not rule.is_plain and _needs_no_mask(start, end, length, rule):
+    first, last = rule.visible_range(start, end, length)
+    if not rule.needs_written_out_weights and _needs_no_mask(start, end, length, rule):
         return _fused_attention(query, keys, values, None, rule, causal=rule.causal)
     positions = torch.arange(length, device=query.device)
     seen = rule.visible(positions[start:end], positions[first:last])
     keys, values = keys[:, first:last], values[:, first:last]
-    if rule.is_plain:
+    if rule.needs_written_out_weights:
         return weighted_values(attention_weights(query, keys, seen, rule), values).to(query.dtype)
     return _fused_attention(query, keys, values, seen, rule, causal=False)
 
@@ -290,7 +289,7 @@ def _fused_attention(
     *,
     causal: bool,
 ) -> torch.Tensor:
-    """torch's fused attention; keys of a group are repeated where its kernels would else make all pairs of tokens."""
+    """torch's fused attention; repeats grouped keys where its kernels would otherwise compute all pairs of tokens."""
     grouped = query.shape[0] != keys.shape[0]
     if grouped and query.is_cuda and (seen is not None or query.dtype == torch.float32):
         group = query.shape[0] // keys.shape[0]

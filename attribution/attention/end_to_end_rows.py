@@ -1,7 +1,7 @@
-"""Rows laid end to end in one sequence: no padding, and prompts that several rows share stand there once.
+"""Rows laid end to end in one sequence: without padding, and with each shared prompt only once.
 
-A row is a prefix that it may share with the row before it, and its own places behind. The responses of one prompt lie
-after each other; each sees the prompt and itself, and its positions go on where the prompt ends.
+A row consists of a prefix, which it may share with an earlier row, and of its own places. The responses to one prompt
+follow one another; each sees the prompt and itself, and its positions continue where the prompt ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
-    """Where a row lies in the sequence, half-open: its prefix, empty where it shares none, and its own places."""
+    """A row's half-open ranges in the sequence: its prefix, empty if it shares none, and its own places."""
 
     prefix_start: int
     prefix_end: int
@@ -27,14 +27,14 @@ class RowPlaces:
 
     @property
     def prefix_length(self) -> int:
-        """Tokens that another row brings along; the position of this row's first own token."""
+        """Tokens taken from another row; also the position of this row's first own token."""
         return self.prefix_end - self.prefix_start
 
     def __len__(self) -> int:
         return self.prefix_length + self.end - self.start
 
     def states(self, states: torch.Tensor, start: int = 0, end: int | None = None) -> torch.Tensor:
-        """The row's positions ``start`` to ``end``, out of [..., places, size]: a view where it shares no prefix."""
+        """The row's positions [start, end) from [..., places, size]; a view if the row shares no prefix."""
         end = len(self) if end is None else end
         border = self.prefix_length
         own = states[..., self.start + max(start - border, 0) : self.start + end - border, :]
@@ -45,10 +45,10 @@ class RowPlaces:
 
 
 class EndToEndRows:
-    """The rows of one sequence, in its order; what is worked out from them is kept for all layers.
+    """The rows of one sequence, in order; values derived from them are computed once for all layers.
 
     Attributes:
-        places: where each row lies; own places come one after the other and leave nothing out.
+        places: where each row lies; the rows' own places follow one another without gaps.
         device: where the tensors are.
     """
 
@@ -59,12 +59,12 @@ class EndToEndRows:
 
     @classmethod
     def of_lengths(cls, lengths: Sequence[int], device: torch.device) -> EndToEndRows:
-        """Rows of ``lengths`` tokens, in this order, none of which shares anything."""
+        """Rows of ``lengths`` tokens, in this order, that share nothing."""
         return cls.sharing(lengths, [0] * len(lengths), device)
 
     @classmethod
     def sharing(cls, lengths: Sequence[int], shared: Sequence[int], device: torch.device) -> EndToEndRows:
-        """Rows of ``lengths`` tokens of which the first ``shared`` are those of the last row that shares none.
+        """Rows of ``lengths`` tokens, the first ``shared`` of which belong to the last row that shares none.
 
         Raises:
             ValueError: if a row shares all of its tokens, or more than that row has.
@@ -73,7 +73,9 @@ class EndToEndRows:
         whole, end = RowPlaces(0, 0, 0, 0), 0
         for length, prefix in zip(lengths, shared, strict=True):
             if (prefix and not prefix < length) or prefix > len(whole):
-                raise ValueError(f"a row of {length} tokens should share fewer with one of {len(whole)}, was: {prefix}")
+                raise ValueError(
+                    f"a row of {length} tokens should share fewer with a row of {len(whole)}, was: {prefix}"
+                )
             one = RowPlaces(whole.start, whole.start + prefix, end, end + length - prefix)
             places.append(one)
             whole, end = one if not prefix else whole, one.end
@@ -86,12 +88,12 @@ class EndToEndRows:
 
     @property
     def shares(self) -> bool:
-        """Whether any row has a prefix of another."""
+        """Whether any row shares the prefix of another."""
         return any(one.prefix_length for one in self.places)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each row's own places start, and the end of the last."""
+        """Where each row's own places start, followed by the end of the last row."""
         return (*(one.start for one in self.places), self.token_count)
 
     @cached_property
@@ -101,17 +103,14 @@ class EndToEndRows:
         return torch.arange(len(own)).repeat_interleave(own).to(self.device)
 
     @cached_property
-    def _positions(self) -> torch.Tensor:
+    def positions(self) -> torch.Tensor:
+        """Each token's position in its own row: int64 [places]."""
         own = [torch.arange(one.prefix_length, len(one)) for one in self.places]
         return torch.cat(own).to(self.device)
 
-    def positions(self) -> torch.Tensor:
-        """Each token's position in its own row: int64 [places]."""
-        return self._positions
-
     @cached_property
     def query_starts(self) -> torch.Tensor:
-        """``starts`` as variable-length kernels take it: int32 [rows + 1]."""
+        """``starts`` as variable-length kernels expect it: int32 [rows + 1]."""
         return torch.tensor(self.starts, dtype=torch.int32).to(self.device)
 
     @cached_property
@@ -122,7 +121,7 @@ class EndToEndRows:
 
     @cached_property
     def key_places(self) -> torch.Tensor | None:
-        """Every row's places, its prefix first: int64 [tokens of all rows]; None where that is the sequence."""
+        """The places of every row, prefix first: int64 [tokens of all rows]; None if no row shares a prefix."""
         if not self.shares:
             return None
         parts = [
@@ -134,7 +133,7 @@ class EndToEndRows:
 
     @cached_property
     def longest(self) -> tuple[int, int]:
-        """Most own places of a row, and most tokens of a row."""
+        """The most own places of any row, and the most tokens of any row."""
         return max(one.end - one.start for one in self.places), max(map(len, self.places))
 
 
@@ -143,7 +142,7 @@ _rows: ContextVar[EndToEndRows | None] = ContextVar("attribeam_end_to_end_rows",
 
 @contextmanager
 def rows_end_to_end(rows: EndToEndRows) -> Iterator[None]:
-    """Inside, a model's forward pass over one sequence is over these rows, none of which sees another's own places."""
+    """Inside, a model's forward pass over one sequence treats it as these rows; no row sees another's own places."""
     token = _rows.set(rows)
     try:
         yield
@@ -152,5 +151,5 @@ def rows_end_to_end(rows: EndToEndRows) -> Iterator[None]:
 
 
 def current_rows() -> EndToEndRows | None:
-    """The rows of the forward pass under way, None where they are padded."""
+    """The rows of the current forward pass; None if they are padded."""
     return _rows.get()

@@ -1,7 +1,7 @@
-"""From encoded rows to token-wise attributions: one forward pass a batch, up to the captured layer.
+"""From encoded rows to token-wise attributions: one forward pass per batch, up to the captured layer.
 
-First what is wanted of each row, then the pass in the layout that the model takes, then the outcomes: a batch
-that fails on memory is halved, and a row that is not finite is tried alone.
+Builds a request per row, runs the pass in the model's layout, and collects the outcomes. A batch that runs out of
+memory is halved, and a row that is not finite is retried on its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Job = tuple[EncodedRow, int]
 def row_requests(
     jobs: Sequence[Job], *, query_position: QueryPosition, softmax_over: SoftmaxOver, device: torch.device
 ) -> list[RowRequest]:
-    """One request a row, in their order; what they hold goes to the device in one transfer."""
+    """Builds per-row capture requests, in row order; their data goes to the device in one transfer."""
     passages = np.concatenate([row.column_passage for row, _ in jobs]).astype(np.int64)
     on_device = to_device(torch.from_numpy(passages), device)
     borders = accumulate((len(row.column_passage) for row, _ in jobs), initial=0)
@@ -50,17 +50,17 @@ def row_requests(
 
 @dataclass(frozen=True, slots=True)
 class LayerCapture:
-    """Whose attention is taken, and how.
+    """How one layer's attention is captured.
 
     Attributes:
         network: the loaded layers, with ``capture_attention`` as their attention.
         layer: 1-based L*.
-        query_position: whose attention row i of S is.
-        softmax_over: which columns a row of the attention is normalised over.
-        head_weights: float32 [attention heads] that sum to 1, None for the mean over attention heads.
-        bidirectional: whether the layer's tokens see to the right as well.
-        encoder: the same layers for a pass in few steps, None where there is none. Where somebody watches, by
-            ``observing`` or by hooks on the network's modules, the network's own pass runs.
+        query_position: the position whose attention is row i of S.
+        softmax_over: the columns over which each row of the attention is normalised.
+        head_weights: float32 [attention heads], summing to 1; None for the mean over attention heads.
+        bidirectional: whether the layer's tokens also see to the right.
+        fused_weights: the same layers for the fused pass; None if there is none. While ``observing``, or with hooks on
+            the network's modules, the network's own pass runs instead.
     """
 
     network: PreTrainedModel
@@ -69,10 +69,10 @@ class LayerCapture:
     softmax_over: SoftmaxOver
     head_weights: torch.Tensor | None
     bidirectional: bool = False
-    encoder: EncoderWeights | None = None
+    fused_weights: EncoderWeights | None = None
 
     def take(self, jobs: Sequence[Job], *, layout: RowLayout, top_k: int) -> Capture:
-        """Run the pass; the rows in it are reduced, and still on the device."""
+        """Run the pass; the rows of the result are reduced, but still on the device."""
         rows = [row for row, _ in jobs]
         capture = Capture(
             layer_index=self.layer - 1,
@@ -83,14 +83,14 @@ class LayerCapture:
         )
         if layout is RowLayout.PADDED:
             padded_pass(self.network, rows, capture)
-        elif self.encoder is not None and not is_observed() and not _has_hooks(self.network):
-            modernbert_pass(self.encoder, rows, capture)
+        elif self.fused_weights is not None and not is_observed() and not _has_hooks(self.network):
+            modernbert_pass(self.fused_weights, rows, capture)
         else:
             end_to_end_pass(self.network, rows, capture, share=not self.bidirectional)
         return capture
 
     def requests(self, jobs: Sequence[Job]) -> list[RowRequest]:
-        """What of the layer's attention is S of each row."""
+        """Builds per-row capture requests, in row order."""
         return row_requests(
             jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=self.network.device
         )
@@ -102,9 +102,9 @@ def _has_hooks(network: PreTrainedModel) -> bool:
 
 @torch.inference_mode()
 def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture, *, share: bool) -> None:
-    """Run ``rows`` as one sequence without padding; ``capture`` is filled.
+    """Run ``rows`` as one sequence without padding, and fill ``capture``.
 
-    With ``share`` (causal models only) the tokens that rows of a batch begin with together are computed once.
+    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once.
     """
     device = model.device
     shared = shared_lengths([row.token_ids for row in rows]) if share else [0] * len(rows)
@@ -113,14 +113,14 @@ def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture:
     token_ids = to_device(torch.from_numpy(own)[None], device)
     options = {} if capture.bidirectional else {"use_cache": False}
     with capturing(capture), rows_end_to_end(places):
-        model(input_ids=token_ids, position_ids=places.positions()[None], **options)
+        model(input_ids=token_ids, position_ids=places.positions[None], **options)
 
 
 @torch.inference_mode()
 def padded_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture) -> None:
-    """Run ``rows`` one below the other, padded on the right; ``capture`` is filled.
+    """Run ``rows`` stacked and padded on the right, and fill ``capture``.
 
-    Causality hides what stands to the right; bidirectional models get a mask.
+    Causality hides the padding; bidirectional models get a mask.
     """
     device = model.device
     lengths = torch.tensor([len(row.token_ids) for row in rows])
@@ -134,22 +134,22 @@ def padded_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Cap
 
 
 def _pad(rows: Sequence[np.typing.NDArray[np.int32]], width: int) -> torch.Tensor:
-    """int64 [rows, width]; each row is continued with its own last token, which is valid in every vocabulary."""
+    """int64 [rows, width]; each row is padded with its own last token, which is valid in every vocabulary."""
     padded = np.stack([np.pad(row, (0, width - len(row)), mode="edge") for row in rows])
     return torch.from_numpy(padded.astype(np.int64))
 
 
 _PendingRow = tuple[PendingRows, int]
-"""The rows of a pass, and the place of one of them."""
+"""The rows of a pass, and the index of one of them."""
 _Pass = Callable[[Sequence[Job]], list[_PendingRow]]
 
 
 def attribute_jobs(
     capture: LayerCapture, jobs: Sequence[Job], batches: Iterable[Sequence[int]], *, layout: RowLayout, top_k: int
 ) -> list[TokenAttribution | RowFault]:
-    """One outcome a job, in their order; ``batches`` hold the index of every job once.
+    """One outcome per job, in job order; ``batches`` hold the index of each job exactly once.
 
-    All passes are launched before anything is waited for.
+    All passes are launched before waiting for any result.
     """
     run = partial(_run_pass, capture, layout, top_k)
     launched: dict[int, _PendingRow | RowFault] = {}
@@ -160,13 +160,13 @@ def attribute_jobs(
 
 
 def _run_pass(capture: LayerCapture, layout: RowLayout, top_k: int, jobs: Sequence[Job]) -> list[_PendingRow]:
-    """One forward pass; its rows are on their way to the host."""
+    """Run one forward pass, and start the transfer of its rows to the host."""
     found = PendingRows(capture.take(jobs, layout=layout, top_k=top_k).captured)
     return [(found, place) for place in range(len(jobs))]
 
 
 def _outcome_or_retry(job: Job, launched: _PendingRow | RowFault, run: _Pass) -> TokenAttribution | RowFault:
-    """What came of a row; one that is not finite is tried alone, as a neighbour's NaN may have reached it."""
+    """The outcome of a row; a row that is not finite is retried on its own, since a neighbour's NaN may have spread."""
     outcome = _outcome_of(launched)
     if isinstance(outcome, RowFault) and outcome.reason is Reason.NON_FINITE_ATTENTION:
         return _outcome_of(run_halving([job], run)[0])

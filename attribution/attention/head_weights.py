@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 _TOLERANCE = 1e-4
-"""How far the sum of the weights in a file may be from 1."""
+"""How far the sum of a file's weights may be from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +16,12 @@ class HeadWeights:
     """How much each attention head of one layer counts in S; 1/H each is the paper's mean over heads (Section 3.4).
 
     Attributes:
-        model, revision: of the attention model that they were fitted for, as in a run's provenance.
+        model, revision: the attention model that the weights were fitted for, as in a run's provenance.
         layer: 1-based L*.
-        weights: one an attention head, at least 0, summing to 1.
+        weights: one weight per attention head, each at least 0, summing to 1.
 
     Raises:
-        ValueError: if the layer or the weights are not so.
+        ValueError: if the layer or the weights are out of range.
     """
 
     model: str
@@ -33,16 +33,16 @@ class HeadWeights:
         if self.layer < 1:
             raise ValueError(f"'layer' should be at least 1, was: {self.layer}")
         if not self.weights or not all(math.isfinite(weight) and weight >= 0 for weight in self.weights):
-            raise ValueError("'weights' should hold numbers of at least 0, one an attention head, does not")
+            raise ValueError("'weights' should hold one number of at least 0 per attention head, but does not")
         if abs(sum(self.weights) - 1) > _TOLERANCE:
-            raise ValueError(f"'weights' should sum to 1, sum to: {sum(self.weights):g}")
+            raise ValueError(f"'weights' should sum to 1, but sum to: {sum(self.weights):g}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> HeadWeights:
-        """The weights in a file.
+        """Read the weights from a file.
 
         Raises:
-            ValueError: if it cannot be read, or is no JSON object of these fields; the message names the file.
+            ValueError: if it cannot be read, or is not a JSON object of these fields; the message names the file.
         """
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -51,11 +51,11 @@ class HeadWeights:
         names = [field.name for field in fields(cls)]
         if not isinstance(values, dict) or set(values) != set(names):
             found = sorted(values) if isinstance(values, dict) else type(values).__name__
-            raise ValueError(f"head weights {path} should hold an object with the keys {names}, holds: {found}")
+            raise ValueError(f"head weights {path} should hold an object with the keys {names}, but holds: {found}")
         if not _has_field_types(values):
             raise ValueError(
                 f"head weights {path}: 'model' and 'revision' should be strings, 'layer' a whole number and 'weights' "
-                "a list of numbers, are not"
+                "a list of numbers, but are not"
             )
         try:
             return cls(values["model"], values["revision"], values["layer"], tuple(map(float, values["weights"])))
@@ -63,7 +63,7 @@ class HeadWeights:
             raise ValueError(f"head weights {path}: {error}") from error
 
     def write(self, path: str | Path) -> None:
-        """Write the file; it is replaced as a whole.
+        """Write the file atomically, replacing any existing one.
 
         Raises:
             OSError: if it cannot be written.
@@ -74,10 +74,10 @@ class HeadWeights:
         partial.replace(path)
 
     def check_fits(self, *, revision: str, layer: int, attention_heads: int) -> None:
-        """Refuse a model, a layer or a number of attention heads that the weights were not fitted for.
+        """Check that the weights were fitted for this model, layer and number of attention heads.
 
         Raises:
-            ValueError: if one of them differs; the message says which and the way out.
+            ValueError: if one of them differs; the message says which, and how to fix it.
         """
         found = {"revision": revision, "layer": layer, "number of attention heads": attention_heads}
         own = {
@@ -88,8 +88,8 @@ class HeadWeights:
         for name, value in found.items():
             if own[name] != value:
                 raise ValueError(
-                    f"head weights of model {self.model!r} have the {name} {own[name]}, the model in use has {value}; "
-                    "fit them anew with python -m attribeam.lab.training.head_weights.recipe"
+                    f"head weights of model {self.model!r} have the {name} {own[name]}, but the model has {value}; "
+                    "refit them with python -m attribeam.lab.training.head_weights.recipe"
                 )
 
 

@@ -1,6 +1,6 @@
-"""The hidden states of one layer of any Hugging Face model, taken by hooks, and their cosine similarities.
+"""The hidden states of one layer of any Hugging Face model, taken with hooks, and their cosine similarities.
 
-Compared are response and prompt tokens, and spans with windows of passages.
+Compares response tokens with prompt tokens, and spans with windows of passages.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
 
-class _LayerReached(Exception):  # noqa: N818 - a message to the caller, not a fault
-    """Raised behind the wanted layer, caught in ``hidden_states``."""
+class _LayerReached(Exception):  # noqa: N818 - control flow, not a fault
+    """Raised after the wanted layer, and caught in ``hidden_states``."""
 
 
 @torch.inference_mode()
 def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer: int) -> torch.Tensor:
-    """What ``layer`` puts out for one row: float32 [tokens, size]; the forward pass ends there.
+    """The output of ``layer`` for one row: float32 [tokens, size]; the forward pass ends there.
 
-    ``network`` is a base model without a language-model head, ``layer`` 1-based, 0 the embeddings. A final norm behind
-    the last layer is not applied.
+    ``network`` is a base model without a language-model head. ``layer`` is 1-based; 0 means the embeddings. A final
+    norm after the last layer is not applied.
 
     Raises:
-        ValueError: as ``layer_modules``, or if the layer is not among those that were loaded.
+        ValueError: as for ``layer_modules``, or if the layer was not loaded.
     """
     taken: list[torch.Tensor] = []
 
@@ -54,19 +54,19 @@ def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer
 
 @contextmanager
 def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer: int) -> Iterator[None]:
-    """Append to ``kept`` the ``layer``'s states, as ``hidden_states``, of each forward pass inside over one row.
+    """Append the states of ``layer``, as from ``hidden_states``, to ``kept`` for each one-row forward pass inside.
 
-    The pass may end behind that layer, as it does where the next layer's attention is captured.
+    The pass may end after that layer, as it does when the next layer's attention is captured.
 
     Raises:
-        ValueError: as ``hidden_states``.
+        ValueError: as for ``hidden_states``.
     """
     with _hook_on_layer(network, layer, kept.append):
         yield
 
 
 def layer_modules(network: nn.Module) -> nn.ModuleList:
-    """The layers of a model, first to last: the list of ``num_hidden_layers`` modules that is found first.
+    """The layers of a model, first to last: its first list of ``num_hidden_layers`` modules.
 
     Raises:
         ValueError: if the model has no such list.
@@ -76,8 +76,8 @@ def layer_modules(network: nn.Module) -> nn.ModuleList:
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return module
     raise ValueError(
-        f"the model should hold its {count} layers in one list, {type(network).__name__} does not; its hidden states "
-        "cannot be taken, choose another model"
+        f"the model should hold its {count} layers in one list, but {type(network).__name__} does not, so its hidden "
+        "states cannot be taken; choose another model"
     )
 
 
@@ -90,13 +90,13 @@ def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor]
     def before(_: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         take(_only_row(arguments[0] if arguments else options["hidden_states"]))
 
-    def behind(_: nn.Module, __: tuple[Any, ...], output: torch.Tensor | tuple[torch.Tensor, ...]) -> None:
+    def after(_: nn.Module, __: tuple[Any, ...], output: torch.Tensor | tuple[torch.Tensor, ...]) -> None:
         take(_only_row(output if isinstance(output, torch.Tensor) else output[0]))
 
     if layer == 0:
         handle = layers[0].register_forward_pre_hook(before, with_kwargs=True)
     else:
-        handle = layers[layer - 1].register_forward_hook(behind)
+        handle = layers[layer - 1].register_forward_hook(after)
     try:
         yield
     finally:
@@ -105,17 +105,17 @@ def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor]
 
 def _only_row(states: torch.Tensor) -> torch.Tensor:
     if states.shape[0] != 1:
-        raise ValueError(f"hidden states should be of one row at a time, were of {states.shape[0]}")
+        raise ValueError(f"hidden states should come from one row at a time, but came from {states.shape[0]}")
     return states[0].float()
 
 
 @dataclass(frozen=True, slots=True)
 class WindowScores:
-    """For each span and passage the best window of the passage.
+    """The best window of each passage, for each span.
 
     Attributes:
-        cosines: float32 [spans, passages], -1 where a passage has no token.
-        columns: for each span and passage the prompt columns of that window, ascending; empty without a token.
+        cosines: float32 [spans, passages], -1 where a passage has no tokens.
+        columns: for each span and passage, the prompt columns of that window, ascending; empty if it has no tokens.
     """
 
     cosines: npt.NDArray[np.float32]
@@ -125,17 +125,17 @@ class WindowScores:
 class HiddenSimilarity:
     """The similarities of one row, from the hidden states of one layer; the states stay on the device.
 
-    A row that is longer than the model's context went through it in windows of whole passages; tokens are compared
-    within one of them, and a column outside the passages counts as its largest similarity.
+    A row longer than the model's context was run in windows of whole passages. Tokens are compared within each window,
+    and a column outside the passages keeps its largest similarity.
 
     Raises:
-        RowFault: NON_FINITE_ATTENTION if a state has NaN or infinity.
+        RowFault: NON_FINITE_ATTENTION if a state contains NaN or infinity.
     """
 
     def __init__(self, states: Sequence[torch.Tensor], *, encoded: EncodedRow, passage_count: int) -> None:
-        """``states`` float32 [tokens, size], one of each of the row's windows, or one of the row where it has none."""
+        """``states`` are float32 [tokens, size]: one per window of the row, or a single one if it has no windows."""
         if not all(bool(one.isfinite().all()) for one in states):
-            raise RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, have NaN or infinity")
+            raise RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, but contain NaN or infinity")
         windows = [(window.row, window.columns) for window in encoded.windows]
         parts = windows or [(encoded, np.arange(encoded.prompt_length, dtype=np.int32))]
         self._encoded, self._passage_count = encoded, passage_count
@@ -153,9 +153,9 @@ class HiddenSimilarity:
         """Cosine of each span's mean state with the mean states of each passage's windows (Phukan et al. 2024).
 
         Args:
-            tokens: bool [spans, responses], the tokens of each span; a span without tokens has the cosine 0 everywhere.
-            window: tokens of a window; windows move by one token, over the tokens of one passage in their order, title
-                included. A passage with fewer tokens is one window.
+            tokens: bool [spans, responses], the tokens of each span; a span without tokens has cosine 0 everywhere.
+            window: tokens per window. Windows slide by one token over the tokens of one passage, title included. A
+                shorter passage is a single window.
         """
         scores = WindowScores(
             np.full((len(tokens), self._passage_count), -1, dtype=np.float32),
@@ -167,7 +167,7 @@ class HiddenSimilarity:
 
 
 class _WindowStates:
-    """What went through the model at once; ``columns`` says which column of the row each prompt token is."""
+    """The states of one forward pass; ``columns`` gives each prompt token's column in the whole row."""
 
     def __init__(self, states: torch.Tensor, row: EncodedRow, columns: npt.NDArray[np.int32]) -> None:
         self._prompt, self._response = states[: row.prompt_length], states[row.prompt_length :]

@@ -1,4 +1,4 @@
-"""Which layer's attention is taken, and what of a model need not be loaded above it."""
+"""Chooses the layer whose attention is taken, and cuts the layers above it out of a config."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SEES_SOME = (_SLIDING, "chunked_attention", "hybrid_sliding", "indexed_attentio
 
 @dataclass(frozen=True, slots=True)
 class LayerChoice:
-    """The layer whose attention is taken, and why it is that one.
+    """The layer whose attention is taken, and the reason for the choice.
 
     Attributes:
         layer: 1-based L*.
         default: floor(L/2) + 1 (Section 4.1).
-        kinds: the kind of every layer of the model, in transformers' words.
-        reason: why, in words.
+        kinds: the kind of each layer of the model, by transformers' names.
+        reason: the reason in words.
     """
 
     layer: int
@@ -37,7 +37,7 @@ class LayerChoice:
         return self.kinds[self.layer - 1]
 
     def provenance(self) -> dict[str, str]:
-        """The choice as file metadata and the run manifest have it."""
+        """The choice, as recorded in file metadata and the run manifest."""
         counts = Counter(self.kinds)
         return {
             "layer": str(self.layer),
@@ -50,13 +50,13 @@ class LayerChoice:
 
 
 def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice:
-    """L*: the requested layer, else of those whose tokens see everything the one nearest to floor(L/2) + 1.
+    """L*: the requested layer, else the layer nearest to floor(L/2) + 1 whose tokens see everything.
 
-    Ties go to the lower layer (Section 4.1; a layer with a sliding window may not see the passages, a recurrent one has
-    no attention). Where no layer sees everything, the nearest one with any attention.
+    Ties go to the lower layer (Section 4.1; a layer with a sliding window may not see the passages, and a recurrent
+    layer has no attention). If no layer sees everything, it is the nearest layer with any attention.
 
     Raises:
-        ValueError: if the requested layer does not exist or has no attention, or no layer has attention.
+        ValueError: if the requested layer does not exist or has no attention, or if no layer has attention.
     """
     kinds = layer_types(config)
     capturable = layers_with_attention(kinds)
@@ -66,7 +66,7 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
             raise ValueError(f"layer should be one of the layers with attention, {capturable}, was: {requested}")
         return LayerChoice(requested, default, kinds, "as configured" + _window_warning(kinds[requested - 1]))
     if not capturable:
-        raise ValueError(f"the model should have a layer with attention, has only: {', '.join(sorted(set(kinds)))}")
+        raise ValueError(f"the model should have a layer with attention, but has only: {', '.join(sorted(set(kinds)))}")
     candidates = [layer for layer in capturable if kinds[layer - 1] in _SEES_ALL] or capturable
     layer = min(candidates, key=lambda layer: (abs(layer - default), layer))
     kind = kinds[layer - 1]
@@ -77,12 +77,12 @@ def choose_layer(config: PreTrainedConfig, requested: int | None) -> LayerChoice
 
 
 def layers_with_attention(kinds: Sequence[str]) -> list[int]:
-    """The 1-based layers whose kind, in transformers' words, has attention."""
+    """The 1-based layers with attention; ``kinds`` are transformers' names."""
     return [index + 1 for index, kind in enumerate(kinds) if kind in (*_SEES_ALL, *_SEES_SOME)]
 
 
 def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
-    """The kind of every layer, in transformers' words; sliding for all where the config knows only a window.
+    """The kind of each layer, by transformers' names; sliding for all if the config gives only a window.
 
     Raises:
         ValueError: if the config does not say how many layers there are.
@@ -93,14 +93,16 @@ def layer_types(config: PreTrainedConfig) -> tuple[str, ...]:
         return tuple(types)
     layer_count = getattr(text_config, "num_hidden_layers", None)
     if not isinstance(layer_count, int) or layer_count < 1:
-        raise ValueError(f"config.json ({config.model_type}) should have a num_hidden_layers of at least 1, has none")
+        raise ValueError(
+            f"config.json ({config.model_type}) should have a num_hidden_layers of at least 1, but has none"
+        )
     return (_FULL if getattr(text_config, "sliding_window", None) is None else _SLIDING,) * layer_count
 
 
 def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
-    """A copy of ``config`` with ``layer`` layers, so that the weights above are neither read nor kept.
+    """A copy of ``config`` with ``layer`` layers, so that weights above them are neither read nor kept.
 
-    Every list with one item a layer is cut. Of a config that nests its text model's, the text model's is cut.
+    Every list with one item per layer is cut, too. If the config nests a text model's config, that one is cut.
     """
     trimmed = copy.deepcopy(config)
     text_config = trimmed.get_text_config()

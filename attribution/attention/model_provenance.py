@@ -1,4 +1,4 @@
-"""What the attributions of a model depend on, for file metadata and the run manifest."""
+"""Everything that a model's attributions depend on, for file metadata and the run manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attribeam.attribution.prompts.row_encoder import RowEncoder
 
 
 def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
-    """Which model, whose code, which layer and why."""
+    """The model, whose code it runs, and the layer with the reason for choosing it."""
     return {
         "model": directory.options.model,
         "model_revision": revision_of(directory, layer=layer.layer),
@@ -28,17 +28,17 @@ def of_model(directory: ModelDirectory, layer: LayerChoice) -> dict[str, str]:
 
 
 def of_capture(capture: LayerCapture) -> dict[str, str]:
-    """What of the layer's attention is S, and by which pass."""
+    """How S is taken from the layer's attention, and by which forward pass."""
     return {
         "query_position": str(capture.query_position),
         "softmax_over": str(capture.softmax_over),
         "head_weights": _describe_head_weights(capture.head_weights),
-        "forward_pass": "of the model" if capture.encoder is None else "in few steps",
+        "forward_pass": "of the model" if capture.fused_weights is None else "fused",
     }
 
 
 def of_prompt(encoder: RowEncoder) -> dict[str, str]:
-    """The prompt and the longest row."""
+    """The prompt template and the longest row."""
     return {
         "prompt_template": encoder.template.digest,
         "prompt_template_name": encoder.template_name,
@@ -47,7 +47,7 @@ def of_prompt(encoder: RowEncoder) -> dict[str, str]:
 
 
 def of_batches(network: PreTrainedModel, *, layout: RowLayout, token_budget: int) -> dict[str, str]:
-    """How rows lie in a batch, and what computes their attention."""
+    """How rows are laid out in a batch, and what computes their attention."""
     end_to_end = layout is RowLayout.END_TO_END
     return {
         "token_budget": str(token_budget),
@@ -63,7 +63,7 @@ def of_machine(network: PreTrainedModel, directory: ModelDirectory) -> dict[str,
         **quantization_provenance(directory.options.quantization, directory.config),
         "dtype": str(network.dtype).removeprefix("torch."),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "torch_version": str(torch.__version__),  # plain, to be unpickled without torch
+        "torch_version": str(torch.__version__),  # a plain string, so that it unpickles without torch
         "transformers_version": transformers.__version__,
     }
 

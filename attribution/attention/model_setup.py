@@ -1,7 +1,7 @@
-"""Setting up an attention model: its parts are loaded, then tried on a few small rows.
+"""Sets up an attention model: loads its parts, then tries them on a few small rows.
 
-So a run fails before it starts. The trial shows which way the layer sees, which layout its rows may have, and
-whether a fast path gives the same attention.
+An unusable model thus fails before the run starts. The trial shows in which directions the layer sees, which layout
+its rows may have, and whether a fast path gives the same attention.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ModelParts:
 
 
 def load_parts(options: ModelOptions, *, encoder: RowEncoder | None = None) -> ModelParts:
-    """Read the weights of the layers up to L*, of all of them where the model's code needs all.
+    """Load the layers up to L*, or all layers if the model's code needs them.
 
-    ``encoder`` is the model's own, where it is loaded already.
+    Pass ``encoder`` if the model's own row encoder is loaded already.
 
     Raises:
         ModelLoadError: if the model cannot be loaded.
@@ -59,10 +59,10 @@ def load_parts(options: ModelOptions, *, encoder: RowEncoder | None = None) -> M
 
 
 def configured_layer(directory: ModelDirectory) -> LayerChoice:
-    """L*: the layer of the options, else of the model's ``attribution_config.json``, else the chosen one.
+    """L*: the layer from the options, else from the model's ``attribution_config.json``, else the default choice.
 
     Raises:
-        ModelLoadError: if there is no such layer with attention.
+        ModelLoadError: if there is no such layer, or it has no attention.
     """
     requested = directory.options.layer
     try:
@@ -72,7 +72,7 @@ def configured_layer(directory: ModelDirectory) -> LayerChoice:
 
 
 def load_head_weights(directory: ModelDirectory, *, layer: int, device: torch.device) -> torch.Tensor | None:
-    """The weights of the options' file, float32 [attention heads] on ``device``; None where none is given.
+    """The weights from the file in the options, float32 [attention heads] on ``device``; None if no file is given.
 
     Raises:
         ModelLoadError: if they cannot be read, or were fitted for another model or layer.
@@ -94,18 +94,18 @@ _PROBES = (
     ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
     ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
 )
-"""Question, passage and answer of rows that every model is tried on; the last two have one prompt."""
+"""Question, passage and answer of the rows that every model is tried on; the last two share a prompt."""
 
 
 def try_model(
     directory: ModelDirectory, model: PreTrainedModel, *, encoder: RowEncoder, layer: LayerChoice
 ) -> tuple[LayerCapture, RowLayout]:
-    """How attention is taken of layer ``layer`` of ``model``, and how rows may lie before it.
+    """How to capture the attention of ``layer`` in ``model``, and which layout its rows may have.
 
-    Weights that one row's attention did not need are let go, unless more layers are asked for.
+    Weights that one row's attention does not need are released, unless the options ask for more layers.
 
     Raises:
-        ModelLoadError: if the attention cannot be taken, or the attention heads' weights do not fit.
+        ModelLoadError: if the attention cannot be taken, or the head weights do not fit the model.
     """
     options, defaults = directory.options, directory.defaults
     capture = LayerCapture(
@@ -126,7 +126,7 @@ def try_model(
 
 
 def _probe_jobs(encoder: RowEncoder) -> list[Job]:
-    """The rows to try a model on, however short its context is."""
+    """The rows to try a model on, even if they exceed its context."""
     records = [
         QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
         for question, passage, answer in _PROBES
@@ -135,10 +135,10 @@ def _probe_jobs(encoder: RowEncoder) -> list[Job]:
 
 
 def _try_row(capture: LayerCapture, job: Job, *, model: str) -> LayerCapture:
-    """``capture`` with what one row shows: whether the layer sees to the right as well.
+    """``capture``, completed by what one row shows: whether the layer also sees to the right.
 
     Raises:
-        ModelLoadError: if its attention cannot be taken, or is not finite.
+        ModelLoadError: if the row's attention cannot be taken, or is not finite.
     """
     try:
         found = capture.take([job], layout=RowLayout.PADDED, top_k=1)
@@ -151,7 +151,7 @@ def _try_row(capture: LayerCapture, job: Job, *, model: str) -> LayerCapture:
 
 
 def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str]) -> RowLayout:
-    """The layout for a model with layers of these ``kinds`` up to L*."""
+    """The layout for a model whose layers up to L* are of these ``kinds``."""
     return choose_layout(
         capture.network,
         kinds,
@@ -161,9 +161,9 @@ def _try_layouts(capture: LayerCapture, jobs: Sequence[Job], kinds: Sequence[str
 
 
 def _with_fast_path(capture: LayerCapture, jobs: Sequence[Job]) -> LayerCapture:
-    """With the pass in few steps, where there is one for the model and it gives the same attention."""
-    shorter = replace(capture, encoder=encoder_weights(capture.network, capture.layer))
-    if shorter.encoder is None:
+    """``capture`` with the fused pass, if the model has one and it gives the same attention; else as it is."""
+    fused = replace(capture, fused_weights=encoder_weights(capture.network, capture.layer))
+    if fused.fused_weights is None:
         return capture
-    found, expected = (one.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN) for one in (shorter, capture))
-    return shorter if captures_agree(found, expected, capture.network) else capture
+    found, expected = (one.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN) for one in (fused, capture))
+    return fused if captures_agree(found, expected, capture.network) else capture

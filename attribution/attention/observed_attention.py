@@ -1,7 +1,7 @@
-"""What else can be read from a model's attention while it passes by: for sweeps, training and comparison.
+"""What else a forward pass shows of a model's attention, for sweeps, training and comparison.
 
-The attributions of several layers from one forward pass, the mass of each attention head on each passage, and
-which earlier tokens of its own response a token attends to (the appendix's alternative of Dep).
+Gives the attributions of several layers from one forward pass, the mass of each attention head on each passage, and
+the earlier response tokens that a token attends to (the appendix's alternative to Dep).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _ByLayer = Mapping[int, TokenAttribution]
 def attribute_layers(
     model: AttentionModel, row: EncodedRow, passage_count: int, *, layers: Collection[int], top_k: int
 ) -> Mapping[int, TokenAttribution]:
-    """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives those of its own.
+    """The attributions of each of the 1-based ``layers``, as ``AttentionModel.attribute`` gives them for L*.
 
-    The pass ends at the last of them. The windows of a long row are batched by the model's token budget, and a batch
-    that does not fit into memory is halved. What a model was trained for holds in its own layer L* alone: learned
-    weights of attention heads, and a softmax over the prompt. Other layers have the mean over attention heads, and the
-    softmax is over all that a token sees.
+    The pass ends at the last of these layers. The windows of a long row are batched by the model's token budget, and a
+    batch that does not fit into memory is halved. Learned head weights and a softmax over the prompt apply only to the
+    layer that they were trained for, L*. Other layers take the mean over attention heads and a softmax over all tokens
+    that a token sees.
 
     Raises:
         RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
-        ValueError: if one of the layers was not loaded or has no attention, or none is wanted.
+        ValueError: if one of the layers was not loaded or has no attention, or if ``layers`` is empty.
     """
     _check_layers(model, layers)
     wanted = _LayersPass(model, layers, top_k)
@@ -65,14 +65,14 @@ def attribute_layers(
 
 
 class _LayersPass:
-    """Forward passes that are asked for several layers; the last of them ends the pass."""
+    """Forward passes that capture several layers; the last of these layers ends the pass."""
 
     def __init__(self, model: AttentionModel, layers: Collection[int], top_k: int) -> None:
         self._layout, self._top_k = model.layout, top_k
         self._captures = {layer: _capture_of(model, layer) for layer in sorted(layers)}
 
     def run(self, jobs: Sequence[Job]) -> list[_ByLayer | RowFault]:
-        """What each row's attention comes to, by layer; none of the rows has windows."""
+        """The attributions of each row by layer, one outcome per row; no row may have windows."""
         last = max(self._captures)
         requests = {layer: capture.requests(jobs) for layer, capture in self._captures.items()}
         taken: dict[int, list[CapturedRow]] = {layer: [] for layer in self._captures}
@@ -85,21 +85,21 @@ class _LayersPass:
 
         with observing(observe):
             taken[last] = self._captures[last].take(jobs, layout=self._layout, top_k=self._top_k).captured
-        on_their_way = {layer: PendingRows(rows) for layer, rows in taken.items()}
-        return [_outcome_by_layer(on_their_way, place) for place in range(len(jobs))]
+        pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
+        return [_outcome_by_layer(pending, place) for place in range(len(jobs))]
 
 
 def _capture_of(model: AttentionModel, layer: int) -> LayerCapture:
     if layer == model.layer:
         return model.capture
-    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE, encoder=None)
+    return replace(model.capture, layer=layer, head_weights=None, softmax_over=SoftmaxOver.VISIBLE, fused_weights=None)
 
 
 def _outcome_by_layer(rows: Mapping[int, PendingRows], place: int) -> _ByLayer | RowFault:
-    """A row's attributions by layer, or the fault of any."""
+    """A row's attributions by layer, or the first layer's fault."""
     found = {}
-    for layer, on_their_way in rows.items():
-        outcome = on_their_way.outcome(place)
+    for layer, pending in rows.items():
+        outcome = pending.outcome(place)
         if isinstance(outcome, RowFault):
             return outcome
         found[layer] = outcome
@@ -115,23 +115,25 @@ def _raise_fault(outcome: _ByLayer | RowFault) -> _ByLayer:
 def _check_layers(model: AttentionModel, layers: Collection[int]) -> None:
     loaded = int(model.network.config.get_text_config().num_hidden_layers)
     if not layers or min(layers) < 1 or max(layers) > loaded:
-        raise ValueError(f"layers should be one or more from 1 to the {loaded} loaded ones, were: {sorted(layers)}")
+        raise ValueError(
+            f"layers should be one or more numbers from 1 to {loaded}, the loaded layers, were: {sorted(layers)}"
+        )
     missing = sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config))))
     if missing:
-        raise ValueError(f"layers should have attention, these have none: {missing}")
+        raise ValueError(f"layers should have attention, but these have none: {missing}")
 
 
 def head_masses(model: AttentionModel, row: EncodedRow, passage_count: int) -> torch.Tensor:
     """The attention mass of every attention head on every passage, titles included.
 
-    float32 [attention heads, responses, passages] on the CPU, from one forward pass. Their mean over attention heads is
+    float32 [attention heads, responses, passages] on the CPU, from one forward pass. The mean over attention heads is
     ``TokenAttribution.passage_mass``.
 
     Raises:
-        RowFault: if the row is longer than the model takes at once, does not fit into memory, or has NaN or infinity.
+        RowFault: if the row exceeds the model's context, does not fit into memory, or yields NaN or infinity.
     """
     if row.windows:
-        message = "a row should go through the model at once, is cut into windows; log fewer passages"
+        message = "the row should fit into the model's context, but needs several windows; log fewer passages"
         raise RowFault(Reason.TOO_MANY_TOKENS, message)
     found: list[torch.Tensor] = []
     request = model.request(row, passage_count)
@@ -150,7 +152,7 @@ def _keep_head_masses(
 
 
 def _head_masses_of(attention: RowAttention, request: RowRequest) -> torch.Tensor:
-    """In slices of response rows, so that memory stays bounded."""
+    """Works in slices of response rows, to bound memory."""
     attention_heads = attention.query.shape[0]
     rows_at_once = max(1, MAX_WEIGHTS // (attention_heads * request.token_count))
     slices = []
@@ -169,9 +171,9 @@ def response_similarity(
 ) -> torch.Tensor:
     """One layer's attention to earlier response tokens: float32 [responses, responses], 0 from the diagonal on.
 
-    The softmax is over all that a token sees, prompt and response. ``query_positions`` int64 [responses] are the
-    positions whose attention is row i of S; the response are the row's tokens from ``prompt_length`` on. Computed in
-    slices, so that memory stays bounded.
+    The softmax runs over all tokens that a token sees, in prompt and response. ``query_positions`` int64 [responses]
+    are the positions whose attention is row i of S; the response begins at token ``prompt_length``. Works in slices, to
+    bound memory.
     """
     heads, token_count, _ = attention.query.shape
     rows_at_once = max(1, MAX_WEIGHTS // (heads * token_count))
@@ -183,10 +185,10 @@ def response_similarity(
 
 
 def attributed_tokens(similarities: Sequence[torch.Tensor], *, top_k: int) -> npt.NDArray[np.bool_]:
-    """bool [responses, responses]: whether the row's token is attributed to the column's, an earlier one.
+    """bool [responses, responses]: whether the row's token is attributed to the column's, which comes earlier.
 
-    Equation 1 over earlier response tokens alone: its ``top_k`` largest similarities, those above 0. Where a row went
-    through the model in several windows, a pair of tokens counts as its largest value there.
+    Equation 1 over earlier response tokens alone: the ``top_k`` largest similarities that are above 0. If the row ran
+    in several windows, each pair of tokens keeps its largest similarity.
     """
     similarity = torch.stack(list(similarities)).amax(0)
     columns, scores = top_columns(similarity, top_k)

@@ -1,7 +1,7 @@
-"""The rule of one layer's attention, and attention written out by it.
+"""The rule of one layer's attention, and attention with its weights written out.
 
-``AttentionRule`` says which keys a query sees and how the weights come about. Written out in float32, attention
-has everything that fused kernels lack: soft cap, sinks, and the weights themselves.
+``AttentionRule`` says which keys a query sees and how its weights are computed. Attention written out in float32
+supports what fused kernels lack: soft caps, sinks, and access to the weights themselves.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class AttentionRule:
-    """The attention of one layer, as transformers' interface tells it.
+    """The attention of one layer, as transformers' interface describes it.
 
     Attributes:
-        causal: whether a query sees nothing behind itself.
-        reach: how many positions away the farthest key is that a query sees; None where it sees all.
-        scaling: factor of the products of queries and keys.
-        softcap: c of c * tanh(x / c), put on the products; None for none.
-        sinks: [attention heads], one more logit a query that takes weight and gives nothing; None for none.
+        causal: whether a query sees no later keys.
+        reach: the distance, in positions, of the farthest key that a query sees; None if there is no limit.
+        scaling: factor on the products of queries and keys.
+        softcap: c in c * tanh(x / c), applied to the products; None for none.
+        sinks: [attention heads], an extra logit per query that takes weight but adds no value; None for none.
     """
 
     causal: bool
@@ -30,19 +30,19 @@ class AttentionRule:
     sinks: torch.Tensor | None = None
 
     @property
-    def is_plain(self) -> bool:
-        """Whether fused kernels lack something of it."""
+    def needs_written_out_weights(self) -> bool:
+        """Whether the rule has a part that fused kernels do not support."""
         return self.softcap is not None or self.sinks is not None
 
-    def keys_of(self, start: int, end: int, length: int) -> tuple[int, int]:
-        """The positions that the queries ``[start, end)`` of a row of ``length`` see at most, half-open."""
+    def visible_range(self, start: int, end: int, length: int) -> tuple[int, int]:
+        """The half-open range of keys that the queries [start, end) of a row of ``length`` tokens can see."""
         first = 0 if self.reach is None else max(0, start - self.reach)
         if self.causal:
             return first, end
         return first, length if self.reach is None else min(length, end + self.reach)
 
     def visible(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor | None:
-        """bool [queries, keys], both given by their int64 positions; None where every query sees every key."""
+        """bool [queries, keys], both given by int64 positions; None if every query sees every key."""
         if not self.causal and self.reach is None:
             return None
         behind = queries[:, None] - keys
@@ -51,7 +51,7 @@ class AttentionRule:
 
 
 MAX_WEIGHTS = 2**26
-"""Largest number of attention weights that exist at a time: 256 MiB."""
+"""The most attention weights in memory at a time: 256 MiB."""
 
 
 def attention_weights(
@@ -60,8 +60,8 @@ def attention_weights(
     """softmax(scaling * Q K^T) of one row: float32 [attention heads, queries, keys].
 
     ``query`` [attention heads, queries, size], ``key`` [key heads, keys, size] (grouped: attention head h reads key
-    head ``h // group``), ``mask`` bool or additive, broadcast to [attention heads, queries, keys]; it alone says what
-    a query sees. With sinks the weights sum to less than 1.
+    head ``h // group``), ``mask`` bool or additive, broadcast to [attention heads, queries, keys]; the mask alone says
+    what a query sees. With sinks, the weights sum to less than 1.
     """
     head_count, query_count, _ = query.shape
     grouped = query.float().reshape(key.shape[0], -1, query.shape[-1])
@@ -77,9 +77,9 @@ def attention_weights(
 
 
 def weighted_values(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The sum of the values under ``weights`` [attention heads, queries, keys]: [attention heads, queries, size].
+    """The values, weighted by ``weights`` [attention heads, queries, keys]: float32 [attention heads, queries, size].
 
-    ``value`` [key heads, keys, size]; float32, as the weights are.
+    ``value`` [key heads, keys, size]; ``weights`` are float32.
     """
     head_count, query_count, key_count = weights.shape
     grouped = weights.reshape(value.shape[0], -1, key_count)
@@ -95,9 +95,9 @@ def plain_attention(
 ) -> torch.Tensor:
     """Attention of a batch of padded rows: [rows, tokens, attention heads, size] in the dtype of ``query``.
 
-    ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size]; ``mask`` None,
-    then ``rule`` says what a query sees, or [rows or 1, 1 or attention heads, tokens, tokens]. Runs row by row and in
-    slices of queries, so that at most ``MAX_WEIGHTS`` weights exist at a time.
+    ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size]; ``mask`` [rows
+    or 1, 1 or attention heads, tokens, tokens], or None, in which case ``rule`` says what a query sees. Works row by
+    row and in slices of queries, so that at most ``MAX_WEIGHTS`` weights exist at a time.
     """
     row_count, head_count, token_count, _ = query.shape
     output = torch.empty((row_count, token_count, head_count, value.shape[-1]), dtype=query.dtype, device=query.device)

@@ -1,7 +1,7 @@
-"""One row's attention in one layer: what is wanted of it, its reduction on the device, and the way to the host.
+"""One row's attention in one layer: the request for it, its reduction on the device, and its transfer to the host.
 
-A row is reduced to the k best columns of each response token, the mass of each passage and the mass outside them.
-Neither host nor device waits for the other until the outcome of a row is read.
+A row is reduced to the k best columns of each response token, the mass on each passage, and the mass outside the
+passages. Neither host nor device waits for the other until a row's outcome is read.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LARGEST_MEMBERSHIP = 2**24
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """What to take of one row of the batch.
+    """What to capture from one row of the batch.
 
     Attributes:
         query_positions: int64 [responses], the position whose attention is row i of S.
-        token_count: tokens of the row that the softmax runs over: all, padding left out, or the prompt's.
-        column_passage: int64 [prompt_length], passage of each prompt column, -1 outside.
+        token_count: number of tokens that the softmax runs over: all of the row without padding, or the prompt's.
+        column_passage: int64 [prompt_length], the passage of each prompt column, -1 outside.
         passage_count: number of passages.
     """
 
@@ -39,9 +39,14 @@ class RowRequest:
 
 @dataclass(frozen=True, slots=True)
 class CapturedRow:
-    """One row of the batch, reduced: ``top_columns`` [responses, k], ``top_scores`` likewise, ``passage_mass``
-    [responses, passages], ``sink_mass`` [responses], and ``finite``, a scalar, False where S has NaN or infinity. All
-    still on the device."""
+    """One row of the batch, reduced; the tensors are still on the device.
+
+    Attributes:
+        top_columns, top_scores: [responses, k].
+        passage_mass: [responses, passages].
+        sink_mass: [responses].
+        finite: scalar, False if S contains NaN or infinity.
+    """
 
     top_columns: torch.Tensor
     top_scores: torch.Tensor
@@ -52,9 +57,10 @@ class CapturedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowAttention:
-    """The attention of one row of the batch: [attention heads, tokens, size], [key heads, tokens, size], mask.
+    """The attention of one row of the batch.
 
-    Where ``mask`` is None, ``rule`` says what a query sees.
+    ``query`` [attention heads, tokens, size]; ``key`` [key heads, tokens, size]. If ``mask`` is None, ``rule`` says
+    what a query sees.
     """
 
     query: torch.Tensor
@@ -65,15 +71,15 @@ class RowAttention:
     def similarity(
         self, positions: torch.Tensor, token_count: int, head_weights: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Rows ``positions`` of the attention, mean over attention heads: float32 [positions, token_count].
+        """Rows ``positions`` of the attention, averaged over attention heads: float32 [positions, token_count].
 
-        With ``head_weights`` float32 [attention heads], which sum to 1, the weighted mean.
+        With ``head_weights``, float32 [attention heads] summing to 1, the mean is weighted.
         """
         weights = self.weights(positions, token_count)
         return weights.mean(0) if head_weights is None else torch.tensordot(head_weights, weights, dims=1)
 
     def weights(self, positions: torch.Tensor, token_count: int) -> torch.Tensor:
-        """Rows ``positions`` of the attention, float32 [attention heads, positions, token_count]."""
+        """Rows ``positions`` of the attention: float32 [attention heads, positions, token_count]."""
         columns = torch.arange(token_count, device=self.query.device)
         seen = self.rule.visible(positions, columns) if self.mask is None else self.mask[:, positions, :token_count]
         return attention_weights(self.query[:, positions], self.key[:, :token_count], seen, self.rule)
@@ -82,7 +88,7 @@ class RowAttention:
 def reduce_row(
     attention: RowAttention, request: RowRequest, *, top_k: int, head_weights: torch.Tensor | None
 ) -> CapturedRow:
-    """S of one row, reduced; computed in slices of response rows, so that memory stays bounded."""
+    """S of one row, reduced; works in slices of response rows, to bound memory."""
     rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
     slices = []
     for positions in torch.split(request.query_positions, rows_at_once):
@@ -117,7 +123,7 @@ def top_columns(similarity: torch.Tensor, top_k: int) -> tuple[torch.Tensor, tor
     """The ``min(top_k, columns)`` best columns of each row, best first, ties towards the lower column (Equation 1).
 
     ``similarity`` float32 [rows, columns], not negative. Returns (int64 columns, float32 scores), both [rows, k].
-    Score and column make one integer key, so that all keys differ and every device gives the same order.
+    Score and column form one integer key, so that all keys differ and every device gives the same order.
     """
     column_count = similarity.shape[1]
     ranks = torch.arange(column_count - 1, -1, -1, device=similarity.device)
@@ -130,9 +136,9 @@ def top_columns(similarity: torch.Tensor, top_k: int) -> tuple[torch.Tensor, tor
 def passage_mass(similarity: torch.Tensor, column_passage: torch.Tensor, passage_count: int) -> torch.Tensor:
     """The sum of each row over the columns of each passage: float32 [rows, passages].
 
-    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. A matrix product rather than
-    scattered additions, which have no fixed order on a GPU. Many passages are taken some at a time, each time with the
-    columns that lie in them.
+    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. Uses a matrix product, because
+    scattered additions have no fixed order on a GPU. If there are many passages, they are taken in groups, each with
+    the columns that lie in it.
     """
     passages = torch.arange(passage_count, device=similarity.device)
     if passage_count * len(column_passage) <= _LARGEST_MEMBERSHIP:
@@ -150,41 +156,43 @@ def _membership(column_passage: torch.Tensor, passages: torch.Tensor, like: torc
 
 
 def sink_mass(similarity: torch.Tensor, column_passage: torch.Tensor) -> torch.Tensor:
-    """The sum of each row over the columns that lie in no passage: float32 [rows].
+    """The sum of each row over the columns outside all passages: float32 [rows].
 
-    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. A matrix product as well.
+    ``similarity`` [rows, columns]; ``column_passage`` int64 [columns], -1 outside. Uses a matrix product as well.
     """
     return similarity @ (column_passage < 0).to(similarity.dtype)
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """``tensor`` on ``device``; to a GPU through pinned memory, so that the host goes on at once."""
+    """``tensor`` on ``device``; copies to a GPU go through pinned memory, so that the host does not wait."""
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
 class PendingRows:
-    """The reduced rows of one forward pass, on their way to the host in one transfer; only ``outcome`` waits for it."""
+    """The reduced rows of one forward pass, sent to the host in one transfer; only ``outcome`` waits for it."""
 
     def __init__(self, captured: Sequence[CapturedRow]) -> None:
         self._shapes = [(*one.top_columns.shape, one.passage_mass.shape[1]) for one in captured]
         parts = [part.reshape(-1) for one in captured for part in _as_int32(one)]
         flat = torch.cat(parts)
         self._values = flat.to("cpu", non_blocking=True)
-        self._arrived = torch.cuda.Event() if flat.is_cuda else None  # type: ignore[no-untyped-call]
-        if self._arrived is not None:
-            self._arrived.record(torch.cuda.current_stream(flat.device))
+        self._transfer_done = torch.cuda.Event() if flat.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._transfer_done is not None:
+            self._transfer_done.record(torch.cuda.current_stream(flat.device))
         self._starts = np.cumsum([0, *(_int32_count(*shape) for shape in self._shapes)])
 
     def outcome(self, index: int) -> TokenAttribution | RowFault:
-        """A row's attribution, or NON_FINITE_ATTENTION where its S has NaN or infinity."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
+        """A row's attribution, or NON_FINITE_ATTENTION if its S contains NaN or infinity."""
+        if self._transfer_done is not None:
+            self._transfer_done.synchronize()
         responses, top_k, passages = self._shapes[index]
         values = self._values.numpy()[self._starts[index] : self._starts[index + 1]]
         if not values[-1]:
-            return RowFault(Reason.NON_FINITE_ATTENTION, "attention should be finite, has NaN or infinity; see --dtype")
+            return RowFault(
+                Reason.NON_FINITE_ATTENTION, "attention should be finite, but contains NaN or infinity; see --dtype"
+            )
         sizes = (responses * top_k, responses * top_k, responses * passages, responses)
         columns, scores, mass, outside = np.split(values[:-1], np.cumsum(sizes)[:-1])
         return TokenAttribution(
@@ -196,7 +204,7 @@ class PendingRows:
 
 
 def _as_int32(one: CapturedRow) -> tuple[torch.Tensor, ...]:
-    """The five tensors of a row as int32; the bits of floats stay as they are."""
+    """The five tensors of a row as int32; floats keep their bits."""
     return (
         one.top_columns.to(torch.int32),
         one.top_scores.contiguous().view(torch.int32),

@@ -38,7 +38,7 @@ def modernbert_pass(weights: EncoderWeights, rows: Sequence[EncodedRow], capture
     places = EndToEndRows.of_lengths([len(row.token_ids) for row in rows], _CPU)
     token_ids = torch.from_numpy(np.concatenate([row.token_ids for row in rows]).astype(np.int64))
     turns = {kind: rotation.turns(places.longest[1]) for kind, rotation in weights.rotations.items()}
-    turns_of_places = {kind: some[places.positions()] for kind, some in turns.items()}
+    turns_of_places = {kind: some[places.positions] for kind, some in turns.items()}
     hidden = _normed(weights.token_embeddings[token_ids], weights.embedding_norm, weights)
     for layer in weights.lower_layers:
         hidden = _add_attention(hidden, layer, weights, places, turns_of_places[layer.kind])

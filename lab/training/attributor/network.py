@@ -116,7 +116,7 @@ def _queries_and_keys(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Scaled queries, and keys, of the attention layer: [attention heads, tokens, size] each."""
     hidden = model.embeddings(token_ids)
-    places = model.rotary_emb(hidden, rows.positions()[None], _LOCAL)
+    places = model.rotary_emb(hidden, rows.positions[None], _LOCAL)
     with rows_end_to_end(rows):
         for layer in encoder_layers(model)[:-1]:
             hidden = layer(hidden, position_embeddings=places)

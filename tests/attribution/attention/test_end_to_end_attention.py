@@ -128,7 +128,7 @@ def test_blocks_of_queries_change_nothing(
     rule = AttentionRule(causal=True, reach=reach, scaling=0.4, softcap=softcap)
     query, key, value = states(rows.token_count, 3)
     whole = end_to_end_attention(query, key, value, rows=rows, rule=rule)
-    monkeypatch.setattr(blocks, "_MASK_SIZE", 64 * 64)
+    monkeypatch.setattr(blocks, "_LARGEST_MASK", 64 * 64)
     monkeypatch.setattr(blocks, "MAX_WEIGHTS", 4 * 420 * 7)
     in_blocks = end_to_end_attention(query, key, value, rows=rows, rule=rule)
     torch.testing.assert_close(in_blocks, whole, atol=1e-5, rtol=1e-4)
@@ -142,7 +142,7 @@ def test_every_place_is_one_rows_own(rows: EndToEndRows) -> None:
 
 @given(packed_rows())
 def test_positions_go_on_behind_the_prefix(rows: EndToEndRows) -> None:
-    positions = rows.positions().tolist()
+    positions = rows.positions.tolist()
     for one in rows.places:
         assert positions[one.start : one.end] == list(range(one.prefix_length, len(one)))
 
@@ -197,7 +197,7 @@ class LargestTensor(TorchDispatchMode):
 def test_no_tensor_grows_with_the_square_of_a_rows_tokens(
     monkeypatch: pytest.MonkeyPatch, shared: int, reach: int | None, softcap: float | None
 ) -> None:
-    monkeypatch.setattr(blocks, "_MASK_SIZE", 64 * 200)
+    monkeypatch.setattr(blocks, "_LARGEST_MASK", 64 * 200)
     monkeypatch.setattr(blocks, "MAX_WEIGHTS", 4 * 200 * 16)
     largest = []
     for length in (200, 800):

@@ -56,7 +56,7 @@ def test_local_attention_is_attention_under_the_band_of_its_row(lengths: list[in
 
 def test_positions_begin_anew_with_each_row() -> None:
     rows = EndToEndRows.of_lengths([2, 3], CPU)
-    assert rows.positions().tolist() == [0, 1, 0, 1, 2]
+    assert rows.positions.tolist() == [0, 1, 0, 1, 2]
     assert rows.starts == (0, 2, 5)
 
 

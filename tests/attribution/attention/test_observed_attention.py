@@ -137,7 +137,7 @@ def spy_on_passes(monkeypatch, *, fitting=1000):
 @pytest.mark.parametrize("layers", [[], [0], [4]])
 def test_layer_that_is_not_loaded_is_refused(tmp_path, layers):
     model = load(save_tiny_model(tmp_path))
-    with pytest.raises(ValueError, match="from 1 to the 3 loaded ones"):
+    with pytest.raises(ValueError, match="from 1 to 3, the loaded layers"):
         attribute_layers(model, model.encode(RECORD), 3, layers=layers, top_k=2)
 
 

@@ -72,7 +72,7 @@ def assert_same(capture: LayerCapture, rows: list[EncodedRow]) -> None:
 @pytest.mark.parametrize("softmax_over", list(SoftmaxOver))
 @pytest.mark.parametrize("query_position", list(QueryPosition))
 @pytest.mark.parametrize("layer_types", [[FULL], [LOCAL, FULL], [FULL, LOCAL, FULL], [LOCAL, LOCAL, FULL]])
-def test_pass_in_few_steps_gives_the_models_own_attention(
+def test_fused_pass_gives_the_models_own_attention(
     layer_types: list[str], query_position: QueryPosition, softmax_over: SoftmaxOver
 ) -> None:
     capture = capture_of(tiny_encoder(layer_types), query_position=query_position, softmax_over=softmax_over)
@@ -133,14 +133,14 @@ LONGROPE = rope_of(
         "dynamic rope",
     ],
 )
-def test_other_models_have_no_pass_in_few_steps(model: ModernBertModel) -> None:
+def test_other_models_have_no_fused_pass(model: ModernBertModel) -> None:
     assert encoder_weights(model, 2) is None
 
 
-def test_encoder_is_loaded_with_the_pass_in_few_steps(tmp_path: Path) -> None:
+def test_encoder_is_loaded_with_the_fused_pass(tmp_path: Path) -> None:
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    assert model.provenance()["forward_pass"] == "in few steps"
+    assert model.provenance()["forward_pass"] == "fused"
 
 
 def test_other_models_are_loaded_with_their_own_pass(tmp_path: Path) -> None:
