@@ -1,1 +1,1 @@
-"""Faster ways that rest on private parts of libraries, each behind a check and beside a plain path."""
+"""Fast paths that rely on private parts of libraries; each is behind a check and has a plain alternative."""

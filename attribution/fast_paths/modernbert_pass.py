@@ -1,9 +1,9 @@
 """The fused forward pass of a small ModernBERT encoder on the CPU.
 
-It takes fewer steps than transformers' own, to equal ends. Weights are laid out once for it. Rotation is one
-complex product in place, residuals are added within the products, and of the captured layer there are only the
-keys and queries that S is made of. It rests on private parts of transformers, so it is used only where it gives
-the same attention as the model's own pass (``attention/model_setup.py``).
+It gives the same result as transformers' own pass in fewer steps. Weights are laid out once. Rotation is a single
+complex product in place, residuals are added within matrix products, and the captured layer computes only the keys
+and queries that S needs. The pass relies on private parts of transformers, so it is used only if it gives the same
+attention as the model's own pass (``attention/model_setup.py``).
 """
 
 from __future__ import annotations
@@ -34,47 +34,47 @@ _CPU = torch.device("cpu")
 
 @torch.inference_mode()
 def modernbert_pass(weights: EncoderWeights, rows: Sequence[EncodedRow], capture: Capture) -> None:
-    """Run ``rows`` end to end up to the captured layer; ``capture`` is filled."""
+    """Run ``rows`` end to end up to the captured layer, and fill ``capture``."""
     places = EndToEndRows.of_lengths([len(row.token_ids) for row in rows], _CPU)
     token_ids = torch.from_numpy(np.concatenate([row.token_ids for row in rows]).astype(np.int64))
-    turns = {kind: rotation.turns(places.longest[1]) for kind, rotation in weights.rotations.items()}
-    turns_of_places = {kind: some[places.positions] for kind, some in turns.items()}
+    rotary_factors = {kind: rotation.rotary_factors(places.longest[1]) for kind, rotation in weights.rotations.items()}
+    factors_of_places = {kind: some[places.positions] for kind, some in rotary_factors.items()}
     hidden = _normed(weights.token_embeddings[token_ids], weights.embedding_norm, weights)
     for layer in weights.lower_layers:
-        hidden = _add_attention(hidden, layer, weights, places, turns_of_places[layer.kind])
+        hidden = _add_attention(hidden, layer, weights, places, factors_of_places[layer.kind])
         hidden = _add_mlp(hidden, layer, weights)
     hidden = _normed(hidden, weights.attention_norm, weights)
     capture.bidirectional = True
-    for attention, request in _captured_attentions(hidden, weights, places, capture.rows, turns[weights.kind]):
+    for attention, request in _captured_attentions(hidden, weights, places, capture.rows, rotary_factors[weights.kind]):
         reduced = reduce_row(attention, request, top_k=capture.top_k, head_weights=capture.head_weights)
         capture.captured.append(reduced)
 
 
 def _add_attention(
-    hidden: torch.Tensor, layer: LowerLayer, weights: EncoderWeights, places: EndToEndRows, turns: torch.Tensor
+    hidden: torch.Tensor, layer: LowerLayer, weights: EncoderWeights, places: EndToEndRows, rotary_factors: torch.Tensor
 ) -> torch.Tensor:
-    """``hidden`` [tokens, hidden size] and the layer's attention on top."""
+    """``hidden`` [tokens, hidden size] plus the layer's attention."""
     tokens, heads = len(hidden), weights.attention_heads
     before, behind = _padding(tokens, layer.reach)
     states = hidden.new_empty(before + tokens + behind, 3 * heads, hidden.shape[1] // heads)
     states[:before], states[before + tokens :] = 0, 0
     own = states[before : before + tokens]
     torch.mm(_normed(hidden, layer.attention_norm, weights), layer.query_key_value, out=own.flatten(1))
-    _rotate(own[:, : 2 * heads], turns)
+    _rotate(own[:, : 2 * heads], rotary_factors)
     query, key, value = states.transpose(0, 1).chunk(3)
     attention = _attention(query, key, value, layer.reach, places)
     return torch.addmm(hidden, attention[:tokens].reshape(hidden.shape), layer.attention_output)
 
 
 def _padding(tokens: int, reach: int | None) -> tuple[int, int]:
-    """Places before and behind the tokens that local attention wants."""
+    """The places that local attention needs before and after the tokens."""
     return (0, 0) if not reach else (reach, block_padding(tokens, reach, _CPU) + reach)
 
 
 def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, reach: int | None, places: EndToEndRows
 ) -> torch.Tensor:
-    """Of [heads, places, size] each, padded as ``_padding`` says: [tokens or more, heads, size]."""
+    """Attention of states [heads, places, size], padded by ``_padding``: [tokens or more, heads, size]."""
     scaling = query.shape[-1] ** -0.5
     if reach:
         return padded_local_attention(query[:, reach:-reach], key, value, rows=places, window=reach, scaling=scaling)
@@ -93,28 +93,28 @@ def _captured_attentions(
     weights: EncoderWeights,
     places: EndToEndRows,
     requests: Sequence[RowRequest],
-    turns: torch.Tensor,
+    rotary_factors: torch.Tensor,
 ) -> Iterator[tuple[RowAttention, RowRequest]]:
-    """Of each row the attention of its responses alone, numbered from 0, over the tokens that the softmax runs over."""
+    """Each row's attention, from its response positions only, renumbered from 0, to the tokens of the softmax."""
     for row, request in zip(places.places, requests, strict=True):
         own, positions, tokens = hidden[row.start : row.end], request.query_positions, request.token_count
-        key = _heads(own[:tokens] @ weights.key, turns[:tokens], weights)
-        query = _heads(own[positions] @ weights.query, turns[positions], weights)
+        key = _heads(own[:tokens] @ weights.key, rotary_factors[:tokens], weights)
+        query = _heads(own[positions] @ weights.query, rotary_factors[positions], weights)
         rule = AttentionRule(causal=False, reach=None, scaling=query.shape[-1] ** -0.5)
         numbered = replace(request, query_positions=torch.arange(len(positions)))
         yield RowAttention(query, key, None, rule), numbered
 
 
-def _heads(states: torch.Tensor, turns: torch.Tensor, weights: EncoderWeights) -> torch.Tensor:
-    """Queries or keys [tokens, hidden size], turned: [attention heads, tokens, size]."""
+def _heads(states: torch.Tensor, rotary_factors: torch.Tensor, weights: EncoderWeights) -> torch.Tensor:
+    """Queries or keys [tokens, hidden size], rotated: [attention heads, tokens, size]."""
     heads = states.view(len(states), weights.attention_heads, -1)
-    _rotate(heads, turns)
+    _rotate(heads, rotary_factors)
     return heads.transpose(0, 1)
 
 
-def _rotate(states: torch.Tensor, turns: torch.Tensor) -> None:
-    """Rotate [tokens, heads, size] in place; columns 2i and 2i + 1 turn together."""
-    torch.view_as_complex(states.view(*states.shape[:2], -1, 2)).mul_(turns)
+def _rotate(states: torch.Tensor, rotary_factors: torch.Tensor) -> None:
+    """Rotate [tokens, heads, size] in place; columns 2i and 2i + 1 form a pair."""
+    torch.view_as_complex(states.view(*states.shape[:2], -1, 2)).mul_(rotary_factors)
 
 
 def _normed(states: torch.Tensor, norm: torch.Tensor | None, weights: EncoderWeights) -> torch.Tensor:
@@ -122,43 +122,43 @@ def _normed(states: torch.Tensor, norm: torch.Tensor | None, weights: EncoderWei
 
 
 _MOST_WEIGHTS = 2**24
-"""Of the layers' weights a second copy is kept; models with more than so many gain little by it."""
+"""The pass keeps a second copy of the layers' weights; models with more weights than this gain little."""
 
 _ROPE_BY_LENGTH = {"dynamic", "longrope"}
-"""Rotary embeddings whose frequencies follow the longest row of a batch."""
+"""Rotary embeddings whose frequencies depend on the longest row of a batch."""
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Rotation:
-    """The rotary embedding of one kind of layer; what was worked out once is kept."""
+    """The rotary embedding of one kind of layer; computed factors are kept."""
 
     def __init__(self, frequencies: torch.Tensor, scaling: float) -> None:
-        """``frequencies`` float32 [size / 2]; ``scaling`` is a factor on what is turned."""
+        """``frequencies`` float32 [size / 2]; ``scaling`` multiplies the rotated states."""
         self._frequencies, self._scaling = frequencies, scaling
-        self._turns = self._new_turns(1024)
+        self._factors = self._new_factors(1024)
 
-    def turns(self, count: int) -> torch.Tensor:
-        """By which complex number each pair of columns is multiplied, of positions 0 to ``count``, at least.
+    def rotary_factors(self, count: int) -> torch.Tensor:
+        """The complex factor for each pair of columns, for at least the positions [0, ``count``).
 
         complex64 [count or more, 1, size / 2].
         """
-        if count > len(self._turns):
-            self._turns = self._new_turns(max(count, 2 * len(self._turns)))
-        return self._turns
+        if count > len(self._factors):
+            self._factors = self._new_factors(max(count, 2 * len(self._factors)))
+        return self._factors
 
-    def _new_turns(self, count: int) -> torch.Tensor:
+    def _new_factors(self, count: int) -> torch.Tensor:
         angles = torch.arange(count, dtype=torch.float32)[:, None] * self._frequencies
         return torch.polar(torch.full_like(angles, self._scaling), angles)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
 class LowerLayer:
-    """A layer below the captured one. Matrices are [columns in, columns out]; norms are None where there is none.
+    """A layer below the captured one. Matrices are [columns in, columns out]; a norm is None if the layer has none.
 
     Attributes:
-        query_key_value: of queries, keys and values; the columns of queries and keys that turn together are neighbours.
-        reach: how many places away the farthest token is that a token sees, None where it sees all of its row.
+        query_key_value: for queries, keys and values; queries and keys have the two columns of a rotated pair adjacent.
+        reach: distance, in places, of the farthest token that a token sees; None if it sees its whole row.
     """
 
     attention_norm: torch.Tensor | None
@@ -174,15 +174,15 @@ class LowerLayer:
 
 @dataclass(frozen=True, slots=True)
 class EncoderWeights:
-    """A ModernBERT encoder up to the queries and keys of one layer, whose tokens see all of their row.
+    """A ModernBERT encoder up to the queries and keys of one layer, in which each token sees its whole row.
 
     Attributes:
         token_embeddings: float32 [vocabulary, hidden size].
         attention_heads: their number.
-        lower_layers: those below the captured one.
-        attention_norm, query, key: of the captured layer.
-        kind: of the captured layer.
-        rotations: by kind of layer.
+        lower_layers: the layers below the captured one.
+        attention_norm, query, key: weights of the captured layer.
+        kind: kind of the captured layer.
+        rotations: rotary embeddings by kind of layer.
     """
 
     token_embeddings: torch.Tensor
@@ -201,8 +201,8 @@ class EncoderWeights:
 def encoder_weights(network: PreTrainedModel, layer: int) -> EncoderWeights | None:
     """The weights of ``network`` up to the queries and keys of ``layer`` (1-based).
 
-    None where it is no ModernBERT encoder in float32 on the CPU, has biases, is large, quantised, or turned by the
-    length of its rows, or where the layer's tokens do not see all of their row.
+    None if it is not a ModernBERT encoder in float32 on the CPU, if it has biases, is large or quantised, if its rotary
+    frequencies depend on the length of its rows, or if the layer's tokens do not see their whole row.
     """
     if not isinstance(network, ModernBertModel) or not _is_served(network, layer):
         return None
@@ -230,11 +230,11 @@ def _is_served(network: ModernBertModel, layer: int) -> bool:
     plain = not (
         config.attention_bias or config.mlp_bias or config.norm_bias or getattr(network, "is_quantized", False)
     )
-    turned_alike = _ROPE_BY_LENGTH.isdisjoint(network.rotary_emb.rope_type.values())
+    fixed_rotation = _ROPE_BY_LENGTH.isdisjoint(network.rotary_emb.rope_type.values())
     on_cpu = network.device.type == "cpu" and network.dtype == torch.float32
     small = config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size)
     sees_all = _layers(network)[layer - 1].attn.sliding_window is None
-    return plain and turned_alike and on_cpu and small <= _MOST_WEIGHTS and sees_all
+    return plain and fixed_rotation and on_cpu and small <= _MOST_WEIGHTS and sees_all
 
 
 def _layers(network: ModernBertModel) -> list[ModernBertEncoderLayer]:
@@ -260,7 +260,7 @@ def _lower_layer(layer: ModernBertEncoderLayer, attention_heads: int) -> LowerLa
 def _query_key_value(
     layer: ModernBertEncoderLayer, attention_heads: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Three of [hidden size, hidden size]; in each head of the first two, column i stands beside i + size / 2."""
+    """Three matrices [hidden size, hidden size]; each head of the first two has column i beside column i + size / 2."""
     query, key, value = layer.attn.Wqkv.weight.detach().chunk(3)
     return _interleave_rotary_columns(query, attention_heads), _interleave_rotary_columns(key, attention_heads), value
 

@@ -1,6 +1,6 @@
-"""A faster spaCy pipeline on the CPU: the parser steps through all documents at once, products are torch's.
+"""A faster spaCy pipeline on the CPU: parses all documents in lockstep, and computes matrix products with torch.
 
-Trees and products stay the same. Importing this imports spaCy, thinc and torch.
+Trees and products stay the same. Importing this module imports spaCy, thinc and torch.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _FEW_DOCUMENTS = 3
 
 
 class LockstepParser(DependencyParser):  # type: ignore[misc]
-    """The parser of spaCy's factory "parser" with the same weights and trees.
+    """spaCy's "parser" component, with the same weights and trees.
 
-    spaCy 3.8 takes the largest of a hidden unit's pieces in a compiled loop that takes and gives back Python's lock for
-    each of them, a fifth of a pipeline's time. Here each step scores the states of all documents with thinc's products.
+    spaCy 3.8 takes the maximum over a hidden unit's pieces in a compiled loop that acquires and releases Python's lock
+    for each of them: a fifth of the pipeline's time. Here, each step scores the states of all documents with thinc's
+    products.
     """
 
     def greedy_parse(self, docs: Sequence[Doc], drop: float = 0.0) -> Any:
-        """The final states of ``docs``; few documents are left to spaCy, whose loop is then as fast."""
+        """The final states of ``docs``; spaCy parses small batches itself, because its loop is as fast there."""
         if drop or len(docs) < _FEW_DOCUMENTS:
             return super().greedy_parse(docs, drop=drop)
         self._ensure_labels_are_added(docs)
@@ -48,7 +49,7 @@ class LockstepParser(DependencyParser):  # type: ignore[misc]
         return batch
 
     def pipe(self, docs: Iterable[Doc], *, batch_size: int = 256) -> Iterator[Doc]:
-        """Parse documents, in their order; those of like length together, ``_WORDS_AT_ONCE`` words at most."""
+        """Parse documents and yield them in order; runs similar lengths together, up to ``_WORDS_AT_ONCE`` words."""
         for batch in minibatch(docs, batch_size):  # type: ignore[no-untyped-call]
             for part in _parts(sorted(batch, key=len)):
                 self.set_annotations(part, self.predict(part))
@@ -76,7 +77,7 @@ def lockstep_parser(
     min_action_freq: int,
     scorer: Any,
 ) -> LockstepParser:
-    """A parser for the configuration of spaCy's factory "parser", whose settings these are."""
+    """A drop-in for spaCy's factory "parser", with the same settings."""
     return LockstepParser(
         nlp.vocab,
         model,
@@ -90,14 +91,14 @@ def lockstep_parser(
 
 
 def lockstep_overrides(directory: Path) -> dict[str, Any]:
-    """What to override in the configuration of a pipeline's ``directory``: the factory of a plain parser."""
+    """Overrides for the configuration of the pipeline in ``directory``: replaces the factory of a plain parser."""
     components = load_config(directory / "config.cfg").get("components", {})
     plain = components.get("parser", {}).get("factory") == _PLAIN_FACTORY
     return {"components": {"parser": {"factory": LOCKSTEP_FACTORY}}} if plain else {}
 
 
 def _parts(docs: Sequence[Doc]) -> Iterator[list[Doc]]:
-    """Runs of documents of at most ``_WORDS_AT_ONCE`` words, or of one longer document."""
+    """Runs of documents with at most ``_WORDS_AT_ONCE`` words; a longer document is a run of its own."""
     part: list[Doc] = []
     words = 0
     for doc in docs:
@@ -115,7 +116,7 @@ TORCH_PRODUCTS = "attribeam_torch_products"
 
 @registry.ops(TORCH_PRODUCTS)
 class TorchProducts(NumpyOps):  # type: ignore[misc]
-    """thinc's NumpyOps; float32 products take as many threads as torch may use, and processors' widest instructions."""
+    """thinc's NumpyOps, with float32 products that use all of torch's threads and the widest CPU instructions."""
 
     name: Any = TORCH_PRODUCTS
 
@@ -127,7 +128,7 @@ class TorchProducts(NumpyOps):  # type: ignore[misc]
         trans1: bool = False,
         trans2: bool = False,
     ) -> NDArray[numpy.float32]:
-        """The product of two matrices, each transposed first where asked for, in ``out`` where it is given."""
+        """The product of two matrices, each transposed first if asked for; written to ``out`` if that is given."""
         first, second = _tensor(x, transposed=trans1), _tensor(y, transposed=trans2)
         if out is None:
             product: NDArray[numpy.float32] = torch.mm(first, second).numpy()

@@ -72,9 +72,9 @@ def test_weights_fit_the_model_that_they_were_fitted_for():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"revision": "sha256:b"}, "the revision sha256:a, the model in use has sha256:b"),
-        ({"layer": 3}, "the layer 2, the model in use has 3"),
-        ({"attention_heads": 4}, "the number of attention heads 3, the model in use has 4"),
+        ({"revision": "sha256:b"}, "the revision sha256:a, but the model has sha256:b"),
+        ({"layer": 3}, "the layer 2, but the model has 3"),
+        ({"attention_heads": 4}, "the number of attention heads 3, but the model has 4"),
     ],
 )
 def test_weights_of_another_model_are_refused(change, message):
@@ -141,7 +141,7 @@ def test_run_says_which_weights_it_had(directory, tmp_path):
 
 def test_weights_of_another_layer_are_refused(directory, tmp_path):
     path = weights_file(directory, tmp_path, (0.25,) * 4, layer=2)
-    with pytest.raises(ModelLoadError, match=r"layer 2, the model in use has 3.*see --head-weights"):
+    with pytest.raises(ModelLoadError, match=r"layer 2, but the model has 3.*see --head-weights"):
         load(directory, head_weights=path)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model, tiny_model
 from transformers import ModernBertConfig, ModernBertModel
 
-from attribeam.attribution.attention import model_setup as model_probe
+from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION, Capture, observing
@@ -167,7 +167,7 @@ def test_pass_that_disagrees_with_the_model_is_not_used(tmp_path: Path, monkeypa
         assert weights is not None
         return replace(weights, key=weights.query, query=weights.key + 1)
 
-    monkeypatch.setattr(model_probe, "encoder_weights", wrong)
+    monkeypatch.setattr(model_setup, "encoder_weights", wrong)
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     assert model.provenance()["forward_pass"] == "of the model"
