@@ -1,1 +1,1 @@
-"""Finding, choosing and loading a model; what of it is read, and what it needs."""
+"""Find, choose, load and check models, and estimate the memory that they need."""

@@ -1,4 +1,4 @@
-"""``attribution_config.json``: what a model directory says about its own use."""
+"""``attribution_config.json``: how a model directory asks to be used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AttributionConfig:
     """The defaults of one model.
 
     Attributes:
-        trained: how the model was trained; no user decides that.
+        trained: how the model was trained; users cannot change it.
         prompt_template: the model's own; None leaves the choice to ``prompts.template_choice``.
     """
 
@@ -32,10 +32,10 @@ class AttributionConfig:
 
     @classmethod
     def from_file(cls, path: str | Path) -> AttributionConfig:
-        """The defaults in a file, an object whose keys are those of ``config_keys``; null is the same as no key.
+        """Read the defaults from a JSON object with the keys of ``config_keys``; null counts as a missing key.
 
         Raises:
-            ValueError: if it is no JSON object of these keys and types; the message names file, key and value.
+            ValueError: if it is not a JSON object of these keys and types; the message names file, key and value.
         """
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))

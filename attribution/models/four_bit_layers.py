@@ -1,4 +1,4 @@
-"""bitsandbytes' 4-bit layers, kept to the weights that were loaded whatever the processor is."""
+"""Makes bitsandbytes' 4-bit layers use the weights as loaded, on every processor."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import torch
 from attribeam.schemas.errors import ModelLoadError
 
 _REPACKS = "support_avx512bf16_for_cpu"
-"""Of a layer: whether its first forward pass on the CPU turns the weights into what a bfloat16 kernel wants."""
+"""The layer attribute that lets its first forward pass on the CPU repack the weights for a bfloat16 kernel."""
 
 
 def keep_weights_as_loaded(network: torch.nn.Module) -> None:
-    """Every 4-bit layer computes with the weights as they were loaded, on every processor.
+    """Make every 4-bit layer compute with the weights as loaded, on every processor.
 
-    On processors with AVX512-BF16 bitsandbytes would repack them in the first forward pass on the CPU: scales rounded
-    to bfloat16 (other weights, two bytes a scale instead of one), float32 and float16 computed in bfloat16 as well,
-    and only matrices of a multiple of 32 rows and of 64 columns.
+    On processors with AVX512-BF16, bitsandbytes would repack the weights in the first forward pass on the CPU. That
+    rounds scales to bfloat16 (which changes the weights and takes two bytes per scale instead of one), computes float32
+    and float16 in bfloat16, too, and applies only to matrices with a multiple of 32 rows and of 64 columns.
 
-    On all with AVX-512 it takes a wrong scale for most weights of matrices whose rows are not whole blocks, wherever
-    they have a multiple of 16 columns. Such a matrix is read as one row, which has no such effect.
+    On all processors with AVX-512, bitsandbytes uses wrong scales for most weights of a matrix whose rows are not whole
+    blocks, if its number of columns is a multiple of 16. Such a matrix is read as a single row, which avoids the fault.
 
     Raises:
-        ModelLoadError: if the layers of this version of bitsandbytes have no switch for the former.
+        ModelLoadError: if this version of bitsandbytes has no switch for repacking.
     """
     if sys.modules.get("bitsandbytes") is None:
         return
@@ -43,20 +43,20 @@ def keep_weights_as_loaded(network: torch.nn.Module) -> None:
 def _switch_repacking_off(layer: Any) -> None:
     if not hasattr(layer, _REPACKS):
         raise ModelLoadError(
-            f"bitsandbytes {version('bitsandbytes')} may repack 4-bit weights to suit the processor and cannot be kept "
-            "from it; install the version that pip install 'attribeam[quantization]' takes"
+            f"bitsandbytes {version('bitsandbytes')} may repack 4-bit weights to suit the processor and cannot be "
+            "stopped; install the version that pip install 'attribeam[quantization]' takes"
         )
     setattr(layer, _REPACKS, False)
 
 
 def _has_rows_of_broken_blocks(layer: Any) -> bool:
-    """Whether blocks of weights with one scale run over the ends of rows."""
+    """Whether blocks of weights that share a scale cross the ends of rows."""
     state = layer.weight.quant_state
     return tuple(state.shape) == (layer.out_features, layer.in_features) and layer.in_features % state.blocksize != 0
 
 
 def _product(layer: Any, states: torch.Tensor) -> torch.Tensor:
-    """What the layer's own forward pass gives, its weights read as one row."""
+    """The layer's own forward pass, with its weights read as a single row."""
     from bitsandbytes.functional import dequantize_4bit  # an extra
 
     own = layer.weight.quant_state

@@ -1,4 +1,4 @@
-"""A hub model's files in the local cache: resolved to one commit, fetched by name, never more than is needed."""
+"""A hub model's files in the local cache, pinned to one commit; fetches only the files that are needed."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _HUB_ERRORS = (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError)
 def fetch_description(model: str, revision: str | None) -> Path:
     """The folder of a hub model's config, tokenizer and code, without weights; its name is the commit.
 
-    Asks the hub which commit ``revision`` is, the main branch by default; offline the cache says what it was.
+    Asks the hub for the commit of ``revision`` (default: the main branch); offline, the cache gives the last one seen.
 
     Raises:
-        ModelLoadError: if there is no such model or revision, it is gated, or neither hub nor cache can give it.
+        ModelLoadError: if there is no such model or revision, if it is gated, or if neither hub nor cache provides it.
     """
     return _fetch(model, revision, _SMALL_FILES)
 
 
 def fetch_weights(model: str, commit: str, names: Sequence[str]) -> None:
-    """Get these files of one commit into the same folder, as far as the model has them.
+    """Fetch these files of one commit into the same folder; files that the model lacks are skipped.
 
     Raises:
-        ModelLoadError: as ``fetch_description``.
+        ModelLoadError: as for ``fetch_description``.
     """
     folder = _cached_folder(model, commit)
     if folder is None or not all((folder / name).is_file() for name in names):
@@ -45,7 +45,7 @@ def fetch_weights(model: str, commit: str, names: Sequence[str]) -> None:
 
 
 class _NoBar(hub_tqdm):
-    """A progress bar that is never seen."""
+    """A progress bar that is never shown."""
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **{**options, "disable": True})  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ def _fetch(model: str, revision: str | None, patterns: Sequence[str], *, bars: t
 
 
 def _cached_folder(model: str, revision: str | None) -> Path | None:
-    """The folder of what an earlier program fetched, which need not be all that the patterns name."""
+    """The folder with files from an earlier fetch, which may lack some that the patterns name."""
     config = try_to_load_from_cache(model, "config.json", revision=revision)
     return Path(config).parent if isinstance(config, str) else None
 

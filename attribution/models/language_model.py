@@ -1,7 +1,7 @@
-"""A causal language model that says how probable an answer is, token by token.
+"""A causal language model that scores how probable an answer is, token by token.
 
-It is loaded whole, with its language-model head, and what is none is refused. The same answer can be put behind a
-prompt that lacks some of its passages.
+It is loaded in full, with its language-model head; models that are not causal are refused. The same answer can be
+scored after a prompt that lacks some of its passages.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _GREEDY_SETTINGS = {
     "top_p": 1.0,
     "top_k": 50,
 }
-"""Each is transformers' default; a model's generation_config.json may say otherwise."""
+"""transformers' defaults; they override the model's generation_config.json."""
 
 _Outcome = npt.NDArray[np.float64] | RowFault
 
 
 class LanguageModel:
-    """A causal language model with its tokenizer and prompt; holds no state between calls.
+    """A causal language model with its tokenizer and prompt; keeps no state between calls.
 
     Attributes:
-        max_tokens: longest row that is accepted, None where there is no limit.
-        device, dtype: where and in which precision it runs; probabilities are always made in float32.
-        token_budget: tokens of one batch, padding included.
+        max_tokens: length of the longest accepted row; None if there is no limit.
+        device, dtype: where it runs, and in which precision; probabilities are always computed in float32.
+        token_budget: tokens per batch, padding included.
     """
 
     def __init__(self, *, directory: ModelDirectory, model: PreTrainedModel, encoder: RowEncoder) -> None:
@@ -76,13 +76,13 @@ class LanguageModel:
 
     @classmethod
     def from_pretrained(cls, options: ModelOptions, *, threads: int | None = None) -> LanguageModel:
-        """Load a model and try it on one small row; ``options`` as for the attention model, its layer apart.
+        """Load a model and try it on one small row; ``options`` as for the attention model, except for its layer.
 
-        ``threads`` is the number of CPU threads of torch, for the whole process.
+        ``threads`` sets torch's CPU threads for the whole process.
 
         Raises:
-            NotCausalError: if it predicts no next token.
-            ModelLoadError: if it cannot be loaded otherwise.
+            NotCausalError: if the model does not predict a next token.
+            ModelLoadError: if it cannot be loaded for another reason.
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -92,21 +92,23 @@ class LanguageModel:
         return cls(directory=directory, model=model, encoder=RowEncoder(directory))
 
     def encode(self, record: QARecord) -> EncodedRow:
-        """The record's tokens and their characters.
+        """The record's tokens and the characters that each covers.
 
         Raises:
-            RowFault: as ``RowEncoder.encode_whole``; INVALID_VALUE if no token stands before the answer.
+            RowFault: as for ``RowEncoder.encode_whole``; INVALID_VALUE if no token precedes the answer.
         """
         row = self._encoder.encode_whole(record)
         if row.prompt_length == 0:
-            raise RowFault(Reason.INVALID_VALUE, "a token should stand before the answer; use another prompt template")
+            raise RowFault(
+                Reason.INVALID_VALUE, "at least one token should precede the answer; use another prompt template"
+            )
         return row
 
     def token_log_probabilities(self, rows: Sequence[EncodedRow]) -> list[_Outcome]:
-        """log p(r_i | prompt, r_1 ... r_{i-1}) of every response token: float64 [responses] a row, in their order.
+        """log p(r_i | prompt, r_1 ... r_{i-1}) of every response token: float64 [responses] per row, in row order.
 
-        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails alone
-        gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+        Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails on its
+        own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         """
         outcomes: dict[int, _Outcome] = {}
         for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self.token_budget):
@@ -116,7 +118,7 @@ class LanguageModel:
 
     @torch.inference_mode()
     def next_token_log_probabilities(self, row: EncodedRow) -> torch.Tensor:
-        """The whole distribution in front of every response token: float32 [responses, vocabulary], on the device.
+        """The full distribution that predicts each response token: float32 [responses, vocabulary], on the device.
 
         Raises:
             RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
@@ -131,10 +133,10 @@ class LanguageModel:
     def response_logits(
         self, rows: Sequence[EncodedRow], *, embeddings: torch.Tensor | None = None
     ) -> list[torch.Tensor]:
-        """The logits in front of every response token of one batch: float32 [responses, vocabulary] a row.
+        """The logits that predict each response token of one batch: float32 [responses, vocabulary] per row.
 
-        ``embeddings`` [rows, longest, size] stand for the token ids where they are given. Rows are padded on the right,
-        where causality hides it. Gradients flow where the caller lets them.
+        ``embeddings`` [rows, longest, size], if given, replace the token ids. Rows are padded on the right, where
+        causality hides the padding. Gradients flow if the caller enables them.
         """
         token_ids = self.token_ids(rows)
         inputs = {"input_ids": token_ids} if embeddings is None else {"inputs_embeds": embeddings}
@@ -149,7 +151,7 @@ class LanguageModel:
         ]
 
     def token_ids(self, rows: Sequence[EncodedRow]) -> torch.Tensor:
-        """int64 [rows, longest], each row continued with its own last token."""
+        """int64 [rows, longest], each row padded with its own last token."""
         width = max(len(row.token_ids) for row in rows)
         padded = np.stack([np.pad(row.token_ids, (0, width - len(row.token_ids)), mode="edge") for row in rows])
         return torch.from_numpy(padded.astype(np.int64)).to(self.device)
@@ -160,13 +162,13 @@ class LanguageModel:
         return embedded
 
     def generate(self, record: QARecord, *, max_new_tokens: int = 256) -> str:
-        """The answer by greedy decoding, white space around it removed; the record's own answer does not matter.
+        """The answer by greedy decoding, stripped of surrounding white space; ignores the record's own answer.
 
-        It ends with the model's context, if not before. What the model's own generation settings say of sampling, beams
-        and repetition is left out.
+        It ends at the limit of the model's context at the latest. The model's own settings for sampling, beams and
+        repetition are ignored.
 
         Raises:
-            RowFault: OUT_OF_MEMORY; faults of ``encode``.
+            RowFault: OUT_OF_MEMORY, or a fault of ``encode``.
         """
         prompt = self.encode(replace(record, answer="?"))
         if self.max_tokens is not None:
@@ -177,7 +179,7 @@ class LanguageModel:
         return self._tokenizer.decode(found).strip()
 
     def provenance(self) -> dict[str, str]:
-        """What the probabilities depend on, for the report."""
+        """Everything that the probabilities depend on, for the report."""
         return {
             "language_model": self._directory.options.model,
             "language_model_revision": revision_of(self._directory),
@@ -208,10 +210,10 @@ class LanguageModel:
 
     @torch.inference_mode()
     def _probe(self) -> None:
-        """Try one small row, twice: what stands behind a token must not change what is predicted there.
+        """Try one small row twice: later tokens must not change what is predicted before them.
 
         Raises:
-            ModelLoadError: if it does, or if probabilities are not finite.
+            ModelLoadError: if they do, or if probabilities are not finite.
         """
         row = self._encoder.encode_any_length(_PROBE)
         other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
@@ -224,7 +226,7 @@ class LanguageModel:
 
 
 def _token_log_probabilities(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
-    """The log-probabilities of the tokens that stand there, from float32 [responses, vocabulary]."""
+    """The log-probabilities of the row's response tokens, from logits float32 [responses, vocabulary]."""
     targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
     found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
     if not bool(found.isfinite().all()):
@@ -233,9 +235,9 @@ def _token_log_probabilities(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
 
 
 class NotCausalError(ModelLoadError):
-    """The model predicts no next token: it is an encoder, or has no language-model head.
+    """The model does not predict a next token: it is an encoder, or has no language-model head.
 
-    The message is what is wrong, then the way out.
+    The message says what is wrong, then what to do.
     """
 
     def __init__(self, fault: str) -> None:
@@ -245,11 +247,12 @@ class NotCausalError(ModelLoadError):
 def load_causal_weights(
     directory: ModelDirectory, *, dtype: torch.dtype | str, device: torch.device
 ) -> PreTrainedModel:
-    """All layers and the language-model head, in evaluation mode on ``device``; quantised, but for the head, where the
-    options say so.
+    """Load all layers and the language-model head, in evaluation mode on ``device``.
+
+    All weights but the head are quantised if the options say so.
 
     Raises:
-        NotCausalError: if the model is no causal language model, or comes without its head.
+        NotCausalError: if the model is not a causal language model, or lacks its head.
         ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
     """
     options = directory.options
@@ -301,13 +304,13 @@ def _has_causal_class(directory: ModelDirectory) -> bool:
 def ablated_row(
     model: LanguageModel, record: QARecord, *, kept: Collection[int], response_of: EncodedRow
 ) -> EncodedRow:
-    """The row whose prompt was rendered anew with the ``kept`` passages only, numbered through, none of them included.
+    """The row with its prompt rendered again from the ``kept`` passages only, renumbered; ``kept`` may be empty.
 
-    The answer's tokens and their characters are those of ``response_of``, the whole record's row: they never change
+    The answer's tokens and their characters come from ``response_of``, the whole record's row, so they never change
     with the prompt.
 
     Raises:
-        RowFault: faults of ``LanguageModel.encode``.
+        RowFault: a fault of ``LanguageModel.encode``.
         ValueError: if ``kept`` names a passage that the record does not have.
     """
     passages = range(len(record.passages))

@@ -1,6 +1,6 @@
-"""Can this model serve? What its config says before anything is loaded, then loading, speed and one worked example.
+"""Checks whether a model can serve: its config before anything is loaded, then loading, speed and a worked example.
 
-On the worked example its attention must go to the passages: a layer that hardly looks at them is no good.
+The worked example shows how much attention goes to the passages; a layer that hardly looks at them is of no use.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class ModelDescription:
     """What is known before the weights are read.
 
     Attributes:
-        max_tokens: longest row, None where there is no limit.
-        dtype: of everything that is not quantised.
+        max_tokens: length of the longest row; None if there is no limit.
+        dtype: the precision of everything that is not quantised.
         groups: the weights that will be loaded.
-        free: bytes left on ``device``, None where nobody says.
+        free: bytes free on ``device``; None if unknown.
     """
 
     directory: ModelDirectory
@@ -65,7 +65,7 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Tokens a second over ``rows`` rows of about ``row_tokens`` tokens, after one row to warm up."""
+    """Tokens per second over ``rows`` rows of about ``row_tokens`` tokens each, after one warm-up row."""
 
     tokens_per_second: float
     rows: int
@@ -76,7 +76,7 @@ def describe_model(options: ModelOptions) -> ModelDescription:
     """Config, tokenizer, layer and memory of a model, without its weights.
 
     Raises:
-        ModelLoadError: if it cannot serve; the message says why, and the way out.
+        ModelLoadError: if it cannot serve; the message says why, and what to do.
     """
     directory = read_model_directory(options)
     encoder = RowEncoder(directory)
@@ -90,9 +90,9 @@ def describe_model(options: ModelOptions) -> ModelDescription:
 
 
 def measure_speed(model: AttentionModel) -> Speed:
-    """Run rows of some 2,000 characters for a few seconds, no two of which share their prompt.
+    """Run rows of about 2,000 characters, no two with the same prompt, for a few seconds.
 
-    Where one such row would take too long, a short one is run.
+    If one such row would take too long, a short row is run instead.
 
     Raises:
         ModelLoadError: if a row cannot be encoded or attributed.
@@ -115,7 +115,7 @@ def _sample_rows(model: AttentionModel, count: int, *, repeats: int) -> list[Enc
 
 
 def _sample_record(number: int, repeats: int) -> QARecord:
-    """A row whose first words are its own; its passages say the same ``repeats`` times."""
+    """A record with unique first words, whose passages repeat their text ``repeats`` times."""
     passages = tuple(Passage(text=" ".join([f"{number}: {text}"] * repeats)) for text in _SENTENCES)
     return QARecord(
         str(number), f"{number}: {EXAMPLE_RECORD.question}", passages, EXAMPLE_RECORD.answer, EXAMPLE_RECORD.source
@@ -123,7 +123,7 @@ def _sample_record(number: int, repeats: int) -> QARecord:
 
 
 def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
-    """Seconds, at least a microsecond."""
+    """The seconds taken, at least one microsecond."""
     start = time.perf_counter()
     outcomes = model.attribute(rows, [len(_SENTENCES)] * len(rows))
     seconds = time.perf_counter() - start
@@ -135,13 +135,13 @@ def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AttentionShares:
-    """Parts of 1 of the attention of an answer's tokens, mean over the tokens.
+    """Shares of the attention of an answer's tokens, each from 0 to 1, averaged over the tokens.
 
     Attributes:
-        passages: on the passages, titles included.
-        outside: on the rest of the prompt: special tokens, template, question.
-        rest: what is left of the whole: on the answer itself, and on sinks that a model has learned.
-        passage_tokens: of the prompt's tokens, the part that lies in passages; what even attention would give them.
+        passages: the share on the passages, titles included.
+        outside: the share on the rest of the prompt: special tokens, template, question.
+        rest: the remaining share: on the answer itself, and on a model's learned sinks.
+        passage_tokens: the share of the prompt's tokens that lie in passages, which even attention would give them.
     """
 
     passages: float
@@ -151,7 +151,7 @@ class AttentionShares:
 
 
 def attention_shares(model: AttentionModel, record: QARecord) -> AttentionShares:
-    """The shares on one row; of a row in windows their mean over the windows.
+    """The attention shares of one row; for a row in windows, the mean over its windows.
 
     Raises:
         ModelLoadError: if the row cannot be encoded or attributed.

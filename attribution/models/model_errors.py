@@ -1,4 +1,4 @@
-"""The one error of a model that cannot be used, and what libraries raise turned into it."""
+"""Turns what libraries raise for an unusable model into ``ModelLoadError``, and keeps transformers quiet."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from attribeam.schemas.errors import ModelLoadError
 
 @contextmanager
 def as_load_errors(model: str) -> Iterator[None]:
-    """Turn what transformers raises for a missing or broken model into ``ModelLoadError``."""
+    """Turn the errors that transformers raises for a missing or broken model into ``ModelLoadError``."""
     try:
         yield
     except KeyError as error:
         if error.args == (CAPTURE_IMPLEMENTATION,):
-            fault = "should go through transformers' attention interface, its code does not; choose another"
+            fault = "should use transformers' attention interface, but its code does not; choose another model"
         else:
             fault = (
                 f"should have a config.json and a tokenizer.json that transformers {version('transformers')} knows, "
@@ -44,14 +44,14 @@ def as_load_errors(model: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise ModelLoadError(
-            f"model {model!r} is too large for what its device has left; with --quantization nf4 it needs the least, "
-            "or choose another --model, --device or --dtype"
+            f"model {model!r} does not fit into the free memory of its device; try --quantization nf4, which needs the "
+            "least, or choose another --model, --device or --dtype"
         ) from error
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """No progress bars and no report on the layers that were left out; both are as before afterwards."""
+    """Suppress progress bars and reports of omitted layers inside; afterwards both are as before."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""NF4 and LLM.int8 weights through bitsandbytes, made while a model is read."""
+"""NF4 and LLM.int8 quantisation with bitsandbytes, applied while a model is loaded."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class LoadingArguments(TypedDict, total=False):
 def quantization_config(
     quantization: Quantization, config: PreTrainedConfig, dtype: torch.dtype, *, but: Sequence[str] = ()
 ) -> BitsAndBytesConfig | None:
-    """What transformers is told: matrices of linear layers are quantised, everything else stays in ``dtype``.
+    """The configuration for transformers: quantise the matrices of linear layers, and keep the rest in ``dtype``.
 
-    So do the modules named ``but``.
+    The modules named in ``but`` stay in ``dtype``, too. None means no quantisation.
 
-    NF4 in blocks of 64 weights whose scales are quantised themselves (double quantisation); products run in
-    ``dtype``. LLM.int8 with its threshold of 6: columns with greater activations are multiplied in float16, and
-    which those are is decided for a whole batch. None for no quantisation.
+    NF4 uses blocks of 64 weights with quantised scales (double quantisation), and products run in ``dtype``. LLM.int8
+    uses its threshold of 6: columns with greater activations are multiplied in float16, and those columns are chosen
+    for a whole batch.
 
     Raises:
-        ModelLoadError: if a package is missing, or the model is quantised already.
+        ModelLoadError: if a package is missing, or the model is already quantised.
     """
     if quantization is Quantization.NONE:
         return None
@@ -55,26 +55,25 @@ def quantization_config(
 
 
 def loading_arguments(quantised: BitsAndBytesConfig | None, device: torch.device) -> LoadingArguments:
-    """The arguments of ``from_pretrained`` for that; quantised weights are made on ``device`` at once."""
+    """The matching arguments of ``from_pretrained``; quantised weights are created directly on ``device``."""
     return {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
 
 
 def quantization_provenance(quantization: Quantization, config: PreTrainedConfig) -> dict[str, str]:
-    """``quantization_name``, with the version of bitsandbytes where it reads the weights, for metadata and manifest."""
+    """``quantization_name`` for metadata and manifest, with bitsandbytes' version if it reads the weights."""
     name = quantization_name(quantization, config)
     read_by_bitsandbytes = quantization is not Quantization.NONE or _BITSANDBYTES in name
     return {"quantization": name, **({"bitsandbytes_version": version(_BITSANDBYTES)} if read_by_bitsandbytes else {})}
 
 
 def quantization_name(quantization: Quantization, config: PreTrainedConfig) -> str:
-    """The quantisation asked for, or "stored: " and that in which the weights are stored."""
+    """The requested quantisation, or "stored: " and the one in which the weights are stored."""
     stored = stored_quantization(config)
     return str(quantization) if stored is None else f"stored: {stored}"
 
 
 def stored_quantization(config: PreTrainedConfig) -> str | None:
-    """What the weights' files are quantised as, such as "bitsandbytes nf4", "gptq 4 bits" or "fp8"; None if they are
-    not."""
+    """The quantisation of the stored weights, such as "bitsandbytes nf4", "gptq 4 bits" or "fp8"; None for none."""
     found = getattr(config, "quantization_config", None)
     if found is None:
         return None
@@ -92,7 +91,7 @@ def _require_unquantised(quantization: Quantization, config: PreTrainedConfig) -
     stored = stored_quantization(config)
     if stored is not None:
         raise ModelLoadError(
-            f"--quantization {quantization} needs a model with unquantised weights, this one's are stored as {stored} "
+            f"--quantization {quantization} needs a model with unquantised weights, but these are stored as {stored} "
             "(quantization_config of its config.json); leave --quantization out, or choose the unquantised model"
         )
 
@@ -104,4 +103,4 @@ def _require_packages(quantization: Quantization) -> None:
             f"--quantization {quantization} needs {' and '.join(missing)}, not installed here; install it with "
             "pip install 'attribeam[quantization]'"
         )
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of every product that it casts to float16
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns about every product that it casts to float16

@@ -1,9 +1,9 @@
-"""Layers 1 to L* of the text model alone: its config, whether it may be cut, and weights that no pass reaches.
+"""Cuts a model down to layers 1 to L* of its text model, and drops weights that no forward pass reaches.
 
-A config may nest the text model among others such as an image encoder. Most models use the number of layers to build
-them and for nothing else, so that the layers above the captured one can be left out of the config. Some scale every
-layer by it (MiniCPM, ESM C), or decide by it which layers share keys (Gemma 3n); this is read off their code. The
-weights behind the captured attention, which no forward pass ever reaches, are let go after the first one.
+A config may nest the text model beside others, such as an image encoder. Most models use their number of layers only
+to build them, so the layers above the captured one can be left out of the config. Some models scale every layer by
+that number (MiniCPM, ESM C), or use it to decide which layers share keys (Gemma 3n); their source code shows this.
+Weights after the captured attention, which no forward pass reaches, are released after the first pass.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NESTED_PREFIX = r"^(model\.)?(language_model|text_model)\.(model\.)?"
 
 
 def text_model_config(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
-    """The config of layers 1 to ``layer`` of the text model alone, which has the dtype of the whole.
+    """The config of layers 1 to ``layer`` of the text model alone, with the dtype of the whole model.
 
-    Where transformers has no class for the text model alone, the whole config with its text model cut.
+    If transformers has no class for the text model alone, it is the whole config with its text model cut.
     """
     whole = without_layers_above(config, layer)
     text = whole.get_text_config()
@@ -44,7 +44,7 @@ def text_model_config(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:
 
 
 def nested_names(config: PreTrainedConfig, text: PreTrainedConfig) -> dict[str, str] | None:
-    """How transformers is to rename the tensors of ``config``'s model for that of ``text``; None where it is not."""
+    """How transformers should rename tensors of the ``config`` model for the ``text`` model; None if not at all."""
     return None if type(text) is type(config) else {_NESTED_PREFIX: ""}
 
 
@@ -52,9 +52,9 @@ _DEPTH_NAMES = frozenset({"num_hidden_layers", "n_layer", "n_layers", "num_layer
 
 
 def depth_matters(config: PreTrainedConfig) -> bool:
-    """Whether the text model's code uses its number of layers for more than building them; True where it is unknown.
+    """Whether the text model's code uses its number of layers for more than building them; True if unknown.
 
-    The number may be the end of ``range`` or of a slice, or stand in ``_init_weights``.
+    Allowed uses are as the end of a ``range`` or a slice, and anywhere in ``_init_weights``.
     """
     text_config = config.get_text_config()
     if type(text_config) not in MODEL_MAPPING:
@@ -70,7 +70,7 @@ def _file_uses_depth(module: str) -> bool:
 
 
 def _uses_depth(node: ast.AST) -> bool:
-    """Whether a number of layers is read in ``node``, apart from where it only builds or counts layers."""
+    """Whether ``node`` reads a number of layers other than to build or count layers."""
     if isinstance(node, ast.Attribute) and node.attr in _DEPTH_NAMES and isinstance(node.ctx, ast.Load):
         return True
     return any(_uses_depth(child) for child in ast.iter_child_nodes(node) if not _only_builds(node, child))
@@ -88,7 +88,7 @@ _LAYER_PATH = re.compile(r"^(?P<list>(?:.*?\.)?)(?P<index>\d+)\.")
 
 
 class _TouchedParameters(TorchFunctionMode):
-    """Notes every parameter that is handed to a function of torch."""
+    """Records every parameter that is passed to a torch function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,10 +103,10 @@ class _TouchedParameters(TorchFunctionMode):
 
 @contextmanager
 def drop_unused_weights(model: torch.nn.Module, layer: int) -> Iterator[None]:
-    """Run one forward pass inside; weights of layer ``layer`` and above that it did not touch are gone afterwards.
+    """Run one forward pass inside; afterwards, untouched weights of layer ``layer`` and above are released.
 
-    ``layer`` is the 1-based number of the layer at whose attention the pass ends. What ran or was touched stays, and
-    so does everything below, where other tokens may take other ways (mixtures of experts).
+    The pass ends at the attention of the 1-based ``layer``. Everything that ran or was touched stays, and so do all
+    layers below, where other tokens may take other routes (mixtures of experts).
     """
     touched = _TouchedParameters()
 
@@ -125,7 +125,7 @@ def drop_unused_weights(model: torch.nn.Module, layer: int) -> Iterator[None]:
 
 
 def _parameters_from_layer(model: torch.nn.Module, layer: int) -> Iterator[tuple[torch.nn.Module, str]]:
-    """The parameters of layer ``layer`` and above, each as its module and its name there."""
+    """The parameters of layer ``layer`` and above, each as its module and its name in that module."""
     modules = dict(model.named_modules())
     lists = {name + "." for name, module in modules.items() if isinstance(module, torch.nn.ModuleList)}
     for path, module in modules.items():

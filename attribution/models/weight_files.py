@@ -1,6 +1,6 @@
-"""Which safetensors files hold the weights of layers 1 to L*, a folder with only those, and their revision.
+"""Selects the safetensors files with the weights of layers 1 to L*, and identifies their revision.
 
-A hub model's weights are known by its commit, those of a local model by a digest over what is used of its files.
+A hub model's weights are identified by its commit, a local model's by a digest over the used parts of its files.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.
 
 @contextmanager
 def weights_folder(directory: ModelDirectory, *, layer: int | None = None) -> Iterator[Path]:
-    """A folder with the weights of layers 1 to ``layer``, of all where None, as transformers reads them.
+    """A folder with the weights of layers 1 to ``layer`` (None: all layers), as transformers reads them.
 
-    Files that hold layers above only need not exist, and are not fetched from the hub. It is the model's own folder,
-    or one of links with an index of its own, which goes when the context is left.
+    Files that hold only higher layers need not exist, and are not fetched from the hub. The folder is the model's own,
+    or a temporary folder of links with its own index, which is removed on exit.
 
     Raises:
-        ModelLoadError: if there are no safetensors weights, a file that is needed is missing, or it cannot be fetched.
+        ModelLoadError: if there are no safetensors weights, or a needed file is missing or cannot be fetched.
     """
     folder = Path(directory.location)
     files = needed_files(directory, layer=layer)
@@ -48,7 +48,7 @@ def weights_folder(directory: ModelDirectory, *, layer: int | None = None) -> It
 
 
 def needed_files(directory: ModelDirectory, *, layer: int | None = None) -> list[str]:
-    """The names of the files that hold weights of layers 1 to ``layer``, sorted, whether they are there or not.
+    """The sorted names of the files with weights of layers 1 to ``layer``, whether they exist or not.
 
     Raises:
         ModelLoadError: if the index is damaged.
@@ -73,16 +73,16 @@ def _as_damaged_index(directory: ModelDirectory) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelLoadError(
-            f"model {directory.options.model!r}: {INDEX_FILE} should be JSON with a 'weight_map', is not; "
+            f"model {directory.options.model!r}: {INDEX_FILE} should be JSON with a 'weight_map', but is not; "
             "fetch it again"
         ) from error
 
 
 def require_files(directory: ModelDirectory, names: list[str]) -> None:
-    """Fetch what a hub model lacks; everything must be there then.
+    """Fetch missing files of a hub model, then check that all files exist.
 
     Raises:
-        ModelLoadError: if it is not.
+        ModelLoadError: if one is missing.
     """
     folder = Path(directory.location)
     if directory.commit is not None:
@@ -92,7 +92,7 @@ def require_files(directory: ModelDirectory, names: list[str]) -> None:
         raise ModelLoadError(f"model {directory.options.model!r} {_without_safetensors(folder)}")
     if missing:
         raise ModelLoadError(
-            f"model {directory.options.model!r} should have all files that {INDEX_FILE} names for its layers, lacks "
+            f"model {directory.options.model!r} should have all files that {INDEX_FILE} names for its layers, but lacks "
             f"{len(missing)} of {len(names)}: {', '.join(missing[:3])}; fetch them again"
         )
 
@@ -101,9 +101,9 @@ def _without_safetensors(folder: Path) -> str:
     others = sorted({path.name for pattern in _UNSAFE_PATTERNS for path in folder.glob(pattern)})
     found = f"has {', '.join(others[:3])}, which can run code when read" if others else "has no such file"
     return (
-        f"should have its weights in safetensors files ({SINGLE_FILE}, or {INDEX_FILE} and its files), {found}; "
-        "convert it where "
-        "you trust it, with from_pretrained and save_pretrained of transformers, or choose another --model"
+        f"should have its weights in safetensors files ({SINGLE_FILE}, or {INDEX_FILE} and its files), but {found}; "
+        "if you trust it, convert it with transformers' from_pretrained and save_pretrained, or choose another "
+        "--model"
     )
 
 
@@ -117,7 +117,7 @@ def _link_files(folder: Path, links: Path, needed: Mapping[str, str]) -> None:
 def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     """The commit of a hub model, the ``local_revision`` of a local one.
 
-    The weights are those of layers 1 to ``layer``, of all where None: no others are read for it.
+    Only the weights of layers 1 to ``layer`` count, or all of them if None; no others are read.
 
     Raises:
         ModelLoadError: if a weights file is missing or damaged.

@@ -1,6 +1,6 @@
-"""Where a model runs and in which precision, and reading the weights of layers 1 to L* onto that device.
+"""Chooses a model's device and precision, and loads the weights of layers 1 to L* onto that device.
 
-They are quantised on the way if that is asked for.
+Weights are quantised while they are loaded, if requested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name such as "cuda:1"; for "auto" the first GPU, else the CPU.
+    """The device for a name such as "cuda:1"; "auto" is the first GPU, else the CPU.
 
     Raises:
         ModelLoadError: if there is no such device.
@@ -42,11 +42,11 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise ModelLoadError(f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', was: {name!r}") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelLoadError(f"device {name!r} should be there, but torch finds no CUDA; use --device cpu")
+        raise ModelLoadError(f"device {name!r} should exist, but torch finds no CUDA; use --device cpu")
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ModelLoadError(f"device {name!r} should be there, but is not: {error}; use --device cpu") from error
+        raise ModelLoadError(f"device {name!r} should be usable, but is not: {error}; use --device cpu") from error
     return device
 
 
@@ -67,13 +67,13 @@ def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype
 def load_weights(
     directory: ModelDirectory, *, layer: int, dtype: torch.dtype | str, device: torch.device
 ) -> PreTrainedModel:
-    """Layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
+    """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
 
-    Tensors of other layers are not read from the files, and files with no others need not be there.
+    Tensors of other layers are not read, and files that hold nothing else need not exist.
 
     Raises:
-        ModelLoadError: if the weights do not fit into what the device has left, or are missing, damaged, incomplete
-            or not in safetensors files, or cannot be quantised as asked.
+        ModelLoadError: if the weights do not fit into the device's free memory, are missing, damaged, incomplete or
+            not in safetensors files, or cannot be quantised as requested.
     """
     settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(directory.options.quantization, directory.config, settled)
@@ -111,13 +111,13 @@ def _check_layers_complete(model: str, missing_keys: Iterable[str], *, layer: in
     missing = sorted(name for name in missing_keys if "pooler" not in name)
     if missing:
         raise ModelLoadError(
-            f"model {model!r} should have all weights of its layers 1 to {layer}, lacks {len(missing)}: "
-            f"{', '.join(missing[:3])}; is the directory complete, and is config.json that of these weights?"
+            f"model {model!r} should have all weights of its layers 1 to {layer}, but lacks {len(missing)}: "
+            f"{', '.join(missing[:3])}; is the directory complete, and does config.json belong to these weights?"
         )
 
 
 def resolve_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.dtype:
-    """The dtype that "auto" comes to: what config.json says, for the text model or the whole, else float32."""
+    """The dtype that "auto" stands for: config.json's, for the text model or the whole model, else float32."""
     if isinstance(dtype, torch.dtype):
         return dtype
     named = getattr(directory.config.get_text_config(), "dtype", None) or getattr(directory.config, "dtype", None)
@@ -125,10 +125,10 @@ def resolve_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.
 
 
 def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Compare what the weights will need with what the device has left; reads none of them.
+    """Check that the weights will fit into the device's free memory, without reading them.
 
     Raises:
-        ModelLoadError: if that is too little; the message says for which options it would be enough.
+        ModelLoadError: if they will not; the message names options that need less.
     """
     options = directory.options
     available = free_memory(device)
@@ -141,11 +141,11 @@ def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, dev
         least = total_size(groups, torch.bfloat16, Quantization.NF4)
         raise ModelLoadError(
             f"model {options.model!r} is too large for the device: layers 1 to {layer} need {format_size(needed)} for "
-            f"their weights, {device} has {format_size(available)} left; with --quantization nf4 --dtype bfloat16 they "
-            f"need {format_size(least)}; or choose another --model, --device or a lower --layer"
+            f"their weights, but {device} has {format_size(available)} left; with --quantization nf4 --dtype "
+            f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower --layer"
         )
 
 
 def format_size(size: int) -> str:
-    """A number of bytes as people read it, in units of 10**9, or of 10**6 below a tenth of that."""
+    """A readable number of bytes: in units of 10**9, or of 10**6 for less than 10**8 bytes."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"

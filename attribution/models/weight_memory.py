@@ -1,6 +1,6 @@
-"""What a model's weights need in memory, by group and precision, and how much a device has left.
+"""The memory that a model's weights need, by group and precision, and the free memory of a device.
 
-Both are known before anything is loaded: the weights are counted from the model's config.
+Both are known before anything is loaded, because the weights are counted from the model's config.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class WeightGroup:
     """Weights that belong together.
 
     Attributes:
-        matrix_weights: weights in matrices of linear layers, which a quantisation covers.
-        matrix_rows: outputs of these matrices; LLM.int8 has a scale for each.
-        other_weights: all others: embeddings, norms, biases, experts in one tensor.
+        matrix_weights: number of weights in matrices of linear layers, which quantisation covers.
+        matrix_rows: number of outputs of these matrices; LLM.int8 has a scale for each.
+        other_weights: number of all other weights: embeddings, norms, biases, experts in one tensor.
     """
 
     name: str
@@ -39,7 +39,7 @@ class WeightGroup:
 
     @property
     def weights(self) -> int:
-        """All weights."""
+        """The number of all weights."""
         return self.matrix_weights + self.other_weights
 
     def __add__(self, other: WeightGroup) -> WeightGroup:
@@ -51,10 +51,10 @@ class WeightGroup:
         )
 
     def size(self, dtype: torch.dtype, quantization: Quantization) -> int:
-        """Bytes of the group.
+        """Size of the group in bytes.
 
-        NF4: half a byte a weight, a byte a block of 64 for its scale, and 4 bytes for 256 such scales. LLM.int8: a
-        byte a weight and 4 a row.
+        NF4 takes half a byte per weight, one byte per block of 64 for its scale, and 4 bytes per 256 scales. LLM.int8
+        takes one byte per weight and 4 bytes per row.
         """
         other = self.other_weights * dtype.itemsize
         if quantization is Quantization.NF4:
@@ -66,7 +66,7 @@ class WeightGroup:
 
 
 def weight_groups(config: PreTrainedConfig, layer: int, *, trust_remote_code: bool = False) -> tuple[WeightGroup, ...]:
-    """Embedding table, layers below L*, L* itself, and the rest, of what is loaded for the 1-based ``layer``.
+    """The weights loaded for the 1-based ``layer``: embedding table, layers below L*, L* itself, and the rest.
 
     Builds the model on the meta device, which takes no memory.
 
@@ -85,18 +85,18 @@ def weight_groups(config: PreTrainedConfig, layer: int, *, trust_remote_code: bo
 
 
 def total_size(groups: Iterable[WeightGroup], dtype: torch.dtype, quantization: Quantization) -> int:
-    """Bytes of all groups together."""
+    """Size of all groups together, in bytes."""
     return sum(group.size(dtype, quantization) for group in groups)
 
 
 def held_size(model: torch.nn.Module) -> int:
-    """Bytes of the weights that a model holds, with the scales of quantised ones; its forward pass must have run."""
+    """Bytes of a model's weights, including quantisation scales; its forward pass must have run."""
     weights = sum(parameter.nbytes for parameter in model.parameters())
     return weights + sum(_scale_size(module) for module in model.modules())
 
 
 def _scale_size(module: torch.nn.Module) -> int:
-    """Bytes of the scales of one of bitsandbytes' layers: NF4's lie at the weights, LLM.int8's at the layer."""
+    """Bytes of the scales of a bitsandbytes layer: NF4 keeps them with the weights, LLM.int8 with the layer."""
     blocks = getattr(getattr(module, "weight", None), "quant_state", None)
     if blocks is not None:
         return int(blocks.absmax.nbytes + (blocks.state2.absmax.nbytes if blocks.nested else 0))
@@ -105,7 +105,7 @@ def _scale_size(module: torch.nn.Module) -> int:
 
 
 def _grouped_parameters(model: PreTrainedModel, layer: int) -> Iterator[tuple[int, WeightGroup]]:
-    """Every parameter once, as a group of its own, with the place of the group that it belongs to."""
+    """Every parameter once, as a group of its own, with the index of the group that it belongs to."""
     table = model.get_input_embeddings().weight
     rows_of = {
         id(module.weight): _matrix_rows(module) for module in model.modules() if isinstance(module, _MATRIX_LAYERS)
@@ -136,7 +136,7 @@ _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that may still be taken on ``device``; of a CPU within its control group. None where nobody says."""
+    """Bytes free on ``device``; a CPU counts its control group's limit. None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if device.type != "cpu":
@@ -154,7 +154,7 @@ def _available_memory() -> int | None:
 
 
 def _left_in_control_group() -> int | None:
-    """The limit of a container, less what its processes hold; files that are merely cached do not count."""
+    """A container's limit, less what its processes hold; cached files do not count as held."""
     try:
         limit = (_CONTROL_GROUP / "memory.max").read_text(encoding="ascii").strip()
         used = int((_CONTROL_GROUP / "memory.current").read_text(encoding="ascii"))

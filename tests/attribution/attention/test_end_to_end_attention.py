@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from torch.nn.attention import varlen
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attribeam.attribution.attention import end_to_end_attention as blocks
-from attribeam.attribution.attention import end_to_end_attention as module
+from attribeam.attribution.attention import end_to_end_attention as attention_module
 from attribeam.attribution.attention.end_to_end_attention import (
     end_to_end_attention,
     row_by_row_attention,
@@ -128,8 +127,8 @@ def test_blocks_of_queries_change_nothing(
     rule = AttentionRule(causal=True, reach=reach, scaling=0.4, softcap=softcap)
     query, key, value = states(rows.token_count, 3)
     whole = end_to_end_attention(query, key, value, rows=rows, rule=rule)
-    monkeypatch.setattr(blocks, "_LARGEST_MASK", 64 * 64)
-    monkeypatch.setattr(blocks, "MAX_WEIGHTS", 4 * 420 * 7)
+    monkeypatch.setattr(attention_module, "_LARGEST_MASK", 64 * 64)
+    monkeypatch.setattr(attention_module, "MAX_WEIGHTS", 4 * 420 * 7)
     in_blocks = end_to_end_attention(query, key, value, rows=rows, rule=rule)
     torch.testing.assert_close(in_blocks, whole, atol=1e-5, rtol=1e-4)
 
@@ -197,8 +196,8 @@ class LargestTensor(TorchDispatchMode):
 def test_no_tensor_grows_with_the_square_of_a_rows_tokens(
     monkeypatch: pytest.MonkeyPatch, shared: int, reach: int | None, softcap: float | None
 ) -> None:
-    monkeypatch.setattr(blocks, "_LARGEST_MASK", 64 * 200)
-    monkeypatch.setattr(blocks, "MAX_WEIGHTS", 4 * 200 * 16)
+    monkeypatch.setattr(attention_module, "_LARGEST_MASK", 64 * 200)
+    monkeypatch.setattr(attention_module, "MAX_WEIGHTS", 4 * 200 * 16)
     largest = []
     for length in (200, 800):
         rows = EndToEndRows.sharing([length, length], [0, shared], CPU)
@@ -277,7 +276,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(varlen, "varlen_attn", torch_kernel)
     found: Callable[..., str] = lambda *_: request.param  # noqa: E731
-    monkeypatch.setattr(module, "varlen_kernel", found)
+    monkeypatch.setattr(attention_module, "varlen_kernel", found)
     return str(request.param)
 
 

@@ -119,7 +119,7 @@ def test_file_that_is_needed_and_missing_is_named(tmp_path: Path) -> None:
 def test_broken_index_is_a_load_error(tmp_path: Path) -> None:
     save_in_shards(tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(ModelLoadError, match="with a 'weight_map', is not"):
+    with pytest.raises(ModelLoadError, match="with a 'weight_map', but is not"):
         load(tmp_path, layer=2)
 
 

@@ -142,5 +142,5 @@ def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path: Path, monkeyp
 
     directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
     monkeypatch.setattr(weight_loading.AutoModel, "from_pretrained", run_out)
-    with pytest.raises(ModelLoadError, match="is too large for what its device has left; with --quantization nf4"):
+    with pytest.raises(ModelLoadError, match="does not fit into the free memory of its device; try --quantization nf4"):
         load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
