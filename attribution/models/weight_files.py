@@ -92,8 +92,8 @@ def require_files(directory: ModelDirectory, names: list[str]) -> None:
         raise ModelLoadError(f"model {directory.options.model!r} {_without_safetensors(folder)}")
     if missing:
         raise ModelLoadError(
-            f"model {directory.options.model!r} should have all files that {INDEX_FILE} names for its layers, but lacks "
-            f"{len(missing)} of {len(names)}: {', '.join(missing[:3])}; fetch them again"
+            f"model {directory.options.model!r} should have all files that {INDEX_FILE} names for its layers, but "
+            f"lacks {len(missing)} of {len(names)}: {', '.join(missing[:3])}; fetch them again"
         )
 
 
@@ -102,8 +102,8 @@ def _without_safetensors(folder: Path) -> str:
     found = f"has {', '.join(others[:3])}, which can run code when read" if others else "has no such file"
     return (
         f"should have its weights in safetensors files ({SINGLE_FILE}, or {INDEX_FILE} and its files), but {found}; "
-        "if you trust it, convert it with transformers' from_pretrained and save_pretrained, or choose another "
-        "--model"
+        "if you trust it, convert it with transformers' from_pretrained and save_pretrained, or choose "
+        "another --model"
     )
 
 

@@ -167,7 +167,7 @@ def test_keys_of_all_rows_come_one_row_after_the_other(rows: EndToEndRows) -> No
 
 
 def test_row_that_shares_more_than_there_is_is_refused() -> None:
-    with pytest.raises(ValueError, match="should share fewer with one of 3, was: 4"):
+    with pytest.raises(ValueError, match="should share fewer with a row of 3, was: 4"):
         EndToEndRows.sharing([3, 9], [0, 4], CPU)
     with pytest.raises(ValueError, match="a row of 3 tokens should share fewer"):
         EndToEndRows.sharing([3, 3], [0, 3], CPU)

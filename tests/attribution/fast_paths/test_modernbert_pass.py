@@ -60,7 +60,7 @@ def similarities(capture: LayerCapture, rows: list[EncodedRow]) -> list[torch.Te
 def shortened(capture: LayerCapture) -> LayerCapture:
     weights = encoder_weights(capture.network, capture.layer)
     assert weights is not None
-    return replace(capture, encoder=weights)
+    return replace(capture, fused_weights=weights)
 
 
 def assert_same(capture: LayerCapture, rows: list[EncodedRow]) -> None:
