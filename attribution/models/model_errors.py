@@ -23,7 +23,7 @@ def as_load_errors(model: str) -> Iterator[None]:
         yield
     except KeyError as error:
         if error.args == (CAPTURE_IMPLEMENTATION,):
-            fault = "should use transformers' attention interface, but its code does not; choose another model"
+            fault = "should go through transformers' attention interface, but its code does not; choose another model"
         else:
             fault = (
                 f"should have a config.json and a tokenizer.json that transformers {version('transformers')} knows, "

@@ -40,10 +40,10 @@ def test_file_is_the_agreed_object(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"weights": [0.5, 0.4]}, "'weights' should sum to 1, sum to: 0.9"),
-        ({"weights": [1.5, -0.5]}, "numbers of at least 0"),
-        ({"weights": []}, "numbers of at least 0"),
-        ({"weights": [float("nan")]}, "numbers of at least 0"),
+        ({"weights": [0.5, 0.4]}, "'weights' should sum to 1, but sum to: 0.9"),
+        ({"weights": [1.5, -0.5]}, "number of at least 0 per attention head"),
+        ({"weights": []}, "number of at least 0 per attention head"),
+        ({"weights": [float("nan")]}, "number of at least 0 per attention head"),
         ({"weights": ["1"]}, "a list of numbers"),
         ({"weights": [True]}, "a list of numbers"),
         ({"layer": 0}, "'layer' should be at least 1, was: 0"),

@@ -107,7 +107,7 @@ def test_model_whose_layers_cannot_be_found_is_refused_where_hidden_states_are_n
     directory = save_tiny_model(tmp_path, "albert")
     choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"))
     assert load_models(choice, frozenset({Need.ATTENTION})).attention is not None
-    with pytest.raises(ModelLoadError, match="layers in one list, AlbertModel does not; its hidden states"):
+    with pytest.raises(ModelLoadError, match="layers in one list, but AlbertModel does not, so its hidden states"):
         load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
 

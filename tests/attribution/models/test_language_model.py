@@ -154,7 +154,7 @@ def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path):
     template = tmp_path / "template.json"
     template.write_text('{"question": "{question}"}')
     model = load(directory, prompt_template=str(template))
-    with pytest.raises(RowFault, match="should stand before the answer"):
+    with pytest.raises(RowFault, match="should precede the answer"):
         model.encode(replace(RECORD, question="", passages=()))
 
 

@@ -93,7 +93,7 @@ def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(
     monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
     directory = read_model_directory(ModelOptions(model=str(tmp_path)))
     with pytest.raises(
-        ModelLoadError, match=r"need 16\.16 GB .*, cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
+        ModelLoadError, match=r"need 16\.16 GB .*, but cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
     ):
         load_weights(directory, layer=15, dtype=torch.float32, device=CPU)
 
