@@ -78,8 +78,9 @@ class AnswerParser:
             FileNotFoundError: if there is no such pipeline.
             ValueError: if it cannot be read or fails on a short text, or has no dependency parser.
         """
+        source = _pipeline_source(parser)
         with _pipeline_errors(parser):
-            nlp = _load_pipeline(parser)
+            nlp = _load_pipeline(source)
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
         loaded = cls(nlp, identity=pipeline_identity(nlp.path, nlp.meta))
@@ -125,26 +126,31 @@ class AnswerParser:
                 yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_row=row), code
 
 
-def _load_pipeline(parser: str) -> Language:
+def _pipeline_source(parser: str) -> Path | str:
+    """The directory of a pipeline, or the name of an installed one."""
     import spacy
-    from thinc.api import use_ops
-
-    from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
 
     path = BUNDLED_PARSER if parser == "bundled" else Path(parser)
     if (path / "meta.json").is_file():
-        with use_ops(TORCH_PRODUCTS):
-            return spacy.load(path, config=lockstep_overrides(path))
+        return path
     if parser != "bundled" and spacy.util.is_package(parser):
-        return spacy.load(parser)
-    raise _NoPipelineError(
+        return parser
+    raise FileNotFoundError(
         f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
         f"{parser!r}" + (f", and {BUNDLED_PARSER} has none" if parser == "bundled" else "")
     )
 
 
-class _NoPipelineError(FileNotFoundError):
-    """There is no pipeline of this name; other missing files are those of a broken one."""
+def _load_pipeline(source: Path | str) -> Language:
+    import spacy
+    from thinc.api import use_ops
+
+    from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
+
+    if isinstance(source, str):
+        return spacy.load(source)
+    with use_ops(TORCH_PRODUCTS):
+        return spacy.load(source, config=lockstep_overrides(source))
 
 
 @contextmanager
@@ -152,7 +158,7 @@ def _pipeline_errors(parser: str) -> Iterator[None]:
     """Turn whatever a broken or hostile pipeline makes spaCy raise into an error that names it."""
     try:
         yield
-    except (_NoPipelineError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:
         fault = " ".join(str(error).split())[:_LONGEST_FAULT]
