@@ -1,4 +1,4 @@
-"""A dependency-parsed answer as plain data, and the tree of each of its sentences, made alike for all parsers.
+"""A dependency-parsed answer as plain data, and a tree per sentence that is the same for all parsers.
 
 This is what leaves spaCy and crosses process borders.
 """
@@ -48,7 +48,7 @@ class ParsedAnswer:
 class SentenceTree:
     """The tree of one sentence; words are counted from the sentence's first (``first_word`` of the answer).
 
-    Conjuncts hang on the first conjunct and a coordinator on the conjunct that follows it, whatever the parser does.
+    Conjuncts depend on the first conjunct, and a coordinator on the conjunct that follows it, whatever the parser does.
 
     Attributes:
         first_word: index in the answer of the sentence's first word.
@@ -86,7 +86,7 @@ def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:
 
 
 def cut_sentences(parsed: ParsedAnswer) -> tuple[CharRange, ...]:
-    """The code points of each sentence that was cut, all of its pieces together, ascending."""
+    """The code points of each sentence that was cut, with all its pieces together, ascending."""
     whole: list[CharRange] = []
     previous_end = -1
     for start in parsed.cut_starts:
@@ -133,10 +133,10 @@ def _is_verb(label: str, tag: str, scheme: LabelScheme) -> bool:
 
 
 def _let_first_conjuncts_lead(heads: list[int], labels: list[str], scheme: LabelScheme) -> None:
-    """Where the last conjunct leads its structure, put the first one into its place.
+    """If the last conjunct leads its structure, put the first one in its place.
 
-    The first conjunct gets the head and the label of the last, the others become its conjuncts, and what stood before
-    them all and hung on the last one, such as their subject, hangs on the first.
+    The first conjunct gets the head and the label of the last, and the others become its conjuncts. Words before them
+    all that depended on the last one, such as their subject, now depend on the first.
     """
     followers: dict[int, list[int]] = {}
     for word, label in enumerate(labels):
@@ -158,7 +158,7 @@ def _let_first_conjuncts_lead(heads: list[int], labels: list[str], scheme: Label
 
 
 def _flatten_coordination(heads: list[int], labels: Sequence[str], scheme: LabelScheme) -> None:
-    """Hang each conjunct on its chain's first word, and each coordinator on the conjunct that follows it."""
+    """Attach each conjunct to its chain's first word, and each coordinator to the conjunct that follows it."""
     members: dict[int, list[int]] = {}
     leaders: dict[int, int] = {}
     for word, label in enumerate(labels):

@@ -1,7 +1,7 @@
-"""What becomes of a parser's output: whole words, corrected sentences, and the blocks joined into one answer.
+"""Post-processing of a parser's output: whole words, corrected sentences, and blocks joined into one answer.
 
-1. A parser that reads characters hangs one on its neighbour as ``subtok``; such characters are one word.
-2. Sentences are joined where no mark ends one, and each gets the quote that closes it. None gets too long.
+1. A parser that reads characters attaches one to its neighbour as ``subtok``; such characters form one word.
+2. Sentences are joined if no mark separates them, and each gets its closing quote. None grows too long.
 3. The parses of an answer's blocks become one ``ParsedAnswer``.
 """
 
@@ -32,9 +32,9 @@ class ParsedTokens:
     starts: Sequence[int]
 
     def whole_words(self) -> ParsedTokens:
-        """The same with words for tokens: a run of ``subtok`` and the token behind it, in one sentence.
+        """The same with words in place of tokens: a run of ``subtok`` and the token behind it, within one sentence.
 
-        That last token stands for the word; a word whose head lies in itself is a root.
+        The last token represents the word; a word whose head lies within itself is a root.
         """
         if SUBTOKEN_LABEL not in self.labels:
             return self
@@ -54,7 +54,7 @@ class ParsedTokens:
 
 
 def word_runs(labels: Sequence[str], starts: Sequence[int]) -> list[range]:
-    """The tokens of each word; a word never goes on in the next sentence."""
+    """The tokens of each word; a word never continues in the next sentence."""
     ends = {end - 1 for _, end in pairwise((*starts, len(labels)))}
     runs, first = [], 0
     for token, label in enumerate(labels):
@@ -84,11 +84,11 @@ _BEFORE_NUMBERS = frozenset(
 
 
 def sentence_ends(words: Sequence[str]) -> list[bool]:
-    """For each word whether a sentence may end with it.
+    """Whether a sentence may end with each word.
 
-    It may where the word ends with a mark that ends sentences, and is no title or other abbreviation that more must
-    follow ("Dr.", "e.g.", "No. 12"), also where the parser takes its full stop for a word of its own. A word of
-    closing quotes and brackets only does as the word before it does.
+    It may if the word ends with a mark that ends sentences and is not a title or another abbreviation that needs a
+    continuation ("Dr.", "e.g.", "No. 12"), even if the parser takes the full stop for a word of its own. A word of
+    only closing quotes and brackets follows the word before it.
     """
     ends: list[bool] = []
     for place, word in enumerate(words):
@@ -103,9 +103,9 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
 
 
 def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:
-    """For each word whether it is closing quotes and brackets only: bound to the word before, and not to the next.
+    """Whether each word consists only of closing quotes and brackets, bound to the word before and not to the next.
 
-    Text that is written without blanks shows this by the marks: a bracket that only closes, or a quote behind "。".
+    In text without blanks the marks show this: a bracket that only closes, or a quote behind "。".
 
     Args:
         words: the words of one block.
@@ -153,7 +153,7 @@ def cut_long_sentences(
 def join_unended_sentences(
     heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
 ) -> tuple[list[int], list[str], list[int]]:
-    """The heads, labels and sentence starts of a block, sentences joined where the word between them ends none.
+    """The heads, labels and sentence starts of a block, with sentences joined if no word between them ends one.
 
     Args:
         heads: index of each word's head; a root is its own head.
@@ -161,8 +161,8 @@ def join_unended_sentences(
         starts: index of each sentence's first word, ascending.
         ended: for each word whether a sentence may end with it.
 
-    The root of a sentence that is joined to the one before it becomes a ``parataxis`` of that one's root. Sentences
-    that would have more than ``LONGEST_SENTENCE`` words together stay apart.
+    If a sentence is joined to the one before it, its root becomes a ``parataxis`` of the earlier root. Sentences that
+    would have more than ``LONGEST_SENTENCE`` words together stay apart.
     """
     joined_heads, joined_labels = list(heads), list(labels)
     kept: list[int] = []
@@ -181,13 +181,13 @@ def join_unended_sentences(
 def attach_closing_marks(
     heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, closing: Sequence[bool]
 ) -> tuple[list[int], list[str], list[int]]:
-    """The same, where closing marks at the start of a sentence belong to the one before it.
+    """The same lists, with closing marks at the start of a sentence moved to the sentence before it.
 
     Args:
         heads, labels, starts: as of ``join_unended_sentences``.
         closing: for each word whether it is a closing mark.
 
-    Such a mark becomes a ``punct`` of the earlier sentence's root; what hung on it becomes a root.
+    Such a mark becomes a ``punct`` of the earlier sentence's root; words that depended on it become roots.
     """
     moved_heads, moved_labels = list(heads), list(labels)
     kept: list[int] = []
@@ -208,7 +208,7 @@ def attach_closing_marks(
 
 @dataclass(frozen=True, slots=True)
 class ParsedBlock:
-    """The fields of ``ParsedAnswer`` for one block; code points count in the answer, words in the block."""
+    """The fields of ``ParsedAnswer`` for one block; code points count within the answer, words within the block."""
 
     words: list[CharRange]
     dependency_heads: list[int]
@@ -221,7 +221,7 @@ class ParsedBlock:
 
 
 def join_blocks(parsed: Sequence[ParsedBlock], *, label_scheme: str) -> ParsedAnswer:
-    """One answer of all blocks, which ascend and do not overlap."""
+    """The answer made of all its blocks, which ascend and do not overlap."""
     first_words = [0]
     for block in parsed:
         first_words.append(first_words[-1] + len(block.words))
@@ -250,7 +250,7 @@ def heads_from_distances(distances: Sequence[int], starts: Sequence[int]) -> lis
 
 
 def tag_code_as_names(tags: list[str], words: Sequence[CharRange], code: Sequence[CharRange]) -> list[str]:
-    """The tags, those of words in a range of ``code`` replaced by a name's."""
+    """The tags, with a name's tag for every word in a range of ``code``."""
     if not code:
         return tags
     return ["PROPN" if range_overlapping(word, code) else tag for tag, word in zip(tags, words, strict=True)]

@@ -90,7 +90,7 @@ class PassageContent:
 
     @cached_property
     def initials(self) -> tuple[str, ...]:
-        """First letters of its runs of capitalised words, one string a run: "un" for "the United Nations"."""
+        """First letters of its runs of capitalised words, one string per run: "un" for "the United Nations"."""
         runs = [""]
         for chunk in self._plain.split():
             capitalised = _CAPITALISED_PREFIX.match(chunk)

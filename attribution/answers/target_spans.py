@@ -1,4 +1,4 @@
-"""The target spans of an answer: what the audit asks evidence for.
+"""The target spans of an answer: what the audit seeks evidence for.
 
 Facts are verbs or copular predicates with their arguments. Mentions are named entities, numbers and dates with their
 units, and noun chunks. Both must carry content, and no span begins or ends with a mark or a joining word.
@@ -42,9 +42,9 @@ def choose_target_spans(
 ) -> tuple[TargetSpan, ...]:
     """The target spans of one answer, at least one for every answer that is not white space only.
 
-    Where ``given`` is among ``kinds`` and the row has spans, exactly these. Else the spans of all other kinds, by
-    (char_start, char_end); of equal ranges the one whose kind comes first in ``kinds``. Where that yields none, the
-    sentences; where the answer has none either (marks or emoji only), all of it without white space at its edges.
+    If ``given`` is among ``kinds`` and the row has spans, these and no others. Otherwise the spans of all other kinds,
+    ordered by (char_start, char_end); of equal ranges, the one whose kind comes first in ``kinds``. If there are none,
+    the sentences; if the answer has no sentences either (only marks or emoji), the whole answer, trimmed.
 
     Raises:
         ValueError: if the answer is white space only.
@@ -75,7 +75,7 @@ def _ranges_of_kind(kind: SpanKind, parsed: ParsedAnswer, answer: str) -> Iterab
 
 
 def _sentence_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
-    """The sentences, from their first to their last word; those without a letter or digit are left out."""
+    """The sentences, from their first to their last word; sentences without a letter or digit are left out."""
     ranges = [words_range(parsed, range(start, end)) for start, end in sentence_bounds(parsed)]
     return [chars for chars in ranges if has_letter_or_digit(chars.of(answer))]
 
@@ -113,7 +113,7 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
 
 
 def _without_fragments(parsed: ParsedAnswer, answer: str, start: int, owners: list[int]) -> list[int]:
-    """The owners with those replaced that state nothing by themselves, by the fact before them, else the one after."""
+    """The owners, but one that states nothing by itself is replaced by the fact before it, else by the one after it."""
     stating = [
         owner
         for owner in dict.fromkeys(owners)
@@ -141,7 +141,7 @@ def _is_function_word(parsed: ParsedAnswer, words: range, answer: str) -> bool:
 
 
 def _fact_words(tree: SentenceTree, full_labels: tuple[str, ...], scheme: LabelScheme) -> list[bool]:
-    """True for the roots and predicates that state a fact of their own; a conjunct does where its leader does."""
+    """True for roots and predicates that state a fact of their own; a conjunct does if its leader does."""
     with_subject = {tree.heads[word] for word, label in enumerate(tree.labels) if label in scheme.subject_labels}
     stating = [
         tree.heads[word] == word or (tree.predicates[word] and _is_full_clause(label, word in with_subject, scheme))
@@ -161,7 +161,7 @@ def _is_full_clause(label: str, has_subject: bool, scheme: LabelScheme) -> bool:
 
 
 def _owners(tree: SentenceTree, stating: list[bool]) -> list[int]:
-    """For each word the closest of itself and its ancestors that states a fact."""
+    """For each word, the closest word that states a fact: itself or an ancestor."""
     owners = []
     for word in range(len(stating)):
         owner = word
@@ -172,9 +172,9 @@ def _owners(tree: SentenceTree, stating: list[bool]) -> list[int]:
 
 
 def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
-    """The mentions of an answer, ascending; of nested ones the outermost, and none without a word of content.
+    """The mentions of an answer, ascending: the outermost of nested ones, and none without a content word.
 
-    Entities are the parser's where it gives any, else runs of proper nouns.
+    Entities come from the parser if it finds any; otherwise they are runs of proper nouns.
     """
     runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
     hyphenated = dict.fromkeys(_with_hyphenated(runs, parsed, answer))
@@ -185,7 +185,7 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
 
 
 def _with_hyphenated(runs: Iterable[range], parsed: ParsedAnswer, answer: str) -> Iterator[range]:
-    """The runs with the words that a hyphen without white space joins to their edges: "Runa line" of "Skelde-Runa"."""
+    """The runs, extended by words that a bare hyphen joins to their edges ("Skelde" of "Skelde-Runa")."""
     count = len(parsed.words)
     hyphens = [0 < word < count - 1 and _is_hyphen_inside(parsed, word, answer) for word in range(count)]
     firsts, ends = list(range(count + 1)), list(range(count + 1))
@@ -257,7 +257,7 @@ def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:
 
 
 def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
-    """Each noun with the determiners, adjectives, numbers and names that hang on it, as far as they stand together."""
+    """Each noun with the adjacent determiners, adjectives, numbers and names that depend on it."""
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         members = _chunk_heads(parsed, start, end, scheme)
@@ -270,7 +270,7 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
 
 
 def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
-    """For each word of the sentence the noun whose chunk it may be in, itself where it hangs on none."""
+    """For each word of the sentence, the noun whose chunk it may be in; the word itself if there is none."""
     heads = []
     for word in range(start, end):
         top = word
@@ -306,19 +306,19 @@ _CLOSED_BY = {")": "(", "]": "[", "}": "{", "»": "«", "”": "“"}
 
 
 def is_content_word(parsed: ParsedAnswer, word: int, answer: str) -> bool:
-    """True for a word with a letter or digit that is no function word; any tag unknown here is content."""
+    """True for a word with a letter or digit that is not a function word; unknown tags count as content."""
     return parsed.universal_tags[word] not in _FUNCTION_TAGS and has_letter_or_digit(parsed.words[word].of(answer))
 
 
 def has_letter_or_digit(text: str) -> bool:
-    """True where some code point is a letter or digit of any script."""
+    """True if some code point is a letter or digit of any script."""
     return any(character.isalnum() for character in text)
 
 
 def trimmed_words(parsed: ParsedAnswer, words: Sequence[int], answer: str) -> range:
     """From the first to the last of ascending words, without marks and joining words at the edges; may be empty.
 
-    A closing bracket after the last one is taken along where its opening one is in the span.
+    A closing bracket after the last word is included if its opening bracket is in the span.
     """
     first, end = 0, len(words)
     while first < end and _is_edge_word(parsed, words[first], answer):

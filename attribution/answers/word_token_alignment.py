@@ -16,8 +16,8 @@ _Places = npt.NDArray[np.intp]
 class WordTokenAlignment:
     """phi and psi of Appendix B for one answer.
 
-    Words are ascending and do not overlap. Tokens ascend, cover at least one code point each, and may overlap (the
-    bytes of one emoji). A token of white space only, or of a mark that is no word, has no words.
+    Words ascend and do not overlap. Tokens ascend, cover at least one code point each, and may overlap (the bytes of
+    one emoji). A token of only white space, or of a mark that is not a word, has no words.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class WordTokenAlignment:
         self._first_tokens, self._end_tokens = self._token_runs(word_starts, word_ends)
 
     def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
-        """For each range the half-open run of tokens that share a code point with it: firsts and ends."""
+        """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
         return self._token_runs(*_bounds(ranges))
 
     def tokens_of_words(self, word_sets: Sequence[Collection[int]]) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""What the evidence of an audit depends on besides its input, for file metadata and the run manifest."""
+"""What an audit's evidence depends on besides its input, for file metadata and the run manifest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from attribeam.attribution.options import MethodOptions
 
 
 def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
-    """Models, method and versions; ``device`` is always there.
+    """Models, method and versions; ``device`` is always present.
 
     Raises:
-        UsageError: if it cannot be said which code a method of the user's own is.
+        UsageError: if the code of a user's own method cannot be identified.
     """
     found = {"device": "cpu"}
     if models.language is not None:
@@ -31,7 +31,7 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
 
 
 def _method_texts(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
-    """The method's name, and the options that it reads, as they are in force."""
+    """The method's name, and the options it reads with the values in force."""
     merged = models.attention.settings if models.attention is not None and Need.ATTENTION in method.needs else None
     read = frozenset(options.explicit()) if method.reads is None else method.reads
     if thresholds_of(method, options, merged) is None:

@@ -1,4 +1,4 @@
-"""All methods by their names; each family has a file of its own."""
+"""The registry of methods by name; each family has a file of its own."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
 
 
 def resolve_method(options: MethodOptions) -> Method:
-    """The method that ``options.method`` names: one of ``all_methods``, or ``module:Name`` of the user's own.
+    """The method that ``options.method`` names: one of ``all_methods``, or the user's own ``module:Name``.
 
     Raises:
-        UsageError: if there is none; the message says what there is.
+        UsageError: if there is no such method; the message lists the known ones.
     """
     settings = MethodSettings.of(options)
     return method_named(options.method, all_methods(settings), settings)
 
 
 def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:
-    """One of ``known``, or the user's own.
+    """The method of this name, from ``known`` or the user's own.
 
     Raises:
-        UsageError: if there is none of the name.
+        UsageError: if there is no method of this name.
     """
     if name in known:
         return known[name]

@@ -1,4 +1,4 @@
-"""A method of the user's own: ``module:Name``, imported, made and checked."""
+"""A user's own method, ``module:Name``: import it, create it and check it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from attribeam.schemas.errors import UsageError
 
 
 class UserMethod:
-    """The user's method under the name that ``--method`` gives it; what it lacks of the protocol has a default."""
+    """The user's method under the name that ``--method`` gives it, with defaults for what it lacks of the protocol."""
 
     calibrated = False
     reads: frozenset[str] | None = None
@@ -28,7 +28,7 @@ class UserMethod:
         """Check the protocol.
 
         Raises:
-            UsageError: if ``own`` lacks ``needs`` or ``span_results``, or its needs are none of ``Need``.
+            UsageError: if ``own`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
         """
         self.name = name
         self.needs = _needs(name, own)
@@ -56,10 +56,10 @@ class UserMethod:
 
     @property
     def code(self) -> str:
-        """What the method's code is: its own ``identity``, else the SHA-256 of the file that it stands in.
+        """Identifies the method's code: its own ``identity``, else the SHA-256 of the file that defines it.
 
         Raises:
-            UsageError: if there is neither.
+            UsageError: if it has neither.
         """
         identity = getattr(self._own, "identity", None)
         if isinstance(identity, str):
@@ -74,12 +74,12 @@ class UserMethod:
 
 
 def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
-    """The method ``module:Name``, made by calling ``Name`` with the settings.
+    """The method ``module:Name``, created by calling ``Name`` with the settings.
 
     Modules are looked for where Python looks, and then in the working directory.
 
     Raises:
-        UsageError: if it cannot be imported or made, or is no method.
+        UsageError: if it cannot be imported or created, or is not a method.
     """
     module_name, _, attribute = name.partition(":")
     module = _import(name, module_name)

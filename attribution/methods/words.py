@@ -1,4 +1,4 @@
-"""The methods without a model: words that a span shares with the passages."""
+"""Methods without a model: they count the words that a span shares with the passages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PassageWord:
 
 @dataclass(frozen=True, slots=True)
 class BestRuns:
-    """For each word and text the longest run, common to both, that one of the word's matches is in.
+    """For each word and text, the longest common run that contains one of the word's matches.
 
     Attributes:
         lengths: int64 [words, texts], words of that run; 0 where the text lacks the word.
@@ -80,8 +80,8 @@ class WordMatches:
 def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     """Match the words of ``answer`` with those of each passage, title first.
 
-    Words are runs of letters and digits, in lower case; each Chinese character is a word of its own. Runs are common to
-    the whole answer and the passage, so they may reach beyond the span that is asked for later.
+    Words are lower-case runs of letters and digits; each Chinese character is a word of its own. Runs are common to
+    the whole answer and the passage, so they may reach beyond the span in question.
     """
     found = list(_WORD.finditer(answer))
     words = [match.group().lower() for match in found]
@@ -99,10 +99,9 @@ def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
 
 
 def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> BestRuns:
-    """The best runs of ``words`` in each text; a run is of neighbouring words on both sides, within one text.
+    """The best runs of ``words`` in each text; the words of a run are adjacent on both sides, within one text.
 
-    Length and place go through the search as one number, ``length * size - place``: longer is larger, and of equally
-    long runs the earlier one.
+    The search ranks length and place as one number, ``length * size - place``: longer runs first, then earlier ones.
     """
     places, owner, starts = _places(texts)
     size = len(owner) + 1

@@ -3,7 +3,7 @@
 A window is the template with a run of neighbouring passages, the question and the answer. The windows are filled in
 the order of the passages; no passage is in two of them, and none is cut. The whole row has one column for every place
 on its page that a window has a token at, so what all windows hold (BOS, the template's beginning, the question) is one
-column, not one a window.
+column, not one per window.
 
 On the page of the whole row, texts, titles and the question are found by their numbers. What the template wrote between
 two of them is found by its beginning behind the same text, and the rest of it by its end before the same text.

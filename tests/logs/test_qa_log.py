@@ -1,4 +1,4 @@
-"""Reading: exactly one outcome a row, one faulty row harms no other, and batches stay small."""
+"""Reading: exactly one outcome per row, one faulty row harms no other, and batches stay small."""
 
 from __future__ import annotations
 

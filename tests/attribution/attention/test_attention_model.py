@@ -1,4 +1,4 @@
-"""The model as the rest of the system sees it: one outcome a row, whatever the batch, and clear options."""
+"""The model as the rest of the system sees it: one outcome per row, whatever the batch, and clear options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches: every row once, no batch above its budget, always the same batches, one outcome a row whatever fits."""
+"""Batches: every row once, no batch above its budget, always the same batches, one outcome per row whatever fits."""
 
 from __future__ import annotations
 
