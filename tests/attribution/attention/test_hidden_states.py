@@ -85,7 +85,7 @@ def test_layer_that_was_not_loaded_is_refused(loaded):
 
 def test_model_without_a_list_of_its_layers_is_refused(tmp_path):
     model = AutoModel.from_pretrained(save_tiny_model(tmp_path, "albert"))
-    with pytest.raises(ValueError, match="should hold its 4 layers in one list, AlbertModel does not"):
+    with pytest.raises(ValueError, match="should hold its 4 layers in one list, but AlbertModel does not"):
         layer_modules(model)
 
 
