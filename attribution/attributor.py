@@ -1,4 +1,4 @@
-"""The facade: question, passages and answer in, evidence of every target span out."""
+"""The facade: takes question, passages and answer, and returns the evidence of every target span."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
 
 
 class Attributor:
-    """Parser and model together; made by ``from_pretrained``."""
+    """A parser and a model together; create one with ``from_pretrained``."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Attributor:
         options: MethodOptions | None = None,
         language: LanguageModel | None = None,
     ) -> None:
-        """Put loaded parts together; without ``options`` the method is that of the model's settings.
+        """Assemble loaded parts; without ``options``, the method comes from the model's settings.
 
         Raises:
-            UsageError: if the options name no method that can be used.
+            UsageError: if the options name a method that cannot be used.
         """
         self.parser = parser
         self.spans = tuple(spans)
@@ -55,10 +55,10 @@ class Attributor:
         """The attention model.
 
         Raises:
-            RuntimeError: if the method needs none.
+            RuntimeError: if the method does not use one.
         """
         if self._models.attention is None:
-            raise RuntimeError(f"{self.method.name} has no attention model, one was asked for")
+            raise RuntimeError(f"the method {self.method.name} has no attention model, but one was asked for")
         return self._models.attention
 
     @classmethod
@@ -66,11 +66,11 @@ class Attributor:
     def from_pretrained(cls, options: AttributorOptions) -> Attributor:
         """Load model and parser.
 
-        Leaving an option out is the same as giving None: the model directory decides, then the paper's default.
+        Omitting an option is the same as passing None: the model directory decides, then the paper's default.
 
         Raises:
             ModelLoadError: if the model cannot be loaded.
-            UsageError: if there is no such method.
+            UsageError: if the method does not exist.
             ValueError: if an option is out of its range.
         """
         method = options.only(MethodOptions)
@@ -107,7 +107,7 @@ class Attributor:
         return list(outcome)
 
     def attribute_many(self, records: Sequence[QARecord]) -> list[tuple[SpanEvidence, ...] | RowFault]:
-        """One outcome a record, in the order of ``records``; rows run through the model in batches."""
+        """One outcome per record, in the order of ``records``; rows run through the model in batches."""
         checked = [self._encoded(record) for record in records]
         parsed = iter(self.parser.parse_many([one[0].answer for one in checked if not isinstance(one, RowFault)]))
         rows = [one if isinstance(one, RowFault) else self._row(*one, next(parsed)) for one in checked]
@@ -165,18 +165,18 @@ def _passage(passage: PassageLike) -> Passage:
     if isinstance(passage, Mapping):
         unknown = sorted(set(passage) - set(_PASSAGE_FIELDS))
         if unknown or not isinstance(passage.get("text"), str):
-            raise ValueError(f"a passage should have 'text' and at most {_PASSAGE_FIELDS}, has: {sorted(passage)}")
+            raise ValueError(f"a passage should have 'text' and at most {_PASSAGE_FIELDS}, but has: {sorted(passage)}")
         return Passage(text=str(passage["text"]), title=passage.get("title"), passage_id=passage.get("passage_id"))
     title, text = passage
     return Passage(text=text, title=title)
 
 
 def _check_record(record: QARecord) -> None:
-    """Refuse what a QA log's validation refuses, for callers that bring records of their own."""
+    """Refuse what a QA log's validation refuses, for callers who build records themselves."""
     if not record.answer.strip():
-        raise RowFault(Reason.EMPTY_ANSWER, "the answer should have words, is empty", column="answer")
+        raise RowFault(Reason.EMPTY_ANSWER, "the answer should have words, but is empty", column="answer")
     if not any(passage.text.strip() for passage in record.passages):
-        raise RowFault(Reason.NO_PASSAGES, "there should be a passage with text, there is none", column="passages")
+        raise RowFault(Reason.NO_PASSAGES, "there should be a passage with text, but there is none", column="passages")
     for span in record.target_spans or ():
         if span.char_end > len(record.answer):
             message = f"spans should end within the {len(record.answer)} code points of the answer, one ends at "

@@ -1,8 +1,8 @@
-"""What a declared option is, and what one declaration yields: checks, command line, signature, merging, JSON.
+"""Declared options, and what each declaration yields: checks, command line, signature, merging, JSON.
 
-A class of options is a frozen pydantic model whose fields are made by ``option``. One class holds what a user gave,
-what a model directory asks for, and what is in force: a field that nobody gave has its default and is not in
-``model_fields_set``. Giving None is the same as giving nothing.
+A class of options is a frozen pydantic model whose fields are made by ``option``. The same class holds a user's
+options, a model directory's, and those in force: a field that nobody set has its default and is not in
+``model_fields_set``. Passing None is the same as leaving an option out.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _G = TypeVar("_G")
 _O = TypeVar("_O", bound="Options")
 _P = ParamSpec("_P")
 
-if TYPE_CHECKING:  # what type checkers see: descriptors, whose __set__ says what the constructor takes
+if TYPE_CHECKING:  # type checkers see descriptors, whose __set__ says what the constructor takes
 
     class Parsed(Generic[_T, _G]):
-        """A field that is read as ``T``, and may be given as ``G``."""
+        """A field that reads as ``T`` and accepts ``G``."""
 
         @overload
         def __get__(self, instance: None, owner: type) -> Self: ...
@@ -54,9 +54,9 @@ if TYPE_CHECKING:  # what type checkers see: descriptors, whose __set__ says wha
         def __set__(self, instance: object, value: _G) -> None: ...
 
     class Value(Parsed[_T, _T | None], Generic[_T]):
-        """A field that is read as ``T``, and may be given as ``T`` or None."""
+        """A field that reads as ``T`` and accepts ``T`` or None."""
 
-else:  # what pydantic sees: the type alone
+else:  # pydantic sees only the type
 
     class Parsed:
         def __class_getitem__(cls, kinds):
@@ -72,7 +72,7 @@ Group = argparse.ArgumentParser | argparse._ArgumentGroup
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One declared option; its attributes are the arguments of ``option``, with what the field's type adds."""
+    """One declared option; its attributes are the arguments of ``option``, completed by the field's type."""
 
     name: str
     default: object
@@ -90,12 +90,12 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The option on the command line."""
+        """The command-line flag."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def default_in_words(self) -> str:
-        """The value in force where nobody gives one, and where it comes from."""
+        """The value in force if nobody sets one, and where it comes from."""
         if self.default_words is not None:
             return self.default_words
         words = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
@@ -122,18 +122,18 @@ def option(
     """A field of a class of options.
 
     Args:
-        default: the value in force where nobody gives one.
+        default: the value in force if nobody sets one.
         help: what the option does, for command line, docstring and docs; no full stop.
-        group: the name under which ``add_options`` adds it to a command line; none where it has no place there.
-        default_words: the default as help and docs give it, where the value itself says too little.
-        choices: the texts to choose from; an enumeration brings its own.
-        reads: turns text from the command line into a value, where that takes more than the field's type.
+        group: the group under which ``add_options`` adds it to a command line; empty if it does not belong there.
+        default_words: the default as shown in help and docs, if the value itself says too little.
+        choices: the accepted texts; an enumeration brings its own.
+        reads: turns text from the command line into a value, if the field's type alone cannot.
         expects: the accepted values in words; a type of ``option_types`` brings its own.
         in_directory: whether ``attribution_config.json`` may hold it.
         paper: the section of the paper that has it.
-        extends_paper: whether the paper has no such option; the default then does as the paper.
-        quiet: whether manifests and file metadata leave it out at its default, so that audits from before the option
-            was there go on.
+        extends_paper: whether the option goes beyond the paper; its default then follows the paper.
+        quiet: whether manifests and file metadata leave it out at its default, so that audits started before the option
+            existed can resume.
         kw_only: for type checkers, whether the field is given by keyword only.
     """
     said = {name: value for name, value in locals().items() if name not in ("default", "kw_only")}
@@ -159,21 +159,21 @@ class Options(BaseModel):
                 raise ValueError(_complaint(error, type(self))) from error
 
     def __eq__(self, other: object) -> bool:
-        """Equal values under equal names: what was left open may become something else with another model."""
+        """Equal if the same values were given; an option left open may differ between models."""
         return isinstance(other, Options) and type(self) is type(other) and self.given() == other.given()
 
     def __hash__(self) -> int:
         return hash((type(self), *self.given().values()))
 
     def given(self) -> dict[str, object]:
-        """Every option as it was given; None where the model directory may still decide, the default elsewhere."""
+        """Every option as given; None if the model directory may still decide it, else the default."""
         return {
             name: None if one.in_directory and name not in self.model_fields_set else getattr(self, name)
             for name, one in declared(type(self)).items()
         }
 
     def recorded(self) -> dict[str, object]:
-        """As ``given``, without the quiet options that have their defaults."""
+        """Like ``given``, but without quiet options at their defaults."""
         options = declared(type(self))
         return {
             name: value
@@ -182,15 +182,15 @@ class Options(BaseModel):
         }
 
     def replaced(self, **changes: object) -> Self:
-        """The same options but for ``changes``; None takes a value back.
+        """The same options with ``changes``; None unsets a value.
 
         Raises:
-            ValueError: as the constructor.
+            ValueError: as for the constructor.
         """
         return type(self)(**(self.explicit() | changes))
 
     def over(self, defaults: Self) -> Self:
-        """The options that were given, and for all others those of ``defaults``.
+        """These options where they were given, else those of ``defaults``.
 
         Raises:
             ValueError: if they do not fit together.
@@ -198,16 +198,16 @@ class Options(BaseModel):
         return defaults.replaced(**self.explicit())
 
     def explicit(self) -> dict[str, object]:
-        """The options that somebody gave."""
+        """The options that were given."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
     def only(self, options: type[_O]) -> _O:
-        """Those of these options that ``options`` declares, too."""
+        """The given options that the class ``options`` also declares."""
         return options(**{name: value for name, value in self.explicit().items() if name in options.model_fields})
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, *groups: str) -> Self:
-        """The options of these groups as a parsed command line gives them.
+        """The options of these groups from a parsed command line.
 
         Raises:
             ValueError: if they do not fit together.
@@ -218,7 +218,7 @@ class Options(BaseModel):
 
 @cache
 def declared(options: type[Options]) -> Mapping[str, Option]:
-    """The options of a class by name, in the order of the declaration."""
+    """The options of a class by name, in order of declaration."""
     return {name: _declared(name, field) for name, field in options.model_fields.items()}
 
 
@@ -230,21 +230,21 @@ def _declared(name: str, field: FieldInfo) -> Option:
 
 
 def _enumerated(field: FieldInfo) -> tuple[str, ...]:
-    """The texts of an enumeration, or of one that may be None."""
+    """The values of an enumeration, optional or not."""
     alternatives = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else ()
     kinds = [kind for kind in (field.annotation, *alternatives) if isinstance(kind, type)]
     return tuple(str(one) for kind in kinds if issubclass(kind, StrEnum) for one in kind)
 
 
 def _expected(field: FieldInfo) -> str | None:
-    """What the field's type says that it expects, or the type beside None."""
+    """What the field's type, or its type besides None, says that it expects."""
     kinds = get_args(field.annotation)
     metadata = [*field.metadata, *(one for kind in kinds for one in getattr(kind, "__metadata__", ()))]
     return next((one.expects for one in metadata if isinstance(one, Says)), None)
 
 
 def add_options(parser: Group, options: type[Options], *groups: str) -> None:
-    """Add the options of some groups to a command line, in the order of the declaration."""
+    """Add the options of these groups to a command line, in order of declaration."""
     for one in declared(options).values():
         if one.group in groups:
             parser.add_argument(one.flag, **_argument(one, options))
@@ -275,7 +275,7 @@ def _reader(one: Option, options: type[Options]) -> Callable[[str], object]:
 
 
 def _complaint(error: ValidationError, options: type[Options]) -> str:
-    """The first thing that is wrong, in one line."""
+    """The first error, in one line."""
     first = error.errors(include_url=False)[0]
     if not first["loc"]:
         return str(first["ctx"]["error"])
@@ -289,9 +289,9 @@ def _complaint(error: ValidationError, options: type[Options]) -> str:
 def takes_options(
     options: Callable[_P, _O],
 ) -> Callable[[Callable[[type[_T], _O], _T]], Callable[Concatenate[type[_T], _P], _T]]:
-    """Decorate a constructor that takes a class of options, so that it takes the options themselves.
+    """Decorate a constructor that takes an options object, so that it takes the options as arguments instead.
 
-    Type checkers see the signature of ``options``; ``help`` and ``inspect`` see it, too, with every option explained.
+    Type checkers see the signature of ``options``; so do ``help`` and ``inspect``, with every option explained.
     """
     kind = cast("type[_O]", options)
 
@@ -311,7 +311,7 @@ def takes_options(
 
 
 def _signature(options: type[Options], *, returns: object) -> inspect.Signature:
-    """Of a class method; the options that may be given by position come first."""
+    """The signature of a class method; options that may be positional come first."""
     parameters = [
         inspect.Parameter(
             name,
@@ -326,20 +326,20 @@ def _signature(options: type[Options], *, returns: object) -> inspect.Signature:
 
 
 def _plain(kind: Any, *, may_be_none: bool = False) -> Any:
-    """A type without what ``Annotated`` adds."""
+    """A type without its ``Annotated`` metadata."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     bare = [get_args(one)[0] if get_origin(one) is Annotated else one for one in kinds]
     return Union[(*bare, None)] if may_be_none else Union[tuple(bare)]  # noqa: UP007
 
 
 def _explained(options: type[Options]) -> str:
-    """The options as the lines of a docstring."""
+    """The options as lines of a docstring."""
     lines = [f"    {one.name}: {one.help} (default: {one.default_in_words})." for one in declared(options).values()]
     return "\n".join(["Args:", *lines])
 
 
 def option_texts(options: Options) -> dict[str, str]:
-    """The values in force as texts, for a file's metadata; without the quiet options that have their defaults."""
+    """The values in force as text, for a file's metadata; without quiet options at their defaults."""
     values = {
         name: getattr(options, name)
         for name, one in declared(type(options)).items()

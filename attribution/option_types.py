@@ -1,4 +1,4 @@
-"""The kinds of values that options take; each says in words what it expects, for messages, help and docs."""
+"""The types of option values; each describes what it expects, for messages, help and docs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from attribeam.schemas import SpanKind
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """What a kind of value expects, as the end of a sentence: "a whole number from 1"."""
+    """A description of the accepted values that ends a sentence, such as "a whole number from 1"."""
 
     expects: str
 
 
 def _infinity(value: object) -> object:
-    """JSON has no infinity; files say "inf"."""
+    """JSON has no infinity, so files say "inf"."""
     return math.inf if value == "inf" else value
 
 
@@ -66,13 +66,13 @@ def _adapter(kind: Any) -> TypeAdapter[object]:
 
 
 def expectation(kind: object) -> str | None:
-    """What ``kind`` says that it expects; None where it says nothing."""
+    """The description of the values that ``kind`` accepts; None if it has none."""
     said = [one.expects for one in getattr(kind, "__metadata__", ()) if isinstance(one, Says)]
     return said[-1] if said else None
 
 
 def number_or_text(text: str) -> object:
-    """The number that ``text`` writes, a whole one where it can be; else the text itself."""
+    """``text`` as a number, as an integer if possible; else the text itself."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
@@ -80,7 +80,7 @@ def number_or_text(text: str) -> object:
 
 
 def text_reader(kind: object) -> Callable[[str], object]:
-    """A type for argparse: text in, a value of ``kind`` out, or a usage error that says what is expected."""
+    """A type for argparse that turns text into a value of ``kind``, or into a usage error with the expected values."""
 
     def read(text: str) -> object:
         try:
@@ -97,12 +97,12 @@ fraction = text_reader(Fraction)
 
 
 def name_list(text: str) -> tuple[str, ...]:
-    """Names between commas, each once, in their order."""
+    """Comma-separated names, without duplicates, in order."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def span_kinds(text: str) -> tuple[SpanKind, ...]:
-    """Kinds of target spans between commas."""
+    """Comma-separated kinds of target spans."""
     try:
         return parse_span_kinds(text)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Every option of model and method, declared once, with the paper's defaults.
 
-A declaration yields the option of the command line, the keyword of ``Attributor.from_pretrained``, the key of
+Each declaration yields the command-line option, the keyword of ``Attributor.from_pretrained``, the key of
 ``attribution_config.json``, the entry in manifests and file metadata, and the row in docs/options.md.
 """
 
@@ -32,7 +32,7 @@ LOADING, READING, HEADS = "loading", "reading", "heads"
 METHOD, UNION, SUPPORT = "method", "union", "support"
 HIDDEN, LANGUAGE = "hidden", "language"
 SPANS, PARSER, THREADS = "spans", "parser", "threads"
-"""Groups of options; each command adds those that mean something to it."""
+"""Groups of options; each command adds the groups that it uses."""
 
 
 class Method(StrEnum):
@@ -43,16 +43,16 @@ class Method(StrEnum):
 
 
 class QueryPosition(StrEnum):
-    """Whose attention is row i of S: the position that predicts r_i (decoders), or r_i's own (encoders)."""
+    """The position whose attention is row i of S: the one that predicts r_i (decoders), or r_i's own (encoders)."""
 
     PREDICTING = "predicting"
     SELF = "self"
 
 
 class SoftmaxOver(StrEnum):
-    """Which columns a row of the attention is normalised over: all that its token sees, or the prompt's alone.
+    """The columns over which a row of the attention is normalised: all that its token sees, or only the prompt's.
 
-    ``PROMPT`` is for encoders that were trained so: a response token never attends to the response itself.
+    ``PROMPT`` is for encoders trained that way: a response token never attends to the response itself.
     """
 
     VISIBLE = "visible"
@@ -60,7 +60,7 @@ class SoftmaxOver(StrEnum):
 
 
 class Quantization(StrEnum):
-    """How the weights of the layers' matrices are kept; all others stay in the model's dtype."""
+    """How the weights of the layers' matrices are stored; all others stay in the model's dtype."""
 
     NONE = "none"
     NF4 = "nf4"
@@ -68,7 +68,7 @@ class Quantization(StrEnum):
 
 
 class ModelOptions(Options):
-    """Which model is loaded, how, and how it reads."""
+    """Which model to load, how to load it, and how it reads rows."""
 
     model: Value[str] = option(
         default="bundled", group=LOADING, help="bundled, a Hugging Face hub id, or a directory", kw_only=False
@@ -120,7 +120,7 @@ class ModelOptions(Options):
 
 
 class TrainedOptions(Options):
-    """How a model was trained; only its directory says so."""
+    """How a model was trained; only its directory can say so."""
 
     softmax_over: Value[SoftmaxOver] = option(
         default=SoftmaxOver.VISIBLE, in_directory=True, default_words="visible",
@@ -191,9 +191,9 @@ class MethodOptions(Options):
         return self
 
     def with_model(self, defaults: MethodOptions) -> MethodOptions:
-        """The options in force with a model of these defaults: the user's, else the model's, else the paper's.
+        """The options in force for a model with these defaults: the user's, else the model's, else the paper's.
 
-        Nothing is left open. A threshold that the user gives alone moves the other one with it where it would cross it.
+        Every option is set. If the user gives only one threshold and it crosses the other, the other moves with it.
         """
         supported = self._given_or(defaults, "supported_threshold")
         weak = self._given_or(defaults, "weak_threshold")
@@ -205,7 +205,7 @@ class MethodOptions(Options):
         return MethodOptions(**{name: getattr(in_force, name) for name in MethodOptions.model_fields})
 
     def with_paper_weights(self) -> Self:
-        """The same options, but the union as the paper has it: what extends it is switched off."""
+        """The same options, with the union as in the paper: extensions are switched off."""
         extensions = [one for one in declared(type(self)).values() if one.group == UNION and one.extends_paper]
         return self.replaced(**{one.name: one.default for one in extensions})
 
@@ -219,7 +219,7 @@ def _kinds(value: object) -> object:
 
 
 class AttributorOptions(MethodOptions, ModelOptions):
-    """All that ``Attributor.from_pretrained`` takes."""
+    """All options of ``Attributor.from_pretrained``."""
 
     spans: Parsed[Annotated[tuple[SpanKind, ...], BeforeValidator(_kinds)], Sequence[SpanKind] | str | None] = option(
         default=DEFAULT_SPAN_KINDS, group=SPANS, metavar="KIND,...", reads=span_kinds,

@@ -1,4 +1,4 @@
-"""Encoded rows and their token-wise attributions: what enters and leaves the model."""
+"""Encoded rows and their token-wise attributions: the model's input and output."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from attribeam.schemas import CharRange
 class EncodedRow:
     """One row, rendered and tokenised once as a whole; made by ``prompts.token_offsets.encode_row``.
 
-    A row that is longer than the model's context has ``windows``, each one of which goes through the model alone; its
+    A row longer than the model's context has ``windows``, each of which runs through the model on its own. The row's
     own tokens are then those of all windows, in the order of the whole row.
 
-    Character ranges leave out white space at both ends; a token of white space alone has an empty range but still
-    lies in its passage. A token on the border of prompt and answer is the answer's.
+    Character ranges exclude white space at both ends; a token of white space only has an empty range but still lies in
+    its passage. A token that spans the border of prompt and answer belongs to the answer.
 
     Attributes:
         token_ids: int32 [tokens], special tokens included.
         prompt_length: number of prompt tokens; the response is ``token_ids[prompt_length:]``.
-        column_passage: int32 [prompt_length], index of the passage that a prompt token lies in, -1 outside.
-        column_in_title: bool [prompt_length], True where the token lies in that passage's title.
+        column_passage: int32 [prompt_length], index of the passage that each prompt token lies in, -1 outside.
+        column_in_title: bool [prompt_length], True if the token lies in that passage's title.
         column_char_start, column_char_end: int32 [prompt_length], code points within the passage's text or title.
         response_char_start, response_char_end: int32 [responses], code points within the answer.
-        windows: none where the row goes through the model as it is.
+        windows: empty if the row runs through the model in one piece.
     """
 
     token_ids: npt.NDArray[np.int32]
@@ -42,23 +42,23 @@ class EncodedRow:
 
     @property
     def token_count(self) -> int:
-        """Tokens that go through the model: those of all windows, where there are some."""
+        """Number of tokens that run through the model: those of all windows, if there are any."""
         return sum(window.row.token_count for window in self.windows) or len(self.token_ids)
 
     @property
     def response_chars(self) -> tuple[CharRange | None, ...]:
-        """The code points of each response token in the answer, None for a token that covers none."""
+        """The range of code points that each response token covers in the answer; None for an empty range."""
         pairs = zip(self.response_char_start.tolist(), self.response_char_end.tolist(), strict=True)
         return tuple(CharRange(start, end) if start < end else None for start, end in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class PassageWindow:
-    """A run of whole passages of a long row, with the template, the question and the answer.
+    """Consecutive whole passages of a long row, with the template, the question and the answer.
 
     Attributes:
-        row: the window as a row of its own; its passages keep their numbers in the whole row.
-        columns: int32 [row.prompt_length], ascending, the column of the whole row that each of its columns is.
+        row: the window as a row of its own; passages keep their indices from the whole row.
+        columns: int32 [row.prompt_length], ascending: for each column of the window, its column in the whole row.
     """
 
     row: EncodedRow
@@ -67,15 +67,15 @@ class PassageWindow:
 
 @dataclass(frozen=True, slots=True)
 class TokenAttribution:
-    """Token-wise attributions of one response: the top-k of each row of S (Equation 1), all prompt columns counted.
+    """Token-wise attributions of one response: the top-k of each row of S (Equation 1), over all prompt columns.
 
     Attributes:
-        top_columns: int32 [responses, k], prompt columns by falling similarity, ties towards the lower column;
+        top_columns: int32 [responses, k], prompt columns by descending similarity, ties towards the lower column;
             k is ``min(top_k, prompt_length)``.
         top_scores: float32 [responses, k], their similarities S_ij.
-        passage_mass: float32 [responses, passages], the whole row's similarity on each passage (top-k or not).
-        sink_mass: float32 [responses], that on the prompt's columns that lie in no passage: special tokens, template,
-            question. Of a row with windows the mean over its windows, each of which has those columns.
+        passage_mass: float32 [responses, passages], the total similarity of each row on each passage (top-k or not).
+        sink_mass: float32 [responses], the total similarity on prompt columns outside all passages: special tokens,
+            template, question. For a row with windows, the mean over its windows, each of which has those columns.
     """
 
     top_columns: npt.NDArray[np.int32]

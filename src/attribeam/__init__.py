@@ -62,7 +62,7 @@ __all__ = [
 
 _ERRORS = ("AttribeamError", "DataError", "ExitCode", "LogFormatError", "ModelLoadError", "RunError", "UsageError")
 _MODULES = {"Attributor": "attribeam.attribution.attributor"} | dict.fromkeys(_ERRORS, "attribeam.schemas.errors")
-"""Where a name is defined; all others are in ``attribeam.schemas``."""
+"""The module of each name; all other names are in ``attribeam.schemas``."""
 
 
 def __getattr__(name: str) -> object:
