@@ -193,7 +193,8 @@ class MethodOptions(Options):
     def with_model(self, defaults: MethodOptions) -> MethodOptions:
         """The options in force for a model with these defaults: the user's, else the model's, else the paper's.
 
-        Every option is set. If the user gives only one threshold and it crosses the other, the other moves with it.
+        Every option that a model directory may decide is set. If the user gives only one threshold and it crosses the
+        other, the other moves with it.
         """
         supported = self._given_or(defaults, "supported_threshold")
         weak = self._given_or(defaults, "weak_threshold")

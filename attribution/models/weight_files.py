@@ -99,11 +99,15 @@ def require_files(directory: ModelDirectory, names: list[str]) -> None:
 
 def _without_safetensors(folder: Path) -> str:
     others = sorted({path.name for pattern in _UNSAFE_PATTERNS for path in folder.glob(pattern)})
-    found = f"has {', '.join(others[:3])}, which can run code when read" if others else "has no such file"
+    found = "has no such file; fetch them again"
+    if others:
+        found = (
+            f"has {', '.join(others[:3])}, which can run code when read; if you trust it, convert it with "
+            "from_pretrained and save_pretrained of transformers"
+        )
     return (
-        f"should have its weights in safetensors files ({SINGLE_FILE}, or {INDEX_FILE} and its files), but {found}; "
-        "if you trust it, convert it with transformers' from_pretrained and save_pretrained, or choose "
-        "another --model"
+        f"should have its weights in safetensors files ({SINGLE_FILE}, or {INDEX_FILE} and its files), but {found}, "
+        "or choose another --model"
     )
 
 

@@ -161,7 +161,7 @@ def test_model_without_the_attention_interface_is_refused(tmp_path: Path) -> Non
 def test_missing_weights_file_is_a_load_error(tmp_path: Path) -> None:
     directory = save_tiny_model(tmp_path)
     (directory / "model.safetensors").unlink()
-    with pytest.raises(ModelLoadError, match="has no such file; convert it"):
+    with pytest.raises(ModelLoadError, match="has no such file; fetch them again, or choose another"):
         load(directory)
 
 
