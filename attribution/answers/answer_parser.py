@@ -123,7 +123,7 @@ class AnswerParser:
             shown = block.of(masked)
             if not shown.isspace():
                 row = is_table_row(block.of(text))
-                yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_row=row), code
+                yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_table_row=row), code
 
 
 def _pipeline_source(parser: str) -> Path | str:
@@ -177,7 +177,7 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     gaps = [one.char_end != following.char_start for one, following in pairwise(words)]
     closing = closing_marks(forms, spaced=[*gaps, True] if words else [])
     heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
-    ended = [False] * len(words) if given.is_row else sentence_ends(forms)
+    ended = [False] * len(words) if given.is_table_row else sentence_ends(forms)
     heads, labels, starts = cut_long_sentences(heads, labels, starts, ended=ended)
     heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
     return ParsedBlock(
@@ -221,20 +221,20 @@ class ParserInput:
 
     Attributes:
         doc: the block's words, with one blank between words that white space separates.
-        places: the answer's code points of each word that ``doc`` originally had.
-        is_row: True for a row of a table, which is one sentence.
+        word_ranges: the answer's code points of each word that ``doc`` originally had.
+        is_table_row: True for a row of a table, which is one sentence.
     """
 
     doc: Doc
-    places: list[CharRange]
-    is_row: bool
+    word_ranges: list[CharRange]
+    is_table_row: bool
 
     def ranges(self) -> list[CharRange]:
         """The answer's code points for each word of ``doc``; the parser may have merged some of its words."""
-        if len(self.doc) == len(self.places):
-            return self.places
+        if len(self.doc) == len(self.word_ranges):
+            return self.word_ranges
         starts, ends, length = {}, {}, 0
-        for place, gap in zip(self.places, (*_gaps_between(self.places), False), strict=True):
+        for place, gap in zip(self.word_ranges, (*_gaps_between(self.word_ranges), False), strict=True):
             starts[length] = place.char_start
             length += place.char_end - place.char_start
             ends[length] = place.char_end
@@ -242,7 +242,9 @@ class ParserInput:
         return [CharRange(starts[token.idx], ends[token.idx + len(token)]) for token in self.doc]
 
 
-def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange], is_row: bool) -> ParserInput:
+def parser_input(
+    nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange], is_table_row: bool
+) -> ParserInput:
     """The words of a block's ``text``, which begins at ``char_start`` of the answer.
 
     White space is not a word: blanked marks would otherwise look like words that no parser was trained on. Each of the
@@ -257,7 +259,7 @@ def parser_input(nlp: Language, text: str, *, char_start: int, whole: Sequence[C
     places = _with_whole_ranges(ranges, whole) if whole else ranges
     words = [text[one.char_start - char_start : one.char_end - char_start] for one in places]
     doc = type(docs[0][1])(nlp.vocab, words=words, spaces=[*_gaps_between(places), False] if words else [])
-    return ParserInput(doc, places, is_row)
+    return ParserInput(doc, places, is_table_row)
 
 
 def _run_cuts(text: str) -> list[int]:

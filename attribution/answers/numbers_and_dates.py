@@ -232,7 +232,7 @@ def unit_durations(text: str) -> Iterator[Duration]:
         yield _duration(amount, unit)
 
 
-def shares(text: str) -> Iterator[Decimal]:
+def fractions_in_percent(text: str) -> Iterator[Decimal]:
     """Fractions in words as percent, both whole ones around where it is none: 66 and 67 for "two thirds"."""
     for match in _SHARE.finditer(text):
         half, count, parts = match.groups()

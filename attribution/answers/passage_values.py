@@ -19,8 +19,8 @@ from attribeam.attribution.answers.numbers_and_dates import (
     clock_times,
     counts_time,
     durations_of,
+    fractions_in_percent,
     mixed_number,
-    shares,
     unit_durations,
     worded_amount,
     worded_numbers,
@@ -58,7 +58,7 @@ class PassageContent:
         return frozenset(numbers)
 
     @cached_property
-    def lone_numbers(self) -> frozenset[Decimal]:
+    def numbers_without_time(self) -> frozenset[Decimal]:
         """Its numbers apart from those that count units of time."""
         found = ((meant, end) for meant, end in self._found if not counts_time(self._plain, end))
         return frozenset({amount for meant, _ in found for amount in meant} | self._date_numbers)
@@ -70,9 +70,9 @@ class PassageContent:
         return frozenset((*counted, *unit_durations(self._plain)))
 
     @cached_property
-    def shares(self) -> frozenset[Decimal]:
+    def fractions_in_percent(self) -> frozenset[Decimal]:
         """Its fractions in words, as percent."""
-        return frozenset(shares(self._plain))
+        return frozenset(fractions_in_percent(self._plain))
 
     @cached_property
     def months(self) -> frozenset[int]:

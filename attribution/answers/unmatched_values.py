@@ -103,8 +103,8 @@ class AnswerValue:
         words: words that must occur, in comparable form.
         version: a number such as "4.8.2" that must occur as it is written, "" for none.
         durations: lengths of time, where the number counts one, of which one must occur unless the number stands alone.
-        is_share: whether the number is a percentage, which a fraction in words may repeat.
-        slack: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
+        is_in_percent: whether the number is a percentage, which a fraction in words may repeat.
+        tolerance: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
     """
 
     chars: CharRange
@@ -113,8 +113,8 @@ class AnswerValue:
     words: tuple[str, ...] = ()
     version: str = ""
     durations: frozenset[Duration] = frozenset()
-    is_share: bool = False
-    slack: tuple[Decimal, Decimal] = _EXACT
+    is_in_percent: bool = False
+    tolerance: tuple[Decimal, Decimal] = _EXACT
 
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
@@ -128,12 +128,12 @@ class AnswerValue:
     def _numbers_occur(self, passage: PassageContent) -> bool:
         if not self.numbers:
             return True
-        numbers = passage.lone_numbers if self.durations else passage.numbers
-        if all(_amount_occurs(one, self.slack, numbers) for one in self.numbers):
+        numbers = passage.numbers_without_time if self.durations else passage.numbers
+        if all(_amount_occurs(one, self.tolerance, numbers) for one in self.numbers):
             return True
         if self.durations and not self.durations.isdisjoint(passage.durations):
             return True
-        return self.is_share and any(not one.isdisjoint(passage.shares) for one in self.numbers)
+        return self.is_in_percent and any(not one.isdisjoint(passage.fractions_in_percent) for one in self.numbers)
 
 
 def answer_values(parsed: ParsedAnswer, answer: str) -> tuple[AnswerValue, ...]:
@@ -177,22 +177,22 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if plain is None or _is_enumerator(match, text):
             continue
         meant = frozenset(amounts(plain))
-        slack = (Decimal(0), Decimal(9 if plain["decade"] else 0))
+        tolerance = (Decimal(0), Decimal(9 if plain["decade"] else 0))
         if plain["scale"] and len(meant) == 1:
-            slack = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
+            tolerance = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
         if meant:
-            yield _number(match, text, meant, slack)
+            yield _number(match, text, meant, tolerance)
 
 
 def _number(
-    match: re.Match[str], text: str, meant: frozenset[Decimal], slack: tuple[Decimal, Decimal] = _EXACT
+    match: re.Match[str], text: str, meant: frozenset[Decimal], tolerance: tuple[Decimal, Decimal] = _EXACT
 ) -> AnswerValue:
     return AnswerValue(
         CharRange(*match.span()),
         numbers=(meant,),
-        durations=frozenset() if slack != _EXACT else frozenset(durations_of(text, match.end(), meant)),
-        is_share=is_percentage(text, match.end()),
-        slack=slack,
+        durations=frozenset() if tolerance != _EXACT else frozenset(durations_of(text, match.end(), meant)),
+        is_in_percent=is_percentage(text, match.end()),
+        tolerance=tolerance,
     )
 
 
@@ -254,10 +254,10 @@ def _is_request(parsed: ParsedAnswer, word: int) -> bool:
     return starts and parsed.universal_tags[word + 1 : word + 2] in (("DET",), ("PRON",))
 
 
-def _amount_occurs(meant: frozenset[Decimal], slack: tuple[Decimal, Decimal], numbers: frozenset[Decimal]) -> bool:
+def _amount_occurs(meant: frozenset[Decimal], tolerance: tuple[Decimal, Decimal], numbers: frozenset[Decimal]) -> bool:
     if not meant.isdisjoint(numbers):
         return True
-    below, above = slack
+    below, above = tolerance
     return bool(below or above) and any(
         amount - below <= number <= amount + above for amount in meant for number in numbers
     )

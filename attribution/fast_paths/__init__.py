@@ -1,1 +1,14 @@
-"""Fast paths that rely on private parts of libraries; each is behind a check and has a plain alternative."""
+"""Fast paths that rely on private parts of libraries, each behind a check and with a plain path beside it.
+
+==================  ==========================================  ================================  ======================
+module              relies on                                   check                             plain path
+==================  ==========================================  ================================  ======================
+modernbert_pass     the modules of transformers' ModernBERT     same attention on trial rows,     transformers' own pass
+                                                                when the model is loaded
+spacy_pipeline      the states of spaCy's transition parser     its private methods are there     spaCy's own parser
+==================  ==========================================  ================================  ======================
+
+Two more places rely on private parts and stay where they are needed. ``pipeline/import_server.py`` ends the fork server
+of ``multiprocessing`` early and lets it live where its parts are not found. ``attribution/models/four_bit_layers.py``
+keeps bitsandbytes from repacking NF4 weights.
+"""

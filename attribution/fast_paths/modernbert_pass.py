@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 from torch.nn.functional import layer_norm
 from transformers import ModernBertConfig, ModernBertModel, PreTrainedModel
-from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
 from attribeam.attribution.attention.capture import Capture
 from attribeam.attribution.attention.end_to_end_attention import (
@@ -28,6 +27,9 @@ from attribeam.attribution.attention.end_to_end_rows import EndToEndRows
 from attribeam.attribution.attention.plain_attention import AttentionRule
 from attribeam.attribution.attention.reduction import RowAttention, RowRequest, reduce_row
 from attribeam.attribution.token_attribution import EncodedRow
+
+if TYPE_CHECKING:
+    from transformers.models.modernbert.modeling_modernbert import ModernBertEncoderLayer
 
 _CPU = torch.device("cpu")
 
@@ -204,8 +206,15 @@ def encoder_weights(network: PreTrainedModel, layer: int) -> EncoderWeights | No
     None if it is not a ModernBERT encoder in float32 on the CPU, if it has biases, is large or quantised, if its rotary
     frequencies depend on the length of its rows, or if the layer's tokens do not see their whole row.
     """
-    if not isinstance(network, ModernBertModel) or not _is_served(network, layer):
+    if not isinstance(network, ModernBertModel):
         return None
+    try:
+        return _encoder_weights(network, layer) if _is_served(network, layer) else None
+    except AttributeError:  # a private part of another version of transformers
+        return None
+
+
+def _encoder_weights(network: ModernBertModel, layer: int) -> EncoderWeights:
     layers, heads = _layers(network), network.config.num_attention_heads
     captured = layers[layer - 1]
     query, key, _ = _query_key_value(captured, heads)
@@ -238,7 +247,7 @@ def _is_served(network: ModernBertModel, layer: int) -> bool:
 
 
 def _layers(network: ModernBertModel) -> list[ModernBertEncoderLayer]:
-    return cast(list[ModernBertEncoderLayer], list(network.layers))
+    return cast("list[ModernBertEncoderLayer]", list(network.layers))
 
 
 def _lower_layer(layer: ModernBertEncoderLayer, attention_heads: int) -> LowerLayer:

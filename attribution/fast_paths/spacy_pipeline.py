@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOCKSTEP_FACTORY = "attribeam_lockstep_parser"
 _PLAIN_FACTORY = "parser"
+_PRIVATE_PARTS = ("greedy_parse", "transition_states", "_ensure_labels_are_added")
 _WORDS_AT_ONCE = 6000
 _FEW_DOCUMENTS = 3
 
@@ -91,7 +92,12 @@ def lockstep_parser(
 
 
 def lockstep_overrides(directory: Path) -> dict[str, Any]:
-    """Overrides for the configuration of the pipeline in ``directory``: replaces the factory of a plain parser."""
+    """What to override in the configuration of a pipeline's ``directory``: the factory of a plain parser.
+
+    Nothing where spaCy's parser lacks the private parts that are needed: then it parses by itself.
+    """
+    if not all(hasattr(DependencyParser, part) for part in _PRIVATE_PARTS):
+        return {}
     components = load_config(directory / "config.cfg").get("components", {})
     plain = components.get("parser", {}).get("factory") == _PLAIN_FACTORY
     return {"components": {"parser": {"factory": LOCKSTEP_FACTORY}}} if plain else {}

@@ -29,7 +29,7 @@ from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
-BUNDLED = Path(__file__).parents[1] / "bundled" / "attributor"
+BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,12 @@ def _local_folder(options: ModelOptions) -> Path | None:
 
 def _folder_of_model(model: str) -> Path | None:
     if model == "bundled":
-        if not (BUNDLED / "config.json").is_file():
+        if not (BUNDLED_MODEL / "config.json").is_file():
             raise ModelLoadError(
                 "the bundled attributor should lie beside the package, but is not there; install a complete "
                 "distribution, train it with attribeam train attributor, or choose another --model"
             )
-        return BUNDLED
+        return BUNDLED_MODEL
     path = Path(model).expanduser()
     if path.is_dir():
         return path

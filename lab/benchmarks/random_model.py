@@ -14,7 +14,7 @@ from attribeam.attribution.attention.layer_choice import choose_layer, without_l
 from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.models.model_directory import BUNDLED, ModelDirectory
+from attribeam.attribution.models.model_directory import BUNDLED_MODEL, ModelDirectory
 from attribeam.attribution.options import Method, MethodOptions, ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 
@@ -108,7 +108,7 @@ class RandomModel:
 
     def _directory(self, token_budget: int | None) -> ModelDirectory:
         options = ModelOptions(device=self.device, token_budget=token_budget)
-        return ModelDirectory(str(BUNDLED), self.config, AttributionConfig(), options)
+        return ModelDirectory(str(BUNDLED_MODEL), self.config, AttributionConfig(), options)
 
     def _made(
         self, kind: type[AutoModel] | type[AutoModelForCausalLM], config: PreTrainedConfig, implementation: str

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from attribeam.attribution.models.model_directory import BUNDLED
+from attribeam.attribution.models.model_directory import BUNDLED_MODEL
 from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
 from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_row
 from attribeam.lab.training.attributor.vocabulary import load_tokenizer
@@ -95,7 +95,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, help="the .jsonl file to write")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--tokenizer", type=Path, default=BUNDLED, help="directory of the tokenizer that counts row lengths"
+        "--tokenizer", type=Path, default=BUNDLED_MODEL, help="directory of the tokenizer that counts row lengths"
     )
     return parser.parse_args(arguments)
 

@@ -15,9 +15,9 @@ from attribeam.attribution.answers.numbers_and_dates import (
     amounts,
     clock_times,
     durations_of,
+    fractions_in_percent,
     is_percentage,
     mixed_number,
-    shares,
     unit_durations,
     worded_amount,
 )
@@ -154,7 +154,7 @@ DAY = 86_400
     ],
 )
 def test_fraction_in_words_is_percent(text: str, expected: set[int]) -> None:
-    assert set(shares(text)) == expected
+    assert set(fractions_in_percent(text)) == expected
 
 
 @pytest.mark.parametrize(

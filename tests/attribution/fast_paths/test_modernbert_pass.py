@@ -188,3 +188,10 @@ def test_observers_are_shown_the_models_own_pass() -> None:
         found: Capture = capture.take([(row_of_tokens(20, 4), 2)], layout=RowLayout.END_TO_END, top_k=1)
     assert seen[-1] == 24
     assert len(found.captured) == 1
+
+
+def test_model_whose_private_parts_have_changed_keeps_its_own_pass() -> None:
+    model = tiny_encoder([LOCAL, FULL])
+    for layer in model.layers:
+        del layer.mlp.Wi
+    assert encoder_weights(model, 2) is None

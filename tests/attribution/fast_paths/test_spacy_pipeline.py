@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import NumpyOps, get_ops
 
-from attribeam.attribution.fast_paths import spacy_pipeline as lockstep_parser
+from attribeam.attribution.fast_paths import spacy_pipeline
 from attribeam.attribution.fast_paths.spacy_pipeline import (
     LOCKSTEP_FACTORY,
     TORCH_PRODUCTS,
@@ -21,7 +21,7 @@ from attribeam.attribution.fast_paths.spacy_pipeline import (
     lockstep_overrides,
 )
 
-BUNDLED = Path(lockstep_parser.__file__).parents[1] / "bundled" / "parser"
+BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
 TEXTS = [
     "The bridge was built in 1894, and it carries two lanes of traffic.",
     "Rain.",
@@ -57,7 +57,7 @@ def test_documents_keep_their_order_where_the_words_at_once_are_few(
     lockstep: Language, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = trees(list(lockstep.pipe(TEXTS)))
-    monkeypatch.setattr(lockstep_parser, "_WORDS_AT_ONCE", 20)
+    monkeypatch.setattr(spacy_pipeline, "_WORDS_AT_ONCE", 20)
     docs = list(lockstep.pipe(TEXTS))
     assert [doc.text for doc in docs] == TEXTS
     assert trees(docs) == whole
@@ -100,3 +100,8 @@ def test_weights_that_may_not_be_written_are_read() -> None:
 
 def test_thinc_finds_the_products_by_name() -> None:
     assert isinstance(get_ops(TORCH_PRODUCTS), TorchProducts)
+
+
+def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spacy_pipeline, "_PRIVATE_PARTS", ("no_such_part",))
+    assert lockstep_overrides(BUNDLED) == {}

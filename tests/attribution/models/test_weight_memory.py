@@ -9,8 +9,7 @@ import torch
 from tests.attribution.tiny_models import CONFIGS, save_tiny_model
 from transformers import Gemma3Config, GPT2Config, PreTrainedConfig, Qwen2Config
 
-from attribeam.attribution.models import weight_loading
-from attribeam.attribution.models import weight_memory as free_memory
+from attribeam.attribution.models import weight_loading, weight_memory
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_loading import check_fits, load_weights
 from attribeam.attribution.models.weight_memory import WeightGroup, total_size, weight_groups
@@ -112,26 +111,26 @@ def _proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, limit: str) -> Non
     (tmp_path / "memory.max").write_text(f"{limit}\n", encoding="ascii")
     (tmp_path / "memory.current").write_text("3000000\n", encoding="ascii")
     (tmp_path / "memory.stat").write_text("anon 9\nactive_file 400000\ninactive_file 600000\n", encoding="ascii")
-    monkeypatch.setattr(free_memory, "_MEMORY_INFO", tmp_path / "meminfo")
-    monkeypatch.setattr(free_memory, "_CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr(weight_memory, "_MEMORY_INFO", tmp_path / "meminfo")
+    monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
 
 
 def test_free_memory_is_what_the_system_has_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _proc(tmp_path, monkeypatch, limit="max")
-    assert free_memory.free_memory(CPU) == 8000 * 1024
+    assert weight_memory.free_memory(CPU) == 8000 * 1024
 
 
 def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _proc(tmp_path, monkeypatch, limit="5000000")
-    assert free_memory.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
+    assert weight_memory.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
 
 
 def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_memory, "_MEMORY_INFO", tmp_path / "none")
-    monkeypatch.setattr(free_memory, "_CONTROL_GROUP", tmp_path)
-    assert free_memory.free_memory(CPU) is None
+    monkeypatch.setattr(weight_memory, "_MEMORY_INFO", tmp_path / "none")
+    monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
+    assert weight_memory.free_memory(CPU) is None
     QWEN2_7B.save_pretrained(tmp_path)
     check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
 
