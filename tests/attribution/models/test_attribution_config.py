@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
 
@@ -71,8 +72,11 @@ def test_user_overrides_the_directory_and_the_directory_the_paper() -> None:
     assert (settings.own_token_weight, settings.evidence_window) == (1, math.inf)
 
 
-def test_nothing_is_left_open_with_a_model() -> None:
-    assert None not in MethodOptions().with_model(MethodOptions()).given().values()
+def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model() -> None:
+    given = MethodOptions().with_model(MethodOptions()).given()
+    decided = [one.name for one in declared(MethodOptions).values() if one.in_directory]
+    assert "top_k" in decided
+    assert [name for name in decided if given.get(name) is None] == []
 
 
 def test_zero_is_a_choice_and_not_an_absence() -> None:
