@@ -180,8 +180,12 @@ def test_manifest_says_interrupted_whenever_and_however_often_a_signal_comes(
 
 @contextmanager
 def _signals_ignored_by_pytest() -> Iterator[None]:
-    """A signal that the audit does not handle has no effect, and does not end the tests."""
+    """A signal that the audit does not handle has no effect, and does not end the tests.
+
+    Ctrl-C does what it does by default: a shell that starts the tests in the background has it ignored.
+    """
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGHUP, signal.SIGTERM)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
