@@ -35,11 +35,9 @@ SPANS, PARSER, THREADS = "spans", "parser", "threads"
 """Groups of options; each command adds the groups that it uses."""
 
 
-class Method(StrEnum):
-    """How the attributions of a span's tokens are aggregated."""
-
-    ATTN_UNION = "attn-union"
-    ATTN_UNION_DEP = "attn-union-dep"
+ATTN_UNION, ATTN_UNION_DEP = "attn-union", "attn-union-dep"
+UNIONS = (ATTN_UNION, ATTN_UNION_DEP)
+"""The paper's two methods: the union alone (Section 3.2), and with dependency augmentation (Section 3.3)."""
 
 
 class QueryPosition(StrEnum):
@@ -135,7 +133,7 @@ class MethodOptions(Options):
     """
 
     method: Value[str] = option(
-        default="attn-union-dep", group=METHOD, metavar="NAME|MODULE:CLASS", paper="3.2, 3.3",
+        default=ATTN_UNION_DEP, group=METHOD, metavar="NAME|MODULE:CLASS", paper="3.2, 3.3",
         help="how evidence is found, see docs/evaluation.md, or a class of your own, see docs/adding_a_method.md",
     )  # fmt: skip
     top_k: Value[PositiveInteger] = option(
@@ -204,6 +202,11 @@ class MethodOptions(Options):
             weak = min(supported, weak)
         in_force = self.replaced(supported_threshold=supported, weak_threshold=weak).over(defaults)
         return MethodOptions(**{name: getattr(in_force, name) for name in MethodOptions.model_fields})
+
+    @property
+    def is_augmented(self) -> bool:
+        """Whether a span is widened to its atomic facts (Section 3.3)."""
+        return self.method == ATTN_UNION_DEP
 
     def with_paper_weights(self) -> Self:
         """The same options, with the union as in the paper: extensions are switched off."""

@@ -244,10 +244,10 @@ def _place_lines(output: str) -> Iterator[str]:
 def _hints(counts: AuditCounts) -> Iterator[str]:
     """Which records to look at first."""
     looks = [
-        (counts.spans.get(Support.UNSUPPORTED, 0), "evidence records with support = 'unsupported'"),
-        (counts.dead_lettered, "dead letters and their reasons"),
+        (counts.spans.get(Support.UNSUPPORTED, 0), "evidence record", " with support = 'unsupported'"),
+        (counts.dead_lettered, "dead letter", " and the reasons"),
     ]
-    worth = [f"the {count:,} {what}" for count, what in looks if count]
+    worth = [f"the {count:,} {what}{'s' * (count > 1)}{which}" for count, what, which in looks if count]
     if worth:
         yield ""
         yield f"Look first at {', then at '.join(worth)}."

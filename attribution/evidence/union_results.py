@@ -13,7 +13,7 @@ from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scale
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
 from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
-from attribeam.attribution.options import Method, MethodOptions
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage
 
@@ -63,7 +63,7 @@ class _Response:
             token_char_start=encoded.response_char_start[covering],
             token_char_end=encoded.response_char_end[covering],
         )
-        augmented = settings.method == Method.ATTN_UNION_DEP
+        augmented = settings.is_augmented
         self._weights = ResponseWeights(
             alignment=alignment,
             facts=AtomicFacts(parsed) if augmented else None,

@@ -20,8 +20,7 @@ from attribeam.attribution.methods.method import (
     PassageScore,
 )
 from attribeam.attribution.methods.paper_union import paper_union_results
-from attribeam.attribution.options import Method as UnionMethod
-from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.options import ATTN_UNION, UNIONS, MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import CharRange
 
@@ -32,7 +31,7 @@ _RESPONSE_NEEDS = _NEEDS | {Need.RESPONSE_ATTENTION}
 def attention_methods(settings: MethodSettings) -> tuple[Method, ...]:
     """``attn-union``, ``attn-union-dep`` and their alternatives."""
     return (
-        *(AttentionUnion(union, settings) for union in UnionMethod),
+        *(AttentionUnion(union, settings) for union in UNIONS),
         WidenedUnion("attn-union-sent", _sentence_counts, settings),
         WidenedUnion("augment-by-attn", _attended_counts, settings, _RESPONSE_NEEDS),
         WidenedUnion("augment-by-attn-sent", _attended_counts_in_sentence, settings, _RESPONSE_NEEDS),
@@ -47,7 +46,7 @@ class AttentionUnion:
     window do not apply.
     """
 
-    union: UnionMethod
+    union: str
     settings: MethodSettings
     needs: frozenset[Need] = _NEEDS
     gives_mass: bool = True
@@ -104,7 +103,7 @@ class WidenedUnion:
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the counted tokens' evidence."""
-        union = context.settings_in_force(self.settings.union_options(UnionMethod.ATTN_UNION))
+        union = context.settings_in_force(self.settings.union_options(ATTN_UNION))
         return paper_union_results(
             context,
             context.attended[1],
@@ -117,7 +116,7 @@ class WidenedUnion:
 
 def _union_counts(context: AnswerContext, settings: MethodOptions) -> Counts:
     spans = context.spans
-    if settings.method == UnionMethod.ATTN_UNION:
+    if settings.method == ATTN_UNION:
         return context.answer_tokens.of_spans(spans)
     return context.answer_tokens.of_facts(spans, own_token_weight=settings.own_token_weight)
 

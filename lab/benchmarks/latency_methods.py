@@ -23,7 +23,7 @@ from attribeam.attribution.attention.contrastive_gradients import contrast_token
 from attribeam.attribution.attention.reduction import passage_mass, sink_mass, top_columns
 from attribeam.attribution.evidence.span_evidence import span_evidence
 from attribeam.attribution.models.language_model import ablated_row
-from attribeam.attribution.options import Method, MethodOptions
+from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanKind, TargetSpan
@@ -141,7 +141,7 @@ class AttnUnionDep:
             AnswerParser,  # needs spaCy, which a GPU machine may lack
         )
 
-        self._model = random_model.attributor(method=Method.ATTN_UNION_DEP, token_budget=token_budget)
+        self._model = random_model.attributor(method=ATTN_UNION_DEP, token_budget=token_budget)
         self._parser = AnswerParser.from_pretrained("bundled")
 
     def encode(self, record: QARecord) -> EncodedRow:
@@ -164,7 +164,7 @@ class TwoStageUnion:
 
     def __init__(self, random_model: RandomModel, *, lm_head: bool) -> None:
         self._encoder = random_model.encoder()
-        self._settings = MethodOptions(method=Method.ATTN_UNION)
+        self._settings = MethodOptions(method=ATTN_UNION)
         model = random_model.causal() if lm_head else random_model.base()
         self._two_stage = TwoStage(model, layer=random_model.layer)
 

@@ -15,7 +15,7 @@ from attribeam.attribution.models.attribution_config import AttributionConfig
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL, ModelDirectory
-from attribeam.attribution.options import Method, MethodOptions, ModelOptions
+from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 
 SHAPES = {
@@ -95,7 +95,7 @@ class RandomModel:
         """The encoder of rows, with the plain prompt and the tokenizer of the bundled model."""
         return RowEncoder(self._directory(None))
 
-    def attributor(self, *, method: Method = Method.ATTN_UNION, token_budget: int | None = None) -> AttentionModel:
+    def attributor(self, *, method: str = ATTN_UNION, token_budget: int | None = None) -> AttentionModel:
         """An attention model with the layers up to L*, and the tokenizer of the bundled model."""
         directory = self._directory(token_budget)
         return AttentionModel(

@@ -8,6 +8,7 @@ from attribeam.attribution.methods.method import SCORE, MethodSettings
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import (
+    ATTN_UNION_DEP,
     HEADS,
     HIDDEN,
     LANGUAGE,
@@ -17,7 +18,6 @@ from attribeam.attribution.options import (
     THREADS,
     UNION,
     AttributorOptions,
-    Method,
     ModelOptions,
 )
 
@@ -42,6 +42,6 @@ def model_choice(args: argparse.Namespace) -> ModelChoice:
     return ModelChoice.of(
         parser=args.parser,
         model=ModelOptions.from_arguments(args, LOADING, READING, HEADS),
-        method=method_settings(args).union_options(Method.ATTN_UNION_DEP),
+        method=method_settings(args).union_options(ATTN_UNION_DEP),
         threads=args.threads,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.option_types import positive_integer, whole_number
-from attribeam.attribution.options import Method
+from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.report import file_digest
@@ -100,7 +100,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
-    parser.add_argument("--method", choices=[*map(str, Method)], default=str(Method.ATTN_UNION_DEP))
+    parser.add_argument("--method", choices=UNIONS, default=ATTN_UNION_DEP)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
     parser.add_argument(

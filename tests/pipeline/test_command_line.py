@@ -10,7 +10,7 @@ import pytest
 from tests.pipeline.small_log import log_rows, write_log
 
 from attribeam import __version__
-from attribeam.attribution.options import Method
+from attribeam.attribution.options import ATTN_UNION
 from attribeam.pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.schemas import SpanKind
@@ -42,7 +42,7 @@ def test_options_reach_their_settings() -> None:
     assert settings.span_kinds == (SpanKind.WORDS, SpanKind.GIVEN)
     assert settings.columns == (("record_id", "trace_id"),)
     assert settings.extra_columns == ("team", "tier")
-    assert (settings.method.method, settings.method.top_k) == (Method.ATTN_UNION, 3)
+    assert (settings.method.method, settings.method.top_k) == (ATTN_UNION, 3)
     assert settings.method.isolation_tau == float("inf")
     assert (settings.model.layer, settings.model.max_tokens, settings.threads) == (4, 900, 2)
 

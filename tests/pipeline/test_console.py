@@ -83,7 +83,7 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
         "evidence audits/x/evidence/*.parquet",
         "metrics audits/x/metrics.json, audits/x/metrics.prom",
         "Look first at the 3 evidence records with support = 'unsupported', "
-        "then at the 3 dead letters and their reasons.",
+        "then at the 3 dead letters and the reasons.",
     ):
         assert line in lines
     assert lines.index("empty_answer 2") < lines.index("no_passages 1")

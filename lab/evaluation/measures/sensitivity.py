@@ -11,8 +11,7 @@ from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import results_of_union
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.options import Method as UnionMethod
-from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.options import ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.lab.evaluation.measures.accuracy import span_credit
@@ -68,7 +67,7 @@ def one_at_a_time(
 
 def default_point(model: AttentionModel, settings: MethodSettings) -> SensitivityPoint:
     """The setting that the model is evaluated with by default."""
-    union = model.union_settings(settings.union_options(UnionMethod.ATTN_UNION_DEP))
+    union = model.union_settings(settings.union_options(ATTN_UNION_DEP))
     return SensitivityPoint(model.layer, union.top_k, union.isolation_tau)
 
 
@@ -78,7 +77,7 @@ def sweep(
     points: Sequence[SensitivityPoint],
     *,
     settings: MethodSettings,
-    method: UnionMethod = UnionMethod.ATTN_UNION_DEP,
+    method: str = ATTN_UNION_DEP,
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[SensitivityFigure, ...]:

@@ -14,8 +14,7 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import choose_device
-from attribeam.attribution.options import Method as UnionMethod
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import ATTN_UNION_DEP, ModelOptions
 from attribeam.lab.evaluation.report import file_digest
 from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
@@ -75,9 +74,7 @@ class Dependencies:
 
     def has_own_weights(self) -> bool:
         """Whether the options or the model directory set weights of the union that differ from the paper's."""
-        used = self._options.settings.union_options(UnionMethod.ATTN_UNION_DEP).with_model(
-            self._directory.defaults.method
-        )
+        used = self._options.settings.union_options(ATTN_UNION_DEP).with_model(self._directory.defaults.method)
         return used != used.with_paper_weights()
 
     def layers_with_attention(self) -> tuple[int, ...]:

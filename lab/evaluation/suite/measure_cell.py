@@ -11,7 +11,6 @@ from typing import Any
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.options import Method as UnionMethod
 from attribeam.lab.evaluation.comparison import FailedRow, run_with_costs
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
 from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod
@@ -121,7 +120,7 @@ def judged_figures(directory: Path, method: str, models: LoadedModels, options: 
         raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
     dataset = load_ragtruth(directory).of_split(SPLIT)
     dataset = dataset if options.limit is None else dataset.first(options.limit)
-    union = options.settings.union_options(UnionMethod(method))
+    union = options.settings.union_options(method)
     attributor = Attributor(parser=models.parser, model=models.attention.with_method(union), spans=DEFAULT_SPAN_KINDS)
     answers, failed = audited_answers(dataset.answers, attributor)
     if not answers:

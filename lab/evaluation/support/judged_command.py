@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import load_models
-from attribeam.attribution.options import Method
+from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, read_dataset
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Auroc, F1Figures
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
 
 SPLIT = "test"
-_METHODS = (Method.ATTN_UNION_DEP, Method.ATTN_UNION)
+_METHODS = (ATTN_UNION_DEP, ATTN_UNION)
 _HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
 _AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
 
@@ -118,12 +118,12 @@ def judged_tables(report: JudgedReport) -> str:
     return "\n".join([*parts, *skip_remarks(report.skipped_rows)])
 
 
-def _methods(names: Sequence[str] | None) -> list[Method]:
+def _methods(names: Sequence[str] | None) -> list[str]:
     others = [name for name in names or () if name not in [*_METHODS]]
     if others:
         expected = f"--method should be {' or '.join(_METHODS)}"
         raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
-    return [Method(name) for name in dict.fromkeys(names or _METHODS[:1])]
+    return list(dict.fromkeys(names or _METHODS[:1]))
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:
@@ -150,7 +150,7 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
     )
 
 
-def _attributors(methods: Sequence[Method], args: argparse.Namespace) -> list[Attributor]:
+def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attributor]:
     """One attributor per method, all with the same loaded models."""
     from attribeam.attribution.attributor import Attributor
 

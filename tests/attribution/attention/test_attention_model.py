@@ -12,7 +12,7 @@ import torch
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
-from attribeam.attribution.options import Method, MethodOptions, ModelOptions, QueryPosition
+from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -210,10 +210,10 @@ def test_model_that_overflows_in_half_precision_fails_before_the_run(tmp_path: P
 def test_second_load_shares_the_weights_and_keeps_its_own_method(directory: Path) -> None:
     options = ModelOptions(model=str(directory), device="cpu")
     first = load_attention_model(options)
-    second = load_attention_model(options, method=MethodOptions(method=Method.ATTN_UNION, top_k=5))
+    second = load_attention_model(options, method=MethodOptions(method=ATTN_UNION, top_k=5))
     assert first.network is second.network
     assert (first.settings.top_k, second.settings.top_k) == (2, 5)
-    assert second.settings.method == Method.ATTN_UNION
+    assert second.settings.method == ATTN_UNION
 
 
 def test_model_can_be_weakly_referenced(model: AttentionModel) -> None:

@@ -13,13 +13,13 @@ from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 from attribeam.attribution.answers.atomic_facts import atomic_fact_words
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.evidence.span_evidence import decide_support, span_evidence
-from attribeam.attribution.options import Method, MethodOptions
+from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
 
 Attention = dict[str, list[tuple[int, float]]]
-UNION = MethodOptions(method=Method.ATTN_UNION)
-DEP = MethodOptions(method=Method.ATTN_UNION_DEP)
+UNION = MethodOptions(method=ATTN_UNION)
+DEP = MethodOptions(method=ATTN_UNION_DEP)
 
 
 @dataclass

@@ -10,8 +10,7 @@ from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings
 from attribeam.attribution.methods.registry import all_methods
 from attribeam.attribution.methods.words import FactWords, SentenceWords, SpanWords
-from attribeam.attribution.options import Method as UnionMethod
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.lab.evaluation.comparison import highlighted_pieces, run_methods, score_methods
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowSource
@@ -110,7 +109,7 @@ class CountingModel:
 
 def test_attention_methods_share_one_forward_pass(tiny_model):
     model = CountingModel(tiny_model)
-    methods = [AttentionUnion(method, MethodSettings()) for method in UnionMethod]
+    methods = [AttentionUnion(method, MethodSettings()) for method in UNIONS]
     run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, model))
     assert model.forward_passes == 1
 
@@ -118,7 +117,7 @@ def test_attention_methods_share_one_forward_pass(tiny_model):
 def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tiny_model):
     labelled = labelled_span(ANSWER)
     context = LabelledContext(labelled, LoadedModels(PARSER, tiny_model))
-    method = AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
+    method = AttentionUnion(ATTN_UNION, MethodSettings(isolation_tau=float("inf")))
     (result,) = method.span_results(context)
     encoded, tokens = context.attended
     expected = np.zeros(len(PASSAGES))
@@ -137,7 +136,7 @@ def test_attention_union_sums_the_top_columns_of_the_span_without_the_filter(tin
 def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
     record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
     refused = LabelledAnswer(record, (frozenset({0}),))
-    methods = [AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings()), SpanWords()]
+    methods = [AttentionUnion(ATTN_UNION, MethodSettings()), SpanWords()]
     union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
     assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
     assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]
@@ -146,7 +145,7 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
 
 def test_method_that_hides_its_need_of_a_model_is_an_error():
     with pytest.raises(RuntimeError, match="says that it needs no model"):
-        scores(AttentionUnion(UnionMethod.ATTN_UNION, MethodSettings()), "Jon")
+        scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
 
 
 def test_highlights_are_those_of_the_best_passage_without_its_title():

@@ -24,8 +24,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
 from attribeam.attribution.methods.registry import all_methods
-from attribeam.attribution.options import Method as UnionMethod
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import ATTN_UNION, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -76,7 +75,7 @@ def results(both, name, **options):
     model, labelled, _ = both
     settings = MethodSettings(**options)
     method = all_methods(settings)[name]
-    asked = model.with_method(settings.union_options(UnionMethod.ATTN_UNION))
+    asked = model.with_method(settings.union_options(ATTN_UNION))
     return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked), method.needs))
 
 

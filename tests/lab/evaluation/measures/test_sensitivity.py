@@ -8,8 +8,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.attention_methods import AttentionUnion
 from attribeam.attribution.methods.method import MethodSettings, PassageScore
-from attribeam.attribution.options import Method as UnionMethod
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import UNIONS, ModelOptions
 from attribeam.lab.evaluation.comparison import run_methods, score_methods
 from attribeam.lab.evaluation.measures.sensitivity import SensitivityPoint, default_point, one_at_a_time, sweep
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -42,7 +41,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("method", list(UnionMethod))
+@pytest.mark.parametrize("method", UNIONS)
 @pytest.mark.parametrize("rule", list(PassageScore))
 def test_each_point_equals_a_separate_run(directory, method, rule):
     models = LoadedModels(PARSER, load(directory, loaded_layers=4))
