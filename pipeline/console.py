@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from attribeam.pipeline.audit_options import LOCAL
 from attribeam.pipeline.run_record import REPORT_PAGE
-from attribeam.schemas import Support
+from attribeam.schemas import VERDICTS, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 _LINE_SECONDS = 10
@@ -209,7 +209,7 @@ def _count_lines(counts: AuditCounts) -> Iterator[str]:
         yield _count_line(f"    {letter.reason}", letter.rows)
     yield ""
     yield _count_line("target spans", counts.span_count)
-    for support in Support:
+    for support in VERDICTS:
         spans = counts.spans.get(support, 0)
         yield _count_line(f"  {support}", spans, _share_text(spans, counts.span_count))
 

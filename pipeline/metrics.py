@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import Reason, SpanKind, Support
+from attribeam.schemas import VERDICTS, Reason, SpanKind, Support
 from attribeam.schemas.run_manifest import RunManifest
 
 _SUMMED_COLUMNS = ("span_kind", "support", "evidence_mass", "evidence_isolated", "unmatched_values")
@@ -108,7 +108,7 @@ class RunMetrics:
         """Target spans of one kind, of one support or all."""
         if self.evidence is None:
             return None
-        wanted = list(Support) if support is None else [support]
+        wanted = list(VERDICTS) if support is None else [support]
         return sum(self.evidence.spans.get((kind, one), 0) for one in wanted)
 
 
@@ -152,9 +152,9 @@ def _row_metrics() -> Iterator[Metric]:
 
 def _span_metrics() -> Iterator[Metric]:
     yield Metric("spans", "spans", "target spans", lambda run: run.manifest.counts.span_count)
-    for support in Support:
+    for support in VERDICTS:
         yield Metric(f"{support}_spans", "spans", f"{support} spans", _spans(support))
-    for support in Support:
+    for support in VERDICTS:
         yield Metric(f"{support}_share", "share", f"{support} spans among all spans", _support_share(support))
         for kind in SpanKind:
             name, meaning = f"{support}_share.{kind}", f"{support} spans among those of the kind {kind}"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 from attribeam.pipeline.metrics import RunMetrics, Value
 from attribeam.pipeline.output_directory import write_atomically
 from attribeam.pipeline.quality_gates import GateVerdict
-from attribeam.schemas import Reason, SpanKind, Support
+from attribeam.schemas import VERDICTS, Reason, SpanKind, Support
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -87,12 +87,12 @@ def _row_families(metrics: RunMetrics) -> Iterator[Family]:
 
 
 def _span_families(metrics: RunMetrics) -> Iterator[Family]:
-    spans = tuple(Sample(metrics.spans(support), _support_label(support)) for support in Support)
-    shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in Support)
+    spans = tuple(Sample(metrics.spans(support), _support_label(support)) for support in VERDICTS)
+    shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in VERDICTS)
     kinds = tuple(
         Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), *_support_label(support)))
         for kind in SpanKind
-        for support in Support
+        for support in VERDICTS
     )
     unmatched = "Spans with an unmatched value"
     yield Family("spans", Unit.SPANS, "Target spans, by support.", spans)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from attribeam.report.earlier_versions import columns_to_read, completed, lacking, with_later_fields
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
@@ -79,7 +80,11 @@ class AuditDirectory:
 
     @cached_property
     def evidence_schema(self) -> pa.Schema:
-        """The schema of ``evidence/``, extra columns and metadata included."""
+        """The schema of evidence batches, extra columns and metadata included, whatever version the files are of."""
+        return with_later_fields(self._file_schema)
+
+    @cached_property
+    def _file_schema(self) -> pa.Schema:
         return _dataset_schema(self.evidence_files, evidence_schema())
 
     @cached_property
@@ -98,10 +103,16 @@ class AuditDirectory:
     ) -> Iterator[pa.RecordBatch]:
         """Evidence rows in the order of the files, at most ``BATCH_ROWS`` per batch; memory use stays constant.
 
+        Files of an earlier schema version are read with the fields of this one.
+
         Raises:
             RunError: if a file cannot be read.
         """
-        return _batches(self.evidence_files, self.evidence_schema, columns, where)
+        wanted = self.evidence_schema.names if columns is None else list(columns)
+        present = self._file_schema.names
+        missing = lacking(wanted, present)
+        for batch in _batches(self.evidence_files, self._file_schema, columns_to_read(wanted, present), where):
+            yield completed(batch, missing).select(wanted)
 
     def dead_letter_batches(
         self, columns: Sequence[str] | None = None, *, where: ds.Expression | None = None
@@ -175,7 +186,8 @@ def _batches(
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Batches of up to 65,536 spans in the order of the files; memory use stays constant.
 
-    A column is a field's name, or ``field.member`` for one member of a list of structs.
+    A column is a field's name, or ``field.member`` for one member of a list of structs. Files of an earlier schema
+    version are read with the fields of this one.
 
     Raises:
         RunError: if a file cannot be read.
@@ -183,8 +195,13 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
     for path in audit.evidence_files:
         try:
             with pq.ParquetFile(path, pre_buffer=False) as file:
-                leaves = [leaf for name in columns for leaf in _leaf_columns(file.schema, name)]
-                yield from file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False)
+                present = file.schema_arrow.names
+                missing = lacking(columns, present)
+                leaves = [
+                    leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)
+                ]
+                for batch in file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False):
+                    yield completed(batch, missing)
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{Path(path)} cannot be read: {error}") from error
 

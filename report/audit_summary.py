@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import Support
+from attribeam.schemas import VERDICTS, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 _MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
@@ -77,7 +77,7 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
 
 
 def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
-    for support in Support:
+    for support in VERDICTS:
         spans = counts.spans.get(support, 0)
         share = _share(spans, counts.span_count)
         earlier = None if before is None else _share(before.spans.get(support, 0), before.span_count)

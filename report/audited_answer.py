@@ -10,7 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from attribeam.schemas import CharRange, EvidencePiece, RowSource, SpanEvidence, SpanKind, Support, evidence_schema
+from attribeam.schemas import (
+    AnswerKind,
+    CharRange,
+    ClaimKind,
+    EvidencePiece,
+    RowSource,
+    SpanEvidence,
+    SpanKind,
+    Support,
+    evidence_schema,
+)
 
 _OWN = frozenset(evidence_schema().names)
 EvidenceRow = Mapping[str, Any]
@@ -64,7 +74,12 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         evidence_isolated=row["evidence_isolated"],
         support=Support(row["support"]),
         unmatched_values=tuple(row["unmatched_values"]),
-        sentence_cut=bool(row.get("sentence_cut")),  # files of schema version 1.0 have no such field
+        sentence_cut=row["sentence_cut"],
+        claim_kind=ClaimKind(row["claim_kind"]),
+        claim_index=row["claim_index"],
+        support_score=row["support_score"],
+        answer_kind=AnswerKind(row["answer_kind"]),
+        answer_risk=row["answer_risk"],
     )
 
 

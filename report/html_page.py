@@ -33,7 +33,7 @@ from attribeam.report.page_data import (
     read_overview,
 )
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
-from attribeam.schemas import Support
+from attribeam.schemas import VERDICTS
 from attribeam.schemas.run_manifest import RunStatus
 
 DEFAULT_PAGE_ANSWERS = 1000
@@ -115,7 +115,7 @@ def _dead_letters_by_reason(audit: AuditDirectory) -> list[dict[str, object]]:
 def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
     """(support, start, width) of each support in a bar of width 100."""
     counts, start = audit.counts, 0.0
-    for support in Support:
+    for support in VERDICTS:
         width = 100 * counts.spans.get(support, 0) / (counts.span_count or 1)
         yield str(support), round(start, 3), round(width, 3)
         start += width

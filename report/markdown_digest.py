@@ -10,7 +10,7 @@ from attribeam.report.audited_answer import AuditedAnswer
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.terminal_text import harmless, one_line
 from attribeam.report.worklist import EmbeddedAnswer, RiskTally, embedded_answers
-from attribeam.schemas import SpanEvidence, Support
+from attribeam.schemas import VERDICTS, SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts
 
 DEFAULT_DIGEST_ANSWERS = 50
@@ -54,7 +54,7 @@ def _figures(audit: AuditDirectory) -> Iterator[str]:
 
 def _span_figures(counts: AuditCounts) -> Iterator[str]:
     yield _figure("target spans", counts.span_count, None)
-    for support in Support:
+    for support in VERDICTS:
         yield _figure(str(support), counts.spans.get(support, 0), counts.span_count)
 
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.schemas import Support
+from attribeam.schemas import VERDICTS
 
-SUPPORTS = tuple(support.value for support in Support)
+SUPPORTS = tuple(support.value for support in VERDICTS)
 
 
 def support_codes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

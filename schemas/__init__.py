@@ -1,7 +1,9 @@
 """What crosses a boundary: QA record, evidence record, dead letter, manifests. Imports no other room."""
 
+from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.dead_letter import DeadLetter, Reason, RowFault, Stage, dead_letter_row, dead_letter_schema
 from attribeam.schemas.evidence_record import (
+    VERDICTS,
     EvidencePiece,
     SpanEvidence,
     SpanKind,
@@ -15,7 +17,10 @@ from attribeam.schemas.version import SCHEMA_VERSION
 
 __all__ = [
     "SCHEMA_VERSION",
+    "VERDICTS",
+    "AnswerKind",
     "CharRange",
+    "ClaimKind",
     "DeadLetter",
     "EvidencePiece",
     "Passage",

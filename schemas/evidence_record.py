@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 
 import pyarrow as pa
 
+from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.qa_record import CharRange, QARecord
 from attribeam.schemas.version import SCHEMA_VERSION
 
@@ -27,11 +28,21 @@ class SpanKind(StrEnum):
 
 
 class Support(StrEnum):
-    """Whether the passages support a span; decided in ``attribeam.attribution.evidence.span_evidence``."""
+    """Whether the passages support a span; the first three are verdicts on claims (``VERDICTS``)."""
 
     SUPPORTED = "supported"
     WEAK = "weak"
     UNSUPPORTED = "unsupported"
+    NO_CLAIM = "no_claim"
+    """The span claims nothing: a heading, a question, words about the answer or its sources."""
+    NOT_JUDGED = "not_judged"
+    """The span cannot be judged here: another language, code, a table; its ``claim_kind`` says which."""
+    NOT_CALIBRATED = "not_calibrated"
+    """The span is a claim, but nothing says how much evidence is enough with this model."""
+
+
+VERDICTS = (Support.SUPPORTED, Support.WEAK, Support.UNSUPPORTED)
+"""What a claim can be called, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,11 @@ class SpanEvidence:
     so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1]; None if the method has no such share.
     ``sentence_cut`` says that the span's sentence was too long for the parser and was cut, so that its atomic fact may
     be incomplete.
+
+    ``claim_kind`` says what the span is. ``claim_index`` is the ``span_index`` of the claim whose verdict it takes: its
+    own for a claim, None where there is no claim. ``support_score`` is a calibrated probability, 0 to 1, that the
+    passages support the claim; None where it was not judged. ``answer_kind`` and ``answer_risk``, a calibrated
+    probability that the answer has an unsupported claim, are the same for all spans of an answer.
     """
 
     span_index: int
@@ -85,6 +101,16 @@ class SpanEvidence:
     support: Support
     unmatched_values: tuple[str, ...]
     sentence_cut: bool = False
+    claim_kind: ClaimKind = ClaimKind.CLAIM
+    claim_index: int | None = None
+    support_score: float | None = None
+    answer_kind: AnswerKind = AnswerKind.ANSWER
+    answer_risk: float | None = None
+
+    @property
+    def is_claim(self) -> bool:
+        """True for a claim itself, False for what takes its verdict from one and for what claims nothing."""
+        return self.claim_index == self.span_index
 
     @property
     def measured_mass(self) -> float:
@@ -122,6 +148,11 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "support": str(span.support),
         "unmatched_values": list(span.unmatched_values),
         "sentence_cut": span.sentence_cut,
+        "claim_kind": str(span.claim_kind),
+        "claim_index": span.claim_index,
+        "support_score": span.support_score,
+        "answer_kind": str(span.answer_kind),
+        "answer_risk": span.answer_risk,
         **dict(record.extra_columns),
     }
 
@@ -219,7 +250,7 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         "share of the span's attention that lies on kept evidence, 0 to 1",
     ),
     ("evidence_isolated", pa.bool_(), False, "only isolated evidence tokens were found, and they were kept"),
-    ("support", pa.string(), False, "supported, weak or unsupported"),
+    ("support", pa.string(), False, "supported, weak, unsupported, no_claim, not_judged or not_calibrated"),
     (
         "unmatched_values",
         pa.list_(pa.string()),
@@ -227,6 +258,16 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         "numbers, dates and names of the span that occur nowhere in the passages with evidence",
     ),
     ("sentence_cut", pa.bool_(), False, "the span's sentence was too long for the parser and was cut"),
+    (
+        "claim_kind",
+        pa.string(),
+        False,
+        "what the span is: claim, discourse, refusal, heading, question, offer, language, code, table",
+    ),
+    ("claim_index", pa.int32(), True, "span_index of the claim whose verdict the span takes; its own for a claim"),
+    ("support_score", pa.float32(), True, "calibrated probability that the passages support the claim, 0 to 1"),
+    ("answer_kind", pa.string(), False, "what the answer is: answer, refusal, partial, no_claim, not_judged"),
+    ("answer_risk", pa.float32(), True, "calibrated probability that the answer has an unsupported claim, 0 to 1"),
 )
 
 
@@ -267,6 +308,11 @@ def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -
         "support": [one.support.value for one in spans],
         "unmatched_values": [one.unmatched_values for one in spans],
         "sentence_cut": [one.sentence_cut for one in spans],
+        "claim_kind": [one.claim_kind.value for one in spans],
+        "claim_index": [one.claim_index for one in spans],
+        "support_score": [one.support_score for one in spans],
+        "answer_kind": [one.answer_kind.value for one in spans],
+        "answer_risk": [one.answer_risk for one in spans],
     }
 
 

@@ -1,3 +1,3 @@
 """The version of the input and output formats; a change that breaks a reader raises the first number."""
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from attribeam.lab.benchmarks.generated_rows import BenchmarkRow, benchmark_rows, made_up_pages
 from attribeam.schemas import (
+    VERDICTS,
     CharRange,
     EvidencePiece,
     Passage,
@@ -59,7 +60,7 @@ def write_report_audit(root: Path, *, answers: int, seed: int = 13) -> Path:
     log = root / "log.parquet"
     texts = _texts(str(log), min(answers, _DIFFERENT_ANSWERS), seed)
     random_numbers = np.random.default_rng(seed)
-    spans = {str(support): 0 for support in Support}
+    spans = {str(support): 0 for support in VERDICTS}
     with pq.ParquetWriter(log, _log_schema(), compression="zstd") as writer:
         for start in range(0, answers, len(texts.rows)):
             rows = texts.rows[: answers - start]

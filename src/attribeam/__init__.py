@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
     from attribeam.schemas import (
+        AnswerKind,
         CharRange,
+        ClaimKind,
         DeadLetter,
         EvidencePiece,
         Passage,
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnswerKind",
     "AttribeamError",
     "Attributor",
     "CharRange",
+    "ClaimKind",
     "DataError",
     "DeadLetter",
     "EvidencePiece",

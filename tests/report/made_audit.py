@@ -122,6 +122,21 @@ def made_audit(
     return MadeAudit(root, log, records)
 
 
+FIELDS_BY_VERSION = {
+    "1.1": ("sentence_cut",),
+    "1.2": ("claim_kind", "claim_index", "support_score", "answer_kind", "answer_risk"),
+}
+"""The fields that each version of the evidence record added."""
+
+
+def make_earlier(root: Path, version: str) -> None:
+    """Rewrite the evidence of an audit as files of an earlier schema version."""
+    later = [name for added, names in FIELDS_BY_VERSION.items() if added > version for name in names]
+    for path in (root / "evidence").iterdir():
+        table = pq.read_table(path).drop_columns(later)
+        pq.write_table(table.replace_schema_metadata({"attribeam.schema_version": version}), path)
+
+
 def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:
     """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
     names = {"record_id": "record_id", "question": "question", "passages": "passages", "answer": "answer"}
@@ -162,6 +177,7 @@ def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass
         evidence_isolated=False,
         support=support,
         unmatched_values=(),
+        claim_index=index,
     )
 
 

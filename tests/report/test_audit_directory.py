@@ -7,11 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from tests.report.made_audit import made_audit, supported_span
+from tests.report.made_audit import made_audit, make_earlier, supported_span
 
-from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
-from attribeam.report.audited_answer import answer_of_rows
-from attribeam.schemas import RowSource
+from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory, evidence_columns
+from attribeam.report.audited_answer import audited_answers
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -99,8 +98,23 @@ def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None
         list(AuditDirectory.open(root).evidence_batches())
 
 
-def test_file_of_the_first_schema_version_is_read_without_cut_sentences(tmp_path: Path) -> None:
-    rows = (
-        AuditDirectory.open(made_audit(tmp_path).root).evidence_of("ferry-1").drop_columns("sentence_cut").to_pylist()
-    )
-    assert [span.sentence_cut for span in answer_of_rows(RowSource("log", 1), rows).spans] == [False, False]
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_files_of_earlier_versions_are_read_as_if_each_span_were_a_claim(tmp_path: Path, version: str) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    rows = audit.evidence_of("ferry-1")
+    make_earlier(audit.root, version)
+    earlier = AuditDirectory.open(audit.root)
+    assert earlier.evidence_of("ferry-1").to_pylist() == rows.to_pylist()
+    assert earlier.evidence_schema.names == rows.schema.names
+    (answer,) = audited_answers(earlier.evidence_of("ferry-1"))
+    assert all(span.is_claim and not span.sentence_cut and span.support_score is None for span in answer.spans)
+
+
+@pytest.mark.parametrize("columns", [["claim_index"], ["support", "answer_risk"], ["span_index", "claim_index"]])
+def test_columns_that_an_earlier_version_lacks_are_read_alone(tmp_path: Path, columns: list[str]) -> None:
+    root = made_audit(tmp_path).root
+    wanted = [batch.select(columns).to_pylist() for batch in evidence_columns(AuditDirectory.open(root), columns)]
+    make_earlier(root, "1.0")
+    earlier = AuditDirectory.open(root)
+    assert [batch.select(columns).to_pylist() for batch in evidence_columns(earlier, columns)] == wanted
+    assert [batch.to_pylist() for batch in earlier.evidence_batches(columns)] == wanted

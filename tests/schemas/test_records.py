@@ -112,3 +112,10 @@ def test_range_that_is_empty_reversed_or_negative_is_refused(char_start: int, ch
 def test_ranges_that_only_touch_do_not_overlap() -> None:
     assert not CharRange(0, 2).overlaps(CharRange(2, 4))
     assert CharRange(0, 3).overlaps(CharRange(2, 4))
+
+
+def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
+    claim = replace(SPAN, span_index=3, claim_index=3)
+    assert claim.is_claim
+    assert not replace(claim, span_index=4).is_claim
+    assert not replace(claim, claim_index=None).is_claim

@@ -9,7 +9,17 @@ import pyarrow as pa
 import pytest
 
 from attribeam.logs.columns import INPUT_FIELDS
-from attribeam.schemas import SCHEMA_VERSION, Reason, SpanKind, Stage, Support, dead_letter_schema, evidence_schema
+from attribeam.schemas import (
+    SCHEMA_VERSION,
+    AnswerKind,
+    ClaimKind,
+    Reason,
+    SpanKind,
+    Stage,
+    Support,
+    dead_letter_schema,
+    evidence_schema,
+)
 from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
@@ -71,7 +81,7 @@ def test_document_has_exactly_the_reasons_of_the_code() -> None:
     assert stages <= {str(stage) for stage in Stage}
 
 
-@pytest.mark.parametrize("word", [*Stage, *SpanKind, *Support], ids=str)
+@pytest.mark.parametrize("word", [*Stage, *SpanKind, *Support, *ClaimKind, *AnswerKind], ids=str)
 def test_every_stage_kind_and_support_stands_in_the_document(word: str) -> None:
     assert f"`{word}`" in DOCUMENT
 
