@@ -1,7 +1,7 @@
 """Answers with labels from any source, and the rows that were left out.
 
-A labelled answer says where each of its target spans comes from. In a judged answer a person has marked what the
-passages do not support.
+A labelled answer says where each of its target spans comes from. Of a judged answer people said whether the passages
+support it: they marked characters that are not supported, or they judged the answer as a whole.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class LabelledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
-    """A row left out of the evaluation, and why; ``row`` is 0-based within the data file."""
+    """A row left out of the evaluation, and why; ``row`` is 0-based within its file, named if the data has several."""
 
     row: int
     reason: str
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,9 @@ class LabelledDataset:
 
 
 def skipped_before(record: QARecord, skipped: Sequence[SkippedRow]) -> tuple[SkippedRow, ...]:
-    """The skipped rows that come before the record's row in the data file."""
-    return tuple(skip for skip in skipped if skip.row < record.source.source_row)
+    """The skipped rows that come before the record's row; several files are read in the order of their names."""
+    file, row = record.source.source_file, record.source.source_row
+    return tuple(skip for skip in skipped if (skip.file or file, skip.row) < (file, row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +98,43 @@ class UnsupportedRange:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One answer and its unsupported ranges, which may overlap.
+    """One answer and what people found unsupported in it.
 
     Attributes:
         record: the answer.
-        unsupported: ranges that a person marked; empty where everything is supported.
+        unsupported: ranges that a person marked, which may overlap; empty where everything is supported, None where
+            the answer was judged as a whole and nobody marked characters.
         judged: the ranges that the person looked at; None for the whole answer.
         group: part of the data set, such as a task.
         split: training, development or test part of the data set.
+        answer_supported: whether the passages support all of the answer; None where only ranges say so.
+        faithfulness: the mean grade that people gave, larger for better; None where they gave none.
+        error_kinds: in which ways an answer that was judged as a whole is unsupported; empty if unknown.
 
     Raises:
-        ValueError: if a range ends beyond the answer.
+        ValueError: if a range ends beyond the answer, or if neither ranges nor a judgement are given.
     """
 
     record: QARecord
-    unsupported: tuple[UnsupportedRange, ...]
+    unsupported: tuple[UnsupportedRange, ...] | None
     judged: tuple[CharRange, ...] | None = None
     group: str | None = None
     split: str | None = None
+    answer_supported: bool | None = None
+    faithfulness: float | None = None
+    error_kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         length = len(self.record.answer)
-        if any(one.chars.char_end > length for one in self.unsupported):
+        if any(one.chars.char_end > length for one in self.unsupported or ()):
             raise ValueError(f"unsupported ranges should end within the answer's {length} code points")
+        if self.unsupported is None and self.answer_supported is None:
+            raise ValueError("a judged answer should have unsupported ranges or answer_supported, has neither")
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether people found all of it supported: as they judged the whole answer, else by their ranges."""
+        return not self.unsupported if self.answer_supported is None else self.answer_supported
 
 
 @dataclass(frozen=True, slots=True)

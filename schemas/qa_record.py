@@ -82,6 +82,15 @@ UNSUPPORTED_SPANS = "unsupported_spans"
 LABEL_GROUP = "label_group"
 """Column with the part of the data set that a row belongs to, such as its task."""
 
+ANSWER_SUPPORTED = "answer_supported"
+"""Column that says whether the passages support all of the answer; null where nobody judged the whole answer."""
+
+FAITHFULNESS = "faithfulness"
+"""Column with the mean grade that people gave the answer; null where they gave none."""
+
+ERROR_KINDS = "error_kinds"
+"""Column with the ways in which an answer that was judged as a whole is unsupported."""
+
 _RANGE = [pa.field("char_start", pa.int32(), nullable=False), pa.field("char_end", pa.int32(), nullable=False)]
 _PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 _GOLD_EVIDENCE = pa.struct([pa.field("passage_index", pa.int32(), nullable=False), *_RANGE])
@@ -111,6 +120,9 @@ def labelled_log_schema() -> pa.Schema:
                 UNSUPPORTED_SPANS, pa.list_(_UNSUPPORTED_RANGE), "ranges of the answer that a person found unsupported"
             ),
             _field(LABEL_GROUP, pa.string(), "part of the data set that the row is of"),
+            _field(ANSWER_SUPPORTED, pa.bool_(), "whether people found that the passages support all of the answer"),
+            _field(FAITHFULNESS, pa.float64(), "mean grade that people gave the answer, larger for better"),
+            _field(ERROR_KINDS, pa.list_(pa.string()), "ways in which the answer as a whole is unsupported"),
             _field("split", pa.string(), "training, development or test part of the data set"),
         ]
     )

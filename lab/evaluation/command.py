@@ -108,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="PATH",
-        help="the data set's file; a directory for ragtruth and --suite",
+        help="the data set's file, or a directory of its files; a directory for ragtruth and --suite",
     )
     add_log_arguments(parser.add_argument)
     add_suite_arguments(parser)

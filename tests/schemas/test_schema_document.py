@@ -20,7 +20,15 @@ from attribeam.schemas import (
     dead_letter_schema,
     evidence_schema,
 )
-from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
+from attribeam.schemas.qa_record import (
+    ANSWER_SUPPORTED,
+    ERROR_KINDS,
+    FAITHFULNESS,
+    LABEL_GROUP,
+    SPAN_LABELS,
+    UNSUPPORTED_SPANS,
+    labelled_log_schema,
+)
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
 
@@ -67,7 +75,7 @@ def test_every_input_field_stands_in_the_document() -> None:
 def test_every_label_stands_in_the_document() -> None:
     columns, members = section("Labels").split("An item of `span_labels`")
     schema = labelled_log_schema()
-    labels = {SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, "split"}
+    labels = {SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, ANSWER_SUPPORTED, FAITHFULNESS, ERROR_KINDS, "split"}
     assert set(table_rows(columns)) == labels
     assert {field.name for field in schema.field(SPAN_LABELS).type.value_type} == set(table_rows(members))
     input_names = {field.name for field in INPUT_FIELDS}

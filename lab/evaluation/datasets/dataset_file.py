@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +44,17 @@ class DataRow:
     def boolean(self, field: str) -> bool:
         """The field's boolean."""
         return self._typed(field, bool, "true or false")
+
+    def optional_boolean(self, field: str) -> bool | None:
+        """The field's boolean, None if it is missing or null."""
+        return None if self.fields.get(field) is None else self.boolean(field)
+
+    def optional_number(self, field: str) -> float | None:
+        """The field's number, None if it is missing or null."""
+        value = self.fields.get(field)
+        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            return value
+        raise self.error(field, f"should be a number, was: {type(value).__name__}")
 
     def optional_text(self, field: str) -> str | None:
         """The field's string, None if it is missing or null."""
@@ -161,3 +172,43 @@ def select_rows(
         else:
             answers.append(found)
     return tuple(answers), tuple(skipped)
+
+
+def select_from_files(
+    path: Path, name: str, read: Callable[[DataRow, Path], Sequence[_Answer] | str]
+) -> tuple[tuple[_Answer, ...], tuple[SkippedRow, ...]]:
+    """The answers that ``read`` returns for the rows of ``data_files(path, name)``, and the rows it has a reason for.
+
+    Raises:
+        DataError: if a file cannot be read, or the directory has none.
+    """
+    files = data_files(path, name)
+    answers: list[_Answer] = []
+    skipped: list[SkippedRow] = []
+    for file in files:
+        for row in read_rows(file):
+            found = read(row, file)
+            if isinstance(found, str):
+                skipped.append(SkippedRow(row.row, found, file.name if len(files) > 1 else None))
+            else:
+                answers += found
+    return tuple(answers), tuple(skipped)
+
+
+def data_files(path: Path, name: str) -> list[Path]:
+    """The files of a data set: ``path`` itself, or of a directory the ``.jsonl`` and ``.jsonl.xz`` files in it.
+
+    Of these only the ones whose names begin with ``name`` are taken, if there are any, in the order of their names. An
+    ``.xz`` file beside its plain file is left out.
+
+    Raises:
+        DataError: if the directory has no such file.
+    """
+    if not path.is_dir():
+        return [path]
+    found = {file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.xz"))}
+    files = sorted(file for file in found if file.suffix != ".xz" or file.with_suffix("") not in found)
+    own = [file for file in files if file.name.startswith(name)]
+    if not files:
+        raise DataError(f"--data {path} should be a file or a directory with {name}*.jsonl or .jsonl.xz, has none")
+    return own or files

@@ -30,6 +30,7 @@ def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[Skip
     ``no_record_id`` (an empty id), ``no_passages`` (no passage has text) and ``duplicate_record_id`` (the id of an
     earlier row).
     """
+    several = len({answer.record.source.source_file for answer in answers}) > 1
     kept: dict[str, LogAnswer] = {}
     skipped = []
     for answer in answers:
@@ -37,7 +38,8 @@ def importable(answers: Sequence[LogAnswer]) -> tuple[list[LogAnswer], list[Skip
         if reason is None and kept.setdefault(answer.record.record_id, answer) is not answer:
             reason = "duplicate_record_id"
         if reason is not None:
-            skipped.append(SkippedRow(answer.record.source.source_row, reason))
+            source = answer.record.source
+            skipped.append(SkippedRow(source.source_row, reason, source.source_file if several else None))
     return [*kept.values()], skipped
 
 
@@ -53,7 +55,7 @@ def _refusal(answer: LogAnswer) -> str | None:
 def _texts(answer: LogAnswer) -> Iterator[str]:
     texts = [*_record_texts(answer.record)]
     if isinstance(answer, JudgedAnswer):
-        texts += [answer.group, answer.split, *(one.kind for one in answer.unsupported)]
+        texts += [answer.group, answer.split, *answer.error_kinds, *(one.kind for one in answer.unsupported or ())]
     yield from (text for text in texts if text is not None)
 
 
@@ -67,8 +69,12 @@ _LOADERS: Mapping[str, Callable[[Path], LabelledDataset | JudgedDataset]] = {
     "quotesum": LOADERS["quotesum"],
     "veri-gran": LOADERS["veri-gran"],
     "lfqa": LOADERS["lfqa"],
+    "clapnq": LOADERS["clapnq"],
     "alce": CITED_LOADERS["alce"],
     "ragtruth": JUDGED_LOADERS["ragtruth"],
+    "mtrag": JUDGED_LOADERS["mtrag"],
+    "summedits": JUDGED_LOADERS["summedits"],
+    "bump": JUDGED_LOADERS["bump"],
 }
 
 
@@ -96,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
     parser.add_argument("source", choices=[*_LOADERS], help="the data set")
     parser.add_argument(
-        "--data", required=True, type=Path, metavar="PATH", help="the data set's file; a directory for ragtruth"
+        "--data", required=True, type=Path, metavar="PATH", help="the data set's file, or a directory of its files"
     )
     parser.add_argument("--output", required=True, type=Path, metavar="LOG.parquet", help="the log to write")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
@@ -130,7 +136,11 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
         raise RunError(f"{source} data {data} should have rows that can be imported, has none: {_reasons(skipped)}")
     written = _write(output, kept)
     rows = len(dataset.answers) + len(dataset.skipped)
-    return ImportCounts(rows, written, tuple(sorted(skipped, key=lambda one: one.row)))
+    return ImportCounts(rows, written, tuple(sorted(skipped, key=_place)))
+
+
+def _place(skipped: SkippedRow) -> tuple[str, int]:
+    return skipped.file or "", skipped.row
 
 
 def summary(counts: ImportCounts, output: Path) -> list[str]:
@@ -155,8 +165,8 @@ def _write(output: Path, answers: Iterable[LogAnswer]) -> int:
         raise RunError(f"--output {output} could not be written: {error}") from error
 
 
-def _reasons(skipped: Iterable[SkippedRow]) -> Mapping[str, list[int]]:
-    rows: dict[str, list[int]] = {}
+def _reasons(skipped: Iterable[SkippedRow]) -> Mapping[str, list[int | str]]:
+    rows: dict[str, list[int | str]] = {}
     for one in skipped:
-        rows.setdefault(one.reason, []).append(one.row)
+        rows.setdefault(one.reason, []).append(one.row if one.file is None else f"{one.file} row {one.row}")
     return dict(sorted(rows.items()))

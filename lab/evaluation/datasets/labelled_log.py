@@ -22,12 +22,27 @@ from attribeam.schemas.labelled_answer import (
     SkippedRow,
     UnsupportedRange,
 )
-from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS
+from attribeam.schemas.qa_record import (
+    ANSWER_SUPPORTED,
+    ERROR_KINDS,
+    FAITHFULNESS,
+    LABEL_GROUP,
+    SPAN_LABELS,
+    UNSUPPORTED_SPANS,
+)
 
 _Label = tuple[CharRange, DataRow]
 _Answer = TypeVar("_Answer", LabelledAnswer, JudgedAnswer)
 _DEFAULT_OPTIONS = LogOptions()
-_LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, "split")
+_LABEL_COLUMNS = (
+    SPAN_LABELS,
+    UNSUPPORTED_SPANS,
+    LABEL_GROUP,
+    ANSWER_SUPPORTED,
+    FAITHFULNESS,
+    ERROR_KINDS,
+    "split",
+)
 
 
 def load_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> LabelledDataset:
@@ -52,11 +67,12 @@ def load_cited_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> Labell
 
 
 def load_judged_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> JudgedDataset:
-    """The answers in which a person judged what is unsupported, by ``unsupported_spans`` or the spans' ``supported``.
+    """The answers of which people said what is unsupported.
 
-    Rows in which both are null are skipped (``not_judged``).
+    They did so by ``unsupported_spans``, the spans' ``supported`` or ``answer_supported``. Rows in which all of these
+    are null are skipped (``not_judged``).
     """
-    return JudgedDataset(*_read(path, options, (UNSUPPORTED_SPANS, SPAN_LABELS), _judged))
+    return JudgedDataset(*_read(path, options, (UNSUPPORTED_SPANS, SPAN_LABELS, ANSWER_SUPPORTED), _judged))
 
 
 def _read(
@@ -129,19 +145,32 @@ def _with_citations(row: DataRow, record: QARecord) -> LabelledAnswer | str:
 
 def _judged(row: DataRow, record: QARecord) -> JudgedAnswer | str:
     group, split = row.optional_text(LABEL_GROUP), row.optional_text("split")
+    whole = row.optional_boolean(ANSWER_SUPPORTED)
+    said = [(span, label.boolean("supported")) for span, label in _labels(row, record) if _says_supported(label)]
+    judged: tuple[CharRange, ...] | None = None
+    unsupported: tuple[UnsupportedRange, ...] | None = None
     if row.fields.get(UNSUPPORTED_SPANS) is not None:
         length = len(record.answer)
         ranges = [
             UnsupportedRange(char_range(one, length), one.optional_text("kind"))
             for one in row.objects(UNSUPPORTED_SPANS)
         ]
-        return JudgedAnswer(replace(record, target_spans=None), tuple(sorted(ranges, key=_place)), None, group, split)
-    said = [(span, label.boolean("supported")) for span, label in _labels(row, record) if _says_supported(label)]
-    if not said:
+        unsupported = tuple(sorted(ranges, key=_place))
+    elif said:
+        judged = tuple(span for span, _ in said)
+        unsupported = tuple(UnsupportedRange(span) for span, supported in said if not supported)
+    elif whole is None:
         return "not_judged"
-    spans = tuple(span for span, _ in said)
-    unsupported = tuple(UnsupportedRange(span) for span, supported in said if not supported)
-    return JudgedAnswer(replace(record, target_spans=spans), unsupported, spans, group, split)
+    return JudgedAnswer(
+        replace(record, target_spans=judged),
+        unsupported,
+        judged,
+        group,
+        split,
+        answer_supported=whole,
+        faithfulness=row.optional_number(FAITHFULNESS),
+        error_kinds=() if row.fields.get(ERROR_KINDS) is None else tuple(row.texts(ERROR_KINDS)),
+    )
 
 
 def _place(one: UnsupportedRange) -> CharRange:

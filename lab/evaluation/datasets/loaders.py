@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from attribeam.lab.evaluation.datasets.alce import load_alce
+from attribeam.lab.evaluation.datasets.bump import load_bump
+from attribeam.lab.evaluation.datasets.clapnq import load_clapnq
 from attribeam.lab.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran
+from attribeam.lab.evaluation.datasets.mtrag import load_mtrag
 from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.lab.evaluation.datasets.summedits import load_summedits
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.labelled_answer import JudgedDataset, LabelledDataset
@@ -20,6 +24,7 @@ LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
     "quotesum": load_quotesum,
     "veri-gran": load_veri_gran,
     "lfqa": load_lfqa,
+    "clapnq": load_clapnq,
     "log": load_log,
 }
 """Data sets whose labels say which passage each span comes from."""
@@ -27,7 +32,13 @@ LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
 CITED_LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {"alce": load_alce, "log": load_cited_log}
 """Data sets whose answers cite their passages."""
 
-JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {"ragtruth": load_ragtruth, "log": load_judged_log}
+JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {
+    "ragtruth": load_ragtruth,
+    "mtrag": load_mtrag,
+    "summedits": load_summedits,
+    "bump": load_bump,
+    "log": load_judged_log,
+}
 """Data sets whose labels say what the passages do not support."""
 
 LOG = "log"

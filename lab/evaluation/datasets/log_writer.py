@@ -11,7 +11,15 @@ import pyarrow.parquet as pq
 
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.labelled_answer import JudgedAnswer, LabelledAnswer, PassageRange
-from attribeam.schemas.qa_record import LABEL_GROUP, SPAN_LABELS, UNSUPPORTED_SPANS, labelled_log_schema
+from attribeam.schemas.qa_record import (
+    ANSWER_SUPPORTED,
+    ERROR_KINDS,
+    FAITHFULNESS,
+    LABEL_GROUP,
+    SPAN_LABELS,
+    UNSUPPORTED_SPANS,
+    labelled_log_schema,
+)
 
 LogAnswer = LabelledAnswer | JudgedAnswer
 LogRow = dict[str, object]
@@ -42,10 +50,19 @@ def log_row(answer: LogAnswer) -> LogRow:
     if isinstance(answer, LabelledAnswer):
         return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
     return _record_row(answer.record) | {
-        UNSUPPORTED_SPANS: [_range_row(one.chars) | {"kind": one.kind} for one in answer.unsupported],
+        UNSUPPORTED_SPANS: _unsupported(answer),
         LABEL_GROUP: answer.group,
+        ANSWER_SUPPORTED: answer.answer_supported,
+        FAITHFULNESS: answer.faithfulness,
+        ERROR_KINDS: list(answer.error_kinds) or None,
         "split": answer.split,
     }
+
+
+def _unsupported(answer: JudgedAnswer) -> list[LogRow] | None:
+    if answer.unsupported is None:
+        return None
+    return [_range_row(one.chars) | {"kind": one.kind} for one in answer.unsupported]
 
 
 def _record_row(record: QARecord) -> LogRow:

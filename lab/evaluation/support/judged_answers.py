@@ -65,10 +65,10 @@ class AuditedAnswer:
 
     Attributes:
         group: the part of the data set that it belongs to.
-        overlaps: the overlap of characters for each of ``LEVELS``.
+        overlaps: the overlap of characters for each of ``LEVELS``; empty if nobody marked characters, as ``kinds``.
         kinds: the overlap with the marked ranges of each kind, for each of ``LEVELS``.
-        spans: the audited spans within the part that a person looked at.
-        marked: whether a person marked anything.
+        spans: the audited spans within the part that a person looked at; none is marked if nobody marked characters.
+        marked: whether a person marked anything, or found the whole answer unsupported.
         calls: whether any span raises an alarm, for each of ``LEVELS``.
     """
 
@@ -98,29 +98,32 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
     """
     text = answer.record.answer
     judged = None if answer.judged is None else _characters(answer.judged, text)
-    marked = _within(_characters([one.chars for one in answer.unsupported], text), judged)
+    ranges = answer.unsupported or ()
+    marked = _within(_characters([one.chars for one in ranges], text), judged)
     seen = [span for span in found if _within(_characters([span.chars], text), judged)]
     called = {
         name: _within(_characters([span.chars for span in seen if span.support in levels], text), judged)
         for name, levels in LEVELS.items()
     }
     kinds = {
-        kind: _within(_characters([one.chars for one in answer.unsupported if one.kind == kind], text), judged)
-        for kind in sorted({one.kind for one in answer.unsupported if one.kind is not None})
+        kind: _within(_characters([one.chars for one in ranges if one.kind == kind], text), judged)
+        for kind in sorted({one.kind for one in ranges if one.kind is not None})
     }
+    overlaps = {name: _overlap(chars, marked) for name, chars in called.items()}
     return AuditedAnswer(
         group=answer.group,
-        overlaps={name: _overlap(chars, marked) for name, chars in called.items()},
+        overlaps={} if answer.unsupported is None else overlaps,
         kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
         spans=tuple(_audited_span(span, marked, text) for span in seen),
-        marked=bool(marked),
+        marked=bool(marked) if answer.unsupported is not None else not answer.is_supported,
         calls={name: bool(chars) for name, chars in called.items()},
     )
 
 
 def flag_order(support: Support, evidence_mass: float) -> float:
-    """A number that orders spans by support level, and by evidence mass within a level."""
-    return 2.0 * _ORDER.index(support) + evidence_mass
+    """A number that orders spans by support level, and by evidence mass within a level; no verdict comes last."""
+    place = _ORDER.index(support) if support in _ORDER else len(_ORDER)
+    return 2.0 * place + evidence_mass
 
 
 def _audited_span(span: SpanEvidence, marked: Collection[int], text: str) -> AuditedSpan:
@@ -152,12 +155,13 @@ class LevelFigures:
 
     Attributes:
         level: one of ``LEVELS``.
-        characters: characters called unsupported compared with those that a person marked, over all answers.
+        characters: characters called unsupported compared with those that a person marked, over all answers; None if
+            some answers were judged as a whole.
         answers: answers with an alarm compared with those in which a person marked something.
     """
 
     level: str
-    characters: F1Figures
+    characters: F1Figures | None
     answers: F1Figures
 
 
@@ -179,7 +183,7 @@ class GroupFigures:
         levels: one entry for each of ``LEVELS``.
         answer_mass, answer_flag: AUROC of the lowest number of an answer, for answers without marks against those with
             marks; None if one side is missing.
-        span_mass, span_flag: the same for audited spans.
+        span_mass, span_flag: the same for audited spans; None if some answers were judged as a whole.
         kinds: recall for each kind of mark.
     """
 
@@ -211,7 +215,8 @@ def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) ->
 
 def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> GroupFigures:
     right = [not answer.marked for answer in answers]
-    spans = [(place, span) for place, answer in enumerate(answers) for span in answer.spans]
+    has_marks = all(answer.overlaps for answer in answers)
+    spans = [(place, span) for place, answer in enumerate(answers) for span in answer.spans if has_marks]
     span_right, span_rows = [not span.marked for _, span in spans], [place for place, _ in spans]
     rows = range(len(answers))
     return GroupFigures(
@@ -228,21 +233,29 @@ def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArra
 
 
 def _level(level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]) -> LevelFigures:
-    overlaps = [answer.overlaps[level] for answer in answers]
     return LevelFigures(
         level=level,
-        characters=f1_figures(
-            common=[one.common for one in overlaps],
-            called=[one.called for one in overlaps],
-            marked=[one.marked for one in overlaps],
-            row_counts=row_counts,
-        ),
+        characters=_character_figures(level, answers, row_counts),
         answers=f1_figures(
             common=[answer.calls[level] and answer.marked for answer in answers],
             called=[answer.calls[level] for answer in answers],
             marked=[answer.marked for answer in answers],
             row_counts=row_counts,
         ),
+    )
+
+
+def _character_figures(
+    level: str, answers: Sequence[AuditedAnswer], row_counts: npt.NDArray[np.int64]
+) -> F1Figures | None:
+    if not all(answer.overlaps for answer in answers):
+        return None
+    overlaps = [answer.overlaps[level] for answer in answers]
+    return f1_figures(
+        common=[one.common for one in overlaps],
+        called=[one.called for one in overlaps],
+        marked=[one.marked for one in overlaps],
+        row_counts=row_counts,
     )
 
 

@@ -193,8 +193,9 @@ def _method_tables(dataset: str, method: MethodFigures) -> Iterator[str]:
 
 
 def _level_lines(level: LevelFigures) -> Iterator[tuple[str, ...]]:
-    for name, figures in (("characters", level.characters), ("answers", level.answers)):
-        yield (level.level, name, *_f1_cells(figures))
+    if level.characters is not None:
+        yield (level.level, "characters", *_f1_cells(level.characters))
+    yield (level.level, "answers", *_f1_cells(level.answers))
 
 
 def _f1_cells(figures: F1Figures) -> tuple[str, ...]:

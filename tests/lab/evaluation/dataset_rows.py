@@ -94,6 +94,37 @@ def write_ragtruth(
     return directory
 
 
+def mtrag_row(answer: str, *grades: str, model: str = "tiny", **fields: object) -> dict[str, object]:
+    """A row of one conversation of three turns and one passage unless ``fields`` override them."""
+    turns = [("user", "What guards the coast?"), ("agent", "A lamp."), ("user", "Who lit it?")]
+    row: dict[str, object] = {"id": f"c|{model}", "model": model, "answer": answer, "faithfulness": list(grades)}
+    row["conversation"] = [{"speaker": speaker, "text": text} for speaker, text in turns]
+    row["passages"] = [{"passage_id": "p", "title": "Brigg Point", "text": "Ada Thorne lit the lamp in 1874."}]
+    return row | fields
+
+
+def summedits_row(summary: str, *edits: str, row_id: str = "a", **fields: object) -> dict[str, object]:
+    """A summary of one document; consistent without edits."""
+    document = "Ada Thorne lit the lamp at Brigg Point in 1874."
+    row = {"id": row_id, "doc": document, "summary": summary, "label": int(not edits), "edit_types": list(edits)}
+    return row | fields
+
+
+def bump_row(number: int, edited: str, kind: str = "Intrinsic Entity Error", **fields: object) -> dict[str, object]:
+    """One edit of the same reference summary of the same article."""
+    article, reference = "Ada Thorne lit the lamp in 1874. Jon Reed tends the bell.", "Ada Thorne lit the lamp."
+    row = {"id": number, "article": article, "reference_summary": reference, "edited_summary": edited}
+    return row | {"error_type": kind} | fields
+
+
+def clapnq_row(*answers: tuple[str, Sequence[str]], **fields: object) -> dict[str, object]:
+    """``answers`` are pairs of an answer and the sentences that its author chose."""
+    sentences = ["Ada Thorne lit the lamp .", "A bell buoy lies off the rock .", "Jon Reed tends it ."]
+    passage = {"title": "Brigg Point", "text": " ".join(sentences), "sentences": sentences}
+    output = [{"answer": answer, "selected_sentences": list(chosen)} for answer, chosen in answers]
+    return {"id": "7", "input": "Who lit the lamp?", "passages": [passage], "output": output} | fields
+
+
 def write_log_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """A log with these rows in the schema of labelled logs; missing columns are null."""
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=labelled_log_schema()), path)

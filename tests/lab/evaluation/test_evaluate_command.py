@@ -34,7 +34,7 @@ def test_report_has_one_object_per_method_with_all_fields(tmp_path, data):
     assert entry["passage_accuracy"] == pytest.approx(200 / 3)
     assert (entry["method"], entry["spans"], entry["rows"]) == ("words", 3, 2)
     assert entry["interval"]["low"] <= entry["passage_accuracy"] <= entry["interval"]["high"]
-    assert entry["skipped_rows"] == [{"row": 1, "reason": "no_span"}]
+    assert entry["skipped_rows"] == [{"row": 1, "reason": "no_span", "file": None}]
     assert (entry["failed_rows"], entry["difference_to_words"], entry["highlights"]) == ([], None, None)
     assert entry["data_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
     assert (entry["dataset"], entry["data_file"], entry["confidence"]) == ("quotesum", "dev.jsonl", 0.95)

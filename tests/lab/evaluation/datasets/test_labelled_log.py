@@ -140,3 +140,21 @@ def test_file_that_is_not_a_log_is_one_clear_error(tmp_path, name, problem):
     (tmp_path / "text").write_text("no Parquet", encoding="utf-8")
     with pytest.raises(DataError, match=problem):
         load_log(tmp_path / name)
+
+
+def test_answer_judged_as_a_whole_needs_no_ranges(tmp_path):
+    rows = [row(answer_supported=False, faithfulness=1.5, error_kinds=["swap"]), row(answer_supported=None)]
+    dataset = load_judged_log(write_log_rows(tmp_path / "l.parquet", rows))
+    (answer,) = dataset.answers
+    assert (answer.unsupported, answer.is_supported, answer.faithfulness) == (None, False, 1.5)
+    assert (answer.error_kinds, answer.record.target_spans) == (("swap",), None)
+    assert dataset.skipped == (SkippedRow(1, "not_judged"),)
+
+
+def test_grade_that_is_no_number_is_an_error_with_file_row_and_column(tmp_path):
+    path = write_log_rows(tmp_path / "l.parquet", [row(answer_supported=True)])
+    table = pq.read_table(path)
+    place = table.column_names.index("faithfulness")
+    pq.write_table(table.set_column(place, "faithfulness", pa.array(["high"])), path)
+    with pytest.raises(DataError, match=r"l\.parquet, row 0: field 'faithfulness' should be a number, was: str"):
+        load_judged_log(path)

@@ -25,7 +25,7 @@ def test_citations_are_scored_with_the_answers_own_first(alce, nli, tmp_path, ca
     assert evaluate(*asked, "--output", output) == 0
     figures = json.loads(output.read_text())
     assert [row["method"] for row in figures["rows"]] == ["self-citation", "words"]
-    assert figures["skipped_rows"] == [{"row": 1, "reason": "empty_answer"}]
+    assert figures["skipped_rows"] == [{"row": 1, "reason": "empty_answer", "file": None}]
     assert (figures["rows"][0]["answers"], figures["rows"][0]["sentences"]) == (2, 3)
     assert (figures["most_citations"], figures["cut_claims"]) == (3, 0)
     title, header, _, own, words, *remarks = capsys.readouterr().out.splitlines()

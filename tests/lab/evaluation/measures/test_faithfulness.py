@@ -218,7 +218,7 @@ def test_command_prints_and_writes_the_drops(tmp_path, data, directory, capsys):
     by_name = {row["method"]: row["log_probability_drop"] for row in report["rows"]}
     assert by_name["oracle"] >= max(by_name.values())
     assert (report["spans"], report["answers"], report["random_draws"]) == ("labelled", "data", 3)
-    assert report["skipped_rows"] == [{"row": 1, "reason": "no_span"}]
+    assert report["skipped_rows"] == [{"row": 1, "reason": "no_span", "file": None}]
     assert report["provenance"]["language_model"] == str(directory)
     title, header, *_ = capsys.readouterr().out.splitlines()
     assert title == "quotesum (dev.jsonl): 2 labelled spans of 1 answers (data)"
