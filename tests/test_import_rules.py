@@ -79,9 +79,14 @@ def test_nothing_that_is_shipped_imports_tests_or_benchmarks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "allowed"), [("answers", {"answers", "fast_paths"}), ("evidence", {"answers", "evidence"})]
+    ("room", "allowed"),
+    [
+        ("answers", {"answers", "fast_paths"}),
+        ("evidence", {"answers", "evidence"}),
+        ("verdict", {"answers", "evidence", "verdict"}),
+    ],
 )
-def test_answers_and_evidence_know_nothing_of_models(room: str, allowed: set[str]) -> None:
+def test_answers_evidence_and_verdict_know_nothing_of_models(room: str, allowed: set[str]) -> None:
     rooms = {path.name for path in (ROOT / "attribution").iterdir() if (path / "__init__.py").is_file()}
     parts = [name.split(".") for path in _files(f"attribution/{room}") for name in _imports(path)]
     found = {part[2] for part in parts if part[:2] == ["attribeam", "attribution"] and part[2] in rooms}

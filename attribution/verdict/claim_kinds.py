@@ -1,0 +1,131 @@
+"""What each word of an answer is: part of a claim, or of a heading, a refusal, another language and the like."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from attribeam.attribution.answers.markup import (
+    block_ranges,
+    fenced_code,
+    hide_markup,
+    inline_code,
+    is_table_row,
+    range_overlapping,
+)
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
+from attribeam.attribution.verdict import phrases
+from attribeam.attribution.verdict.language import unread_ranges
+from attribeam.attribution.verdict.passage_references import reference_ranges
+from attribeam.schemas import CharRange, ClaimKind
+
+
+@dataclass(frozen=True, slots=True)
+class WordKinds:
+    """The kind of each word of an answer, and the ranges in which the answer refuses, ascending."""
+
+    kinds: tuple[ClaimKind, ...]
+    refused: tuple[CharRange, ...]
+
+
+def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = False) -> WordKinds:
+    """Decide what each word is. With ``assume_language``, everything counts as a language that is read."""
+    kinds = [ClaimKind.CLAIM] * len(parsed.words)
+    refused: list[CharRange] = []
+    text = hide_markup(answer)
+    headings = _heading_lines(answer)
+    for start, end in sentence_bounds(parsed):
+        chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
+        for found, kind in _sentence_regions(parsed, range(start, end), chars.of(text), chars.of(answer)):
+            region = CharRange(chars.char_start + found[0], chars.char_start + found[1])
+            _mark(parsed, range(start, end), region, kind, kinds)
+            if kind == ClaimKind.REFUSAL:
+                refused.append(region)
+        if range_overlapping(chars, headings):
+            kinds[start:end] = [ClaimKind.HEADING] * (end - start)
+    everything = range(len(parsed.words))
+    for kind, ranges in (
+        (ClaimKind.DISCOURSE, reference_ranges(answer)),
+        (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, answer)),
+        (ClaimKind.TABLE, _table_rows(answer)),
+        (ClaimKind.CODE, _code(answer)),
+    ):
+        for region in ranges:
+            _mark(parsed, everything, region, kind, kinds, over_claims_only=kind == ClaimKind.DISCOURSE)
+    return WordKinds(tuple(kinds), tuple(refused))
+
+
+def _sentence_regions(
+    parsed: ParsedAnswer, words: range, sentence: str, written: str
+) -> Iterator[tuple[phrases.Span, ClaimKind]]:
+    """Regions of one sentence, the weightiest kind last. ``written`` is the sentence with its markup."""
+    if written != sentence:
+        yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(written))
+    yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(sentence))
+    yield from ((found, ClaimKind.DISCOURSE) for found in phrases.openings(sentence))
+    yield from ((found, ClaimKind.DISCOURSE) for found in phrases.announcements(sentence))
+    label = phrases.label(sentence)
+    if label is not None:
+        yield label, ClaimKind.HEADING
+    yield from ((found, ClaimKind.REFUSAL) for found in phrases.refusals(sentence))
+    whole = (0, len(sentence))
+    if phrases.is_offer(sentence):
+        yield whole, ClaimKind.OFFER
+    elif phrases.is_question(sentence):
+        yield whole, ClaimKind.QUESTION
+    elif phrases.introduces_list(sentence, has_verb=_has_verb(parsed, words)):
+        yield whole, ClaimKind.HEADING
+
+
+def _has_verb(parsed: ParsedAnswer, words: range) -> bool:
+    return any(parsed.universal_tags[word] in ("VERB", "AUX") for word in words)
+
+
+def _mark(
+    parsed: ParsedAnswer,
+    within: range,
+    region: CharRange,
+    kind: ClaimKind,
+    kinds: list[ClaimKind],
+    *,
+    over_claims_only: bool = False,
+) -> None:
+    """Give the words that begin in the region this kind."""
+    first = bisect_left(parsed.words, region.char_start, lo=within.start, hi=within.stop, key=_start)
+    for word in range(first, within.stop):
+        if parsed.words[word].char_start >= region.char_end:
+            return
+        if not over_claims_only or kinds[word] == ClaimKind.CLAIM:
+            kinds[word] = kind
+
+
+def _start(chars: CharRange) -> int:
+    return chars.char_start
+
+
+_HEADING_LINE = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+\S.*|(\*\*|__)[^*\n]{1,80}\1:?[ \t]*)$", re.MULTILINE)
+_TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+", re.MULTILINE)
+
+
+def _heading_lines(answer: str) -> tuple[CharRange, ...]:
+    """Markdown headings and lines in bold alone that have text behind them, outside fenced code."""
+    fences = fenced_code(answer)
+    lines = (CharRange(*match.span()) for match in _HEADING_LINE.finditer(answer))
+    return tuple(one for one in lines if answer[one.char_end :].strip() and range_overlapping(one, fences) is None)
+
+
+def _table_rows(answer: str) -> Iterator[CharRange]:
+    has_rule = "|" in answer and _TABLE_RULE.search(answer) is not None
+    if "|" in answer:
+        for block in block_ranges(answer):
+            row = block.of(answer)
+            if is_table_row(row) or (has_rule and "|" in row):
+                yield block
+
+
+def _code(answer: str) -> Iterator[CharRange]:
+    """Fenced code, and inline code with white space in it; one identifier is a name that a claim may use."""
+    yield from fenced_code(answer)
+    yield from (one for one in inline_code(answer) if any(character.isspace() for character in one.of(answer)))

@@ -1,0 +1,153 @@
+"""What of a span stands literally in a passage, in any script and without a model.
+
+Texts are compared as sequences of units: words, or single characters in scripts that put no space between words. Case,
+accents, vowel points, compatibility forms, marks and white space make no difference.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from attribeam.schemas import Passage
+
+_WORDS_IN_A_RUN = 3
+_CHARACTERS_IN_A_RUN = 6
+_SPACELESS = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U000323af"
+)
+"""Thai, Lao, Tibetan, Burmese, Khmer, kana and Han characters."""
+_BORDER = "\n"
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+
+Run: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedText:
+    """How much of a span is copied: the share of its units in long runs that stand in one passage, and that passage.
+
+    ``passage_index`` is None where the share is 0.
+    """
+
+    share: float
+    passage_index: int | None
+
+
+class LiteralIndex:
+    """The passages of one row, indexed by their runs of units once; then every span is looked up in time of its length.
+
+    A passage's title counts as part of it, but no run crosses from the title into the text.
+    """
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._joined: list[str] = []
+        self._passages_of: dict[Run, int] = {}
+        for index, passage in enumerate(passages):
+            parts = [comparable_units(passage.title or ""), comparable_units(passage.text)]
+            self._joined.append(_BORDER.join(_joined(units) for units in parts))
+            for run in {run for units in parts for run in (*_runs(units), *zip(units)) if run}:
+                self._passages_of[run] = self._passages_of.get(run, 0) | 1 << index
+
+    def literal_passages(self, text: str) -> tuple[int, ...]:
+        """The passages in which all units of a text stand one after the other, ascending; none for a text without."""
+        units = comparable_units(text)
+        if not units:
+            return ()
+        possible = -1
+        for run in (*filter(None, _runs(units)), *zip(units)):
+            possible &= self._passages_of.get(run, 0)
+            if not possible:
+                return ()
+        wanted = _joined(units)
+        return tuple(index for index in _indices(possible) if wanted in self._joined[index])
+
+    def copied(self, text: str) -> CopiedText:
+        """The largest share of a text's units that lie in runs of three words (six characters) of one passage.
+
+        A text that is shorter than a run is one run. Of passages with equal shares the first is named.
+        """
+        units = comparable_units(text)
+        runs = _runs(units)
+        if not any(runs):
+            found = self.literal_passages(text)
+            return CopiedText(1.0, found[0]) if found else CopiedText(0.0, None)
+        counts: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        for place, run in enumerate(runs):
+            for index in _indices(self._passages_of.get(run, 0)):
+                end = place + len(run)
+                counts[index] = counts.get(index, 0) + end - max(place, ends.get(index, 0))
+                ends[index] = end
+        if not counts:
+            return CopiedText(0.0, None)
+        best = min(counts, key=lambda index: (-counts[index], index))
+        return CopiedText(counts[best] / len(units), best)
+
+
+def comparable_units(text: str) -> list[str]:
+    """The words of a text, or characters where the script has no spaces, in the form in which they are compared."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    return [_comparable(unit) for unit in _units().findall(text)]
+
+
+def _runs(units: Sequence[str]) -> list[Run]:
+    """The run that begins at each unit, empty where the text ends before it."""
+    if not any(map(_is_spaceless, units)):
+        rest = min(len(units), _WORDS_IN_A_RUN - 1)
+        return [*zip(*(units[place:] for place in range(_WORDS_IN_A_RUN)), strict=False), *[()] * rest]
+    runs: list[Run] = []
+    for place, unit in enumerate(units):
+        length = _CHARACTERS_IN_A_RUN if _is_spaceless(unit) else _WORDS_IN_A_RUN
+        runs.append(tuple(units[place : place + length]) if place + length <= len(units) else ())
+    return runs
+
+
+def _joined(units: Sequence[str]) -> str:
+    return f" {' '.join(units)} "
+
+
+def _indices(bits: int) -> list[int]:
+    """The places of the bits that are set, ascending."""
+    found = []
+    while bits:
+        lowest = bits & -bits
+        found.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return found
+
+
+@lru_cache(maxsize=1)
+def _units() -> re.Pattern[str]:
+    """Words with their combining marks, which Python's own ``\\w`` leaves out, and characters of spaceless scripts."""
+    marks = "".join(map(chr, (code for code in range(0x300, 0x1E000) if unicodedata.category(chr(code))[0] == "M")))
+    return re.compile(rf"[{_SPACELESS}][{marks}]*|(?:(?![{_SPACELESS}])[^\W_]|[{marks}])+")
+
+
+@lru_cache(maxsize=65_536)
+def _comparable(unit: str) -> str:
+    if unit.isascii():
+        return unit.lower()
+    plain = (one for one in unicodedata.normalize("NFKD", unit.casefold()) if not _is_accent(one))
+    return unicodedata.normalize("NFKC", "".join(plain)) or unit
+
+
+def _is_accent(character: str) -> bool:
+    """True for accents and for Hebrew and Arabic vowel points, by their canonical combining class."""
+    combining = unicodedata.combining(character)
+    return 10 <= combining <= 35 or 200 <= combining <= 240
+
+
+def _is_spaceless(unit: str) -> bool:
+    return unit[0] > "\u0e00" and _spaceless().match(unit) is not None
+
+
+@lru_cache(maxsize=1)
+def _spaceless() -> re.Pattern[str]:
+    return re.compile(f"[{_SPACELESS}]")

@@ -1,0 +1,192 @@
+"""Which spans are claims, read with the bundled parser on sentences of our own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
+from attribeam.attribution.verdict.claims import AnswerClaims, answer_claims, claim_words
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
+
+
+@cache
+def parser() -> AnswerParser:
+    return AnswerParser.from_pretrained("bundled")
+
+
+def judged(answer: str) -> dict[str, tuple[str | None, str]]:
+    """For each span the text of the span whose claim it belongs to, and its kind."""
+    parsed = parser().parse(answer)
+    spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    found = answer_claims(parsed, answer, spans).spans
+    assert len(found) == len(spans)
+    return {
+        span.chars.of(answer): (
+            None if one.claim_index is None else spans[one.claim_index].chars.of(answer),
+            one.kind.value,
+        )
+        for span, one in zip(spans, found, strict=True)
+    }
+
+
+def claims_of(answer: str) -> AnswerClaims:
+    parsed = parser().parse(answer)
+    return answer_claims(parsed, answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
+
+
+def stated(answer: str) -> str:
+    """The words that carry a claim."""
+    parsed = parser().parse(answer)
+    return " ".join(parsed.words[word].of(answer) for word in claim_words(parsed, answer))
+
+
+def test_a_mention_belongs_to_the_fact_around_it() -> None:
+    found = judged("Mira Falk painted the harbour in 1931.")
+    fact = "Mira Falk painted the harbour in 1931"
+    assert found[fact] == (fact, "claim")
+    assert found["Mira Falk"] == found["1931"] == (fact, "claim")
+
+
+def test_a_fact_around_another_keeps_a_claim_of_its_own() -> None:
+    answer = "The baker, who was born in Oslo, opened a shop in Bergen."
+    inner, outer = TargetSpan(SpanKind.FACTS, CharRange(11, 31)), TargetSpan(SpanKind.FACTS, CharRange(0, 56))
+    place = TargetSpan(SpanKind.MENTIONS, CharRange(27, 31))
+    found = answer_claims(parser().parse(answer), answer, [outer, inner, place]).spans
+    assert [one.claim_index for one in found] == [0, 1, 1]
+    parsed = parser().parse(answer)
+    own = {parsed.words[word].of(answer) for word in found[0].words}
+    assert "Bergen" in own
+    assert "Oslo" not in own
+
+
+def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside() -> None:
+    answer = "He thinks the tower was built by monks."
+    outer = TargetSpan(SpanKind.FACTS, CharRange(0, len(answer) - 1))
+    inner = TargetSpan(SpanKind.FACTS, CharRange(answer.index("the tower"), len(answer) - 1))
+    found = answer_claims(parser().parse(answer), answer, [outer, inner]).spans
+    assert [one.claim_index for one in found] == [1, 1]
+
+
+def test_what_a_passage_is_said_to_state_is_the_claim() -> None:
+    answer = "Passage 3 further states that the ferry stops at Noon Island."
+    assert stated(answer) == "the ferry stops at Noon Island ."
+    found = judged("The passage says that the mill was sold in 1907 by the owner.")
+    assert found["The passage says"] == (None, "discourse")
+    assert found["1907"] == ("the mill was sold in 1907 by the owner", "claim")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Based on the given passages, the ferry stops at Noon Island.",
+        "According to passage 2, the ferry stops at Noon Island.",
+        "However, the documents provided mention that the ferry stops at Noon Island.",
+        "The ferry stops at Noon Island (Passage 1).",
+        "It is important to note that the ferry stops at Noon Island.",
+        "Sure! The ferry stops at Noon Island.",
+        "In summary, the ferry stops at Noon Island, according to the second document.",
+    ],
+)
+def test_words_about_sources_are_no_part_of_the_claim(answer: str) -> None:
+    assert [word for word in stated(answer).split() if word.isalpha()] in (
+        ["The", "ferry", "stops", "at", "Noon", "Island"],
+        ["the", "ferry", "stops", "at", "Noon", "Island"],
+    )
+    assert claims_of(answer).kind == AnswerKind.ANSWER
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I am unable to answer this question based on the given passages.",
+        "Unable to answer based on given passages.",
+        "The passages do not provide any details about the ferry's timetable.",
+        "Unfortunately, there is no information about the price of a ticket in the provided documents.",
+        "None of the passages mentions who built the pier.",
+        "The price of a ticket is not mentioned in the passages.",
+        "I'm sorry, but I cannot determine the year from the context.",
+    ],
+)
+def test_an_answer_that_only_refuses_is_a_refusal(answer: str) -> None:
+    found = claims_of(answer)
+    assert found.kind == AnswerKind.REFUSAL
+    assert {one.kind for one in found.spans} <= {ClaimKind.REFUSAL, ClaimKind.DISCOURSE}
+    assert found.refused
+    assert all(one.claim_index is None for one in found.spans)
+
+
+def test_an_answer_that_states_and_refuses_is_partial() -> None:
+    answer = "The pier was opened in 1907, but the passages do not say who built it."
+    found = claims_of(answer)
+    assert found.kind == AnswerKind.PARTIAL
+    assert [one.of(answer) for one in found.refused] == ["the passages do not say who built it."]
+    assert "opened" in stated(answer)
+    assert "built" not in stated(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("I hope this helps! Let me know if you have any other questions.", ClaimKind.OFFER),
+        ("Which of the two boats do you mean?", ClaimKind.QUESTION),
+        ("Here are the steps to clean the filter:", ClaimKind.DISCOURSE),
+        ("Ingredients:", ClaimKind.HEADING),
+    ],
+)
+def test_what_claims_nothing_has_its_kind(answer: str, kind: ClaimKind) -> None:
+    found = claims_of(answer)
+    assert {one.kind for one in found.spans} <= {kind, ClaimKind.HEADING}
+    assert found.kind == AnswerKind.NO_CLAIM
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "He was unable to find the key to the lighthouse.",
+        "The atmosphere is pleasant, with many seats.",
+        "The sources of the river lie in the Kaltberg mountains.",
+        "The miller did not provide bread for the army.",
+        "The king offered to help the town in 1642.",
+        "Paris",
+        "Yes, the shop is open.",
+    ],
+)
+def test_statements_that_only_sound_alike_are_claims(answer: str) -> None:
+    found = claims_of(answer)
+    assert found.kind == AnswerKind.ANSWER
+    assert {one.kind for one in found.spans} == {ClaimKind.CLAIM}
+
+
+def test_headings_steps_tables_and_code_are_no_claims() -> None:
+    answer = (
+        "## Cleaning\n\nStep 1: Remove the lid of the kettle.\n\n"
+        "| Part | Colour |\n| --- | --- |\n| Lid | blue |\n\n```\nkettle --clean --all\n```\n"
+    )
+    found = judged(answer)
+    assert found["Cleaning"] == (None, "heading")
+    assert found["Step 1"] == (None, "heading")
+    assert {kind for text, (_, kind) in found.items() if "Colour" in text or "blue" in text} == {"table"}
+    assert {kind for text, (_, kind) in found.items() if "kettle --clean" in text} == {"code"}
+    assert "Remove the lid of the kettle" in stated(answer)
+
+
+def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_read() -> None:
+    answer = "Die Mühle wurde im Jahr 1874 von einem Müller gebaut und ist heute ein kleines Museum für Kinder."
+    parsed = parser().parse(answer)
+    spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    found = answer_claims(parsed, answer, spans)
+    assert found.kind == AnswerKind.NOT_JUDGED
+    assert {one.kind for one in found.spans} == {ClaimKind.LANGUAGE}
+    assumed = answer_claims(parsed, answer, spans, assume_language=True)
+    assert assumed.kind == AnswerKind.ANSWER
+    assert ClaimKind.LANGUAGE not in {one.kind for one in assumed.spans}
+
+
+def test_given_spans_are_claims_of_their_own() -> None:
+    answer = "The mill was built in 1874."
+    spans = [TargetSpan(SpanKind.GIVEN, CharRange(0, 12)), TargetSpan(SpanKind.GIVEN, CharRange(0, 26))]
+    found = answer_claims(parser().parse(answer), answer, spans).spans
+    assert [one.claim_index for one in found] == [0, 1]
