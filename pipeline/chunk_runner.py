@@ -23,6 +23,8 @@ from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.pipeline.output_directory import file_sha256
 from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.schemas import Support
+from attribeam.schemas.claim_rows import COUNTED_COLUMNS, counted_rows
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, dead_letter_counts
 from attribeam.transforms.audit_settings import AuditSettings
@@ -105,6 +107,7 @@ def _describe(path: Path) -> OutputFile:
 
 
 _BATCH_ROWS = 16_384
+_EVIDENCE_COLUMNS = ["source_file", "source_row", *COUNTED_COLUMNS, "support", "claim_kind", "answer_kind"]
 
 
 class ReconciliationError(RunError):
@@ -123,13 +126,21 @@ def count_rows(
     """
     ledger = _Ledger(ranges)
     spans: Counter[str] = Counter()
+    claims: Counter[str] = Counter()
+    not_judged: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
     reasons: Counter[tuple[str, str]] = Counter()
     audited = 0
-    for batch in _batches(evidence, ["source_file", "source_row", "span_index", "support"]):
+    for batch in _batches(evidence, _EVIDENCE_COLUMNS):
         firsts = batch.filter(pc.equal(batch.column("span_index"), 0))
         ledger.record_outcomes(firsts)
         audited += firsts.num_rows
+        answers.update(firsts.column("answer_kind").to_pylist())
         spans.update(batch.column("support").to_pylist())
+        counted = counted_rows(batch)
+        claims.update(counted.column("support").to_pylist())
+        unread = counted.filter(pc.equal(counted.column("support"), Support.NOT_JUDGED.value))
+        not_judged.update(unread.column("claim_kind").to_pylist())
     for batch in _batches(dead_letters, ["source_file", "source_row", "stage", "reason"]):
         ledger.record_outcomes(batch)
         reasons.update(zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True))
@@ -140,6 +151,9 @@ def count_rows(
         dead_letters=dead_letter_counts(reasons),
         spans=dict(sorted(spans.items())),
         tokens=tokens,
+        claims=dict(sorted(claims.items())),
+        not_judged=dict(sorted(not_judged.items())),
+        answers=dict(sorted(answers.items())),
     )
 
 

@@ -15,8 +15,9 @@ from typing import NoReturn, Protocol, TextIO
 from tqdm import tqdm
 
 from attribeam.pipeline.audit_options import LOCAL
+from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.run_record import REPORT_PAGE
-from attribeam.schemas import VERDICTS, Support
+from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 _LINE_SECONDS = 10
@@ -178,17 +179,15 @@ def readable_duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def summary_text(
-    manifest: RunManifest, *, output: str, earlier_rows: int = 0, page: bool = False, isolated_spans: int = 0
-) -> str:
-    """Rows, spans, speed and output files in aligned lines.
+def summary_text(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
+    """Rows, claims, answers, speed and output files in aligned lines.
 
-    ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``. The
-    isolation filter left no evidence for ``isolated_spans``.
+    ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``.
     """
-    counts = [*_count_lines(manifest.counts), *_method_remarks(manifest, isolated_spans)]
+    manifest = metrics.manifest
+    counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
     places = [*_page_line(manifest, output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
-    return "\n".join([*_headline(manifest, earlier_rows), "", *counts, "", *places])
+    return "\n".join([*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), "", *places])
 
 
 def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
@@ -201,23 +200,49 @@ def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
         yield f"{earlier_rows:,} of {manifest.counts.rows:,} rows were finished by an earlier run"
 
 
-def _count_lines(counts: AuditCounts) -> Iterator[str]:
+def _row_lines(counts: AuditCounts) -> Iterator[str]:
     yield _count_line("rows read", counts.rows)
     yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
     yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
     for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
         yield _count_line(f"    {letter.reason}", letter.rows)
-    yield ""
+
+
+def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
+    counts = metrics.manifest.counts
     yield _count_line("target spans", counts.span_count)
-    for support in VERDICTS:
-        spans = counts.spans.get(support, 0)
-        yield _count_line(f"  {support}", spans, _share_text(spans, counts.span_count))
+    yield _count_line("claims", counts.claim_count)
+    for support in (*VERDICTS, Support.NOT_CALIBRATED):
+        if (claims := metrics.claims(support)) or support in VERDICTS:
+            yield _count_line(f"  {support}", claims, _share_text(claims, counts.claim_count))
+    if metrics.evidence is not None and (isolated := metrics.evidence.isolated_spans):
+        yield _count_line("  isolated", isolated, _share_text(isolated, counts.claim_count))
+    if none := metrics.claims(Support.NO_CLAIM):
+        yield _count_line("no claim", none)
+    if counts.not_judged_count:
+        yield _count_line("not judged", counts.not_judged_count)
+    for kind, spans in counts.not_judged.items():
+        yield _count_line(f"  {kind}", spans)
 
 
-def _method_remarks(manifest: RunManifest, isolated_spans: int) -> Iterator[str]:
-    """Remarks on the numbers of spans."""
-    if isolated_spans:
-        yield _count_line("  isolated", isolated_spans, _share_text(isolated_spans, manifest.counts.span_count))
+def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
+    """Refusals and risks, where there are any."""
+    refusals, partial = metrics.answers(AnswerKind.REFUSAL), metrics.answers(AnswerKind.PARTIAL)
+    if refusals:
+        yield _count_line("refusals", refusals, _share_text(refusals, metrics.manifest.counts.audited))
+    if partial:
+        yield _count_line("refusals in part", partial, _share_text(partial, metrics.manifest.counts.audited))
+    risks = None if metrics.evidence is None else metrics.evidence.risks
+    if risks is not None and risks.answers:
+        yield _count_line("answers at risk", risks.at_risk, _share_text(risks.at_risk, risks.answers))
+        yield f"{'mean answer risk':<28}{risks.risk / risks.answers:>12.2f}"
+
+
+def _remarks(manifest: RunManifest) -> Iterator[str]:
+    """Why there are no verdicts, or not all."""
+    if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
+        model = manifest.models.get("model", "this model")
+        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
     method = manifest.models.get("method")
     if method is not None and "supported_threshold" not in manifest.models:
         yield f"support: {method} has no thresholds; weak means that evidence was found"
@@ -244,7 +269,7 @@ def _place_lines(output: str) -> Iterator[str]:
 def _hints(counts: AuditCounts) -> Iterator[str]:
     """Which records to look at first."""
     looks = [
-        (counts.spans.get(Support.UNSUPPORTED, 0), "evidence record", " with support = 'unsupported'"),
+        (counts.by_support.get(Support.UNSUPPORTED, 0), "claim", " with support = 'unsupported'"),
         (counts.dead_lettered, "dead letter", " and the reasons"),
     ]
     worth = [f"the {count:,} {what}{'s' * (count > 1)}{which}" for count, what, which in looks if count]

@@ -83,7 +83,7 @@ def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
     _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
     _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
     if not options.quiet:
-        print_result(summary_text(manifest, output=options.output, page=options.report))
+        print_result(summary_text(metrics, output=options.output, page=options.report))
     return finished
 
 

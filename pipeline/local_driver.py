@@ -15,7 +15,6 @@ from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, 
 from attribeam.pipeline.console import Progress, choose_progress, print_result, summary_text
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
 from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
@@ -56,19 +55,10 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         directory.remove_working_folders()
         finished = finish_local_run(directory.root, manifest, options)
     if not options.quiet:
-        print_result(_summary(finished.metrics, options, earlier_rows))
+        print_result(
+            summary_text(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report)
+        )
     return finished
-
-
-def _summary(metrics: RunMetrics, options: RunOptions, earlier_rows: int) -> str:
-    isolated = 0 if metrics.evidence is None else metrics.evidence.isolated_spans
-    return summary_text(
-        metrics.manifest,
-        output=options.output,
-        earlier_rows=earlier_rows,
-        page=options.report,
-        isolated_spans=isolated,
-    )
 
 
 def _audit(

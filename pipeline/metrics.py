@@ -14,10 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import VERDICTS, Reason, SpanKind, Support
+from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
+from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows
 from attribeam.schemas.run_manifest import RunManifest
 
-_SUMMED_COLUMNS = ("span_kind", "support", "evidence_mass", "evidence_isolated", "unmatched_values")
+_SUMMED_COLUMNS = (
+    *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
+)  # fmt: skip
+RISK_THRESHOLD = "answer_risk_threshold"
+"""What the provenance of a verdict calls the risk from which an answer is at risk."""
+
+_DEFAULT_RISK_THRESHOLD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RiskTotals:
+    """The answers that have a risk, the sum of their risks, and how many have at least the threshold."""
+
+    answers: int = 0
+    risk: float = 0.0
+    at_risk: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,43 +41,58 @@ class EvidenceTotals:
     """Sums over evidence records.
 
     Attributes:
-        spans: target spans by (span kind, support).
-        evidence_mass: sum of the spans' evidence masses, None if no span has one.
-        unmatched_spans: spans with at least one unmatched value.
-        isolated_spans: spans whose whole evidence was isolated.
+        spans: target spans by (span kind, support), those within a claim too.
+        claims: claims, each counted once.
+        evidence_mass: sum of the claims' evidence masses, None if no claim has one.
+        unmatched_spans: claims with at least one unmatched value.
+        isolated_spans: claims whose whole evidence was isolated.
+        risks: of the answers.
     """
 
     spans: Mapping[tuple[str, str], int]
+    claims: int
     evidence_mass: float | None
     unmatched_spans: int
     isolated_spans: int
-
-    @property
-    def span_count(self) -> int:
-        """Number of target spans."""
-        return sum(self.spans.values())
+    risks: RiskTotals = RiskTotals()
 
 
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
-    """Sum up the evidence in one pass over five columns, in small batches.
+    """Sum up the evidence in one pass over eight columns, in small batches.
 
     Raises:
         RunError: if a file cannot be read.
     """
-    return _sum_batches(audit.evidence_batches(_SUMMED_COLUMNS))
+    threshold = float(audit.manifest.models.get(RISK_THRESHOLD, _DEFAULT_RISK_THRESHOLD))
+    return _sum_batches(audit.evidence_batches(_SUMMED_COLUMNS), threshold)
 
 
-def _sum_batches(batches: Iterable[pa.RecordBatch]) -> EvidenceTotals:
+def _sum_batches(batches: Iterable[pa.RecordBatch], risk_threshold: float) -> EvidenceTotals:
     spans: Counter[tuple[str, str]] = Counter()
     mass: float | None = None
-    unmatched = isolated = 0
+    claims = unmatched = isolated = 0
+    risks = RiskTotals()
     for batch in batches:
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
-        of_batch = pc.sum(batch["evidence_mass"]).as_py()
+        risks = _with_risks(risks, batch, risk_threshold)
+        of_claims = claim_rows(batch)
+        claims += of_claims.num_rows
+        of_batch = pc.sum(of_claims["evidence_mass"]).as_py()
         mass = mass if of_batch is None else (mass or 0.0) + of_batch
-        isolated += pc.sum(batch["evidence_isolated"]).as_py() or 0
-        unmatched += pc.sum(pc.greater(pc.list_value_length(batch["unmatched_values"]), 0)).as_py() or 0
-    return EvidenceTotals(dict(sorted(spans.items())), mass, unmatched, isolated)
+        isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
+        unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
+    return EvidenceTotals(dict(sorted(spans.items())), claims, mass, unmatched, isolated, risks)
+
+
+def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> RiskTotals:
+    """With the risks of the answers whose first span is in the batch."""
+    first = batch.filter(pc.equal(batch["span_index"], 0))
+    known = pc.drop_null(first["answer_risk"]).cast(pa.float64())
+    return RiskTotals(
+        risks.answers + len(known),
+        risks.risk + (pc.sum(known).as_py() or 0.0),
+        risks.at_risk + (pc.sum(pc.greater_equal(known, threshold)).as_py() or 0),
+    )
 
 
 Value = float | None
@@ -100,12 +131,17 @@ class RunMetrics:
         """Rows refused for one reason, at any stage."""
         return sum(one.rows for one in self.manifest.counts.dead_letters if one.reason == reason)
 
-    def spans(self, support: Support) -> int:
-        """Target spans of one support."""
-        return self.manifest.counts.spans.get(support, 0)
+    def claims(self, support: Support) -> int:
+        """Claims of one support, and spans that claim nothing or cannot be judged."""
+        return self.manifest.counts.by_support.get(support, 0)
+
+    def answers(self, kind: AnswerKind) -> int | None:
+        """Audited rows of one kind; None for audits of before there were kinds."""
+        counts = self.manifest.counts
+        return counts.answers.get(kind, 0) if counts.answers or not counts.audited else None
 
     def spans_of_kind(self, kind: SpanKind, support: Support | None = None) -> int | None:
-        """Target spans of one kind, of one support or all."""
+        """Target spans of one kind, claims or within one, of one support or all that have a verdict."""
         if self.evidence is None:
             return None
         wanted = list(VERDICTS) if support is None else [support]
@@ -120,7 +156,7 @@ class Metric:
     """One metric of an audit.
 
     Attributes:
-        unit: "rows", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
+        unit: "rows", "claims", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
         of_run: describes the last run, not the audit, so the same command gives another value next time.
         of_evidence: needs the sums over the evidence.
     """
@@ -150,27 +186,65 @@ def _row_metrics() -> Iterator[Metric]:
         yield Metric(f"dead_letters.{reason}", "rows", f"rows refused for the reason {reason}", _dead_letters(reason))
 
 
-def _span_metrics() -> Iterator[Metric]:
-    yield Metric("spans", "spans", "target spans", lambda run: run.manifest.counts.span_count)
+def _claim_metrics() -> Iterator[Metric]:
+    yield Metric("spans", "spans", "target spans, those within a claim too", lambda run: run.manifest.counts.span_count)
+    yield Metric("claims", "claims", "claims", lambda run: run.manifest.counts.claim_count)
     for support in VERDICTS:
-        yield Metric(f"{support}_spans", "spans", f"{support} spans", _spans(support))
+        yield Metric(f"{support}_spans", "claims", f"{support} claims", _claims(support))
+    yield Metric(
+        "not_calibrated_spans", "claims", "claims that no verdict is made for", _claims(Support.NOT_CALIBRATED)
+    )
+    yield Metric("no_claim_spans", "spans", "spans that claim nothing", _claims(Support.NO_CLAIM))
+    yield Metric("not_judged_spans", "spans", "spans that cannot be judged", _claims(Support.NOT_JUDGED))
+    yield Metric(
+        "not_judged_share", "share", "spans that cannot be judged among these and the claims", _not_judged_share
+    )
     for support in VERDICTS:
-        yield Metric(f"{support}_share", "share", f"{support} spans among all spans", _support_share(support))
+        yield Metric(f"{support}_share", "share", f"{support} claims among all claims", _support_share(support))
         for kind in SpanKind:
             name, meaning = f"{support}_share.{kind}", f"{support} spans among those of the kind {kind}"
             yield Metric(name, "share", meaning, _kind_share(kind, support), of_evidence=True)
+    same = "the same as unsupported_share"
+    yield Metric("unsupported_claims_share", "share", same, _support_share(Support.UNSUPPORTED))
+
+
+def _answer_metrics() -> Iterator[Metric]:
+    def risks(run: RunMetrics) -> RiskTotals:
+        return RiskTotals() if run.evidence is None else run.evidence.risks
+
+    def mean_risk(run: RunMetrics) -> Value:
+        return share(risks(run).risk, risks(run).answers)
+
+    def at_risk(run: RunMetrics) -> Value:
+        return share(risks(run).at_risk, risks(run).answers)
+
+    yield Metric("refusals", "rows", "answers that refuse and claim nothing", _answers(AnswerKind.REFUSAL))
+    yield Metric(
+        "partial_refusals", "rows", "answers that claim something and refuse something", _answers(AnswerKind.PARTIAL)
+    )
+    yield Metric("mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk, of_evidence=True)
+    yield Metric("answers_at_risk", "share", "answers at risk among those that have a risk", at_risk, of_evidence=True)
 
 
 def _dead_letters(reason: Reason) -> _ValueOf:
     return lambda run: run.dead_letters(reason)
 
 
-def _spans(support: Support) -> _ValueOf:
-    return lambda run: run.spans(support)
+def _claims(support: Support) -> _ValueOf:
+    return lambda run: run.claims(support)
+
+
+def _answers(kind: AnswerKind) -> _ValueOf:
+    return lambda run: run.answers(kind)
+
+
+def _not_judged_share(run: RunMetrics) -> Value:
+    counts = run.manifest.counts
+    return share(counts.not_judged_count, counts.not_judged_count + counts.claim_count)
 
 
 def _support_share(support: Support) -> _ValueOf:
-    return lambda run: share(run.spans(support), run.manifest.counts.span_count)
+    return lambda run: share(run.claims(support), run.manifest.counts.claim_count)
 
 
 def _kind_share(kind: SpanKind, support: Support) -> _ValueOf:
@@ -182,26 +256,26 @@ def _evidence_metrics() -> Iterator[Metric]:
         return None if run.evidence is None else run.evidence.unmatched_spans
 
     def unmatched_share(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.unmatched_spans, run.evidence.span_count)
+        return None if run.evidence is None else share(run.evidence.unmatched_spans, run.evidence.claims)
 
     def isolated(run: RunMetrics) -> Value:
         return None if run.evidence is None else run.evidence.isolated_spans
 
     def isolated_share(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.isolated_spans, run.evidence.span_count)
+        return None if run.evidence is None else share(run.evidence.isolated_spans, run.evidence.claims)
 
     def mass_mean(run: RunMetrics) -> Value:
-        return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.span_count)
+        return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.claims)
 
-    yield Metric("unmatched_spans", "spans", "spans with an unmatched value", unmatched, of_evidence=True)
+    yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched, of_evidence=True)
     yield Metric(
-        "unmatched_share", "share", "spans with an unmatched value among all spans", unmatched_share, of_evidence=True
+        "unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share, of_evidence=True
     )
     yield Metric(
-        "isolated_spans", "spans", "spans of which the isolation filter left nothing", isolated, of_evidence=True
+        "isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated, of_evidence=True
     )
-    yield Metric("isolated_share", "share", "those spans among all spans", isolated_share, of_evidence=True)
-    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the spans", mass_mean, of_evidence=True)
+    yield Metric("isolated_share", "share", "those claims among all claims", isolated_share, of_evidence=True)
+    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the claims", mass_mean, of_evidence=True)
 
 
 def _run_metrics() -> Iterator[Metric]:
@@ -216,4 +290,5 @@ def _run_metrics() -> Iterator[Metric]:
     yield Metric("rows_per_second", "rows/s", speed, rows_per_second, of_run=True)
 
 
-METRICS = {metric.name: metric for metric in (*_row_metrics(), *_span_metrics(), *_evidence_metrics(), *_run_metrics())}
+_ALL = (_row_metrics, _claim_metrics, _answer_metrics, _evidence_metrics, _run_metrics)
+METRICS = {metric.name: metric for metrics in _ALL for metric in metrics()}

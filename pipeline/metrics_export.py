@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 from attribeam.pipeline.metrics import RunMetrics, Value
 from attribeam.pipeline.output_directory import write_atomically
 from attribeam.pipeline.quality_gates import GateVerdict
-from attribeam.schemas import VERDICTS, Reason, SpanKind, Support
+from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -40,6 +40,7 @@ class Unit(StrEnum):
     SECONDS = "s"
     ROWS = "{row}"
     SPANS = "{span}"
+    CLAIMS = "{claim}"
     TOKENS = "{token}"
     SPEED = "{row}/s"
 
@@ -70,7 +71,8 @@ class Family:
 def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
     """All families; labelled ones have a sample for each label, even if it is zero."""
     yield from _row_families(metrics)
-    yield from _span_families(metrics)
+    yield from _claim_families(metrics)
+    yield from _answer_families(metrics)
     yield from _run_families(metrics)
     gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
     yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
@@ -86,27 +88,38 @@ def _row_families(metrics: RunMetrics) -> Iterator[Family]:
     yield _single_family(metrics, "tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows.")
 
 
-def _span_families(metrics: RunMetrics) -> Iterator[Family]:
-    spans = tuple(Sample(metrics.spans(support), _support_label(support)) for support in VERDICTS)
+def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
+    claims = tuple(Sample(metrics.claims(support), _support_label(support)) for support in Support)
     shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in VERDICTS)
     kinds = tuple(
         Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), *_support_label(support)))
         for kind in SpanKind
         for support in VERDICTS
     )
-    unmatched = "Spans with an unmatched value"
-    yield Family("spans", Unit.SPANS, "Target spans, by support.", spans)
-    yield Family("span_ratio", Unit.RATIO, "Spans of one support among all spans.", shares)
+    unmatched = "Claims with an unmatched value"
+    not_judged = "Spans that cannot be judged among these and the claims."
+    yield Family("spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", claims)
+    yield Family("span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares)
     yield Family("kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds)
-    yield _single_family(metrics, "unmatched_spans", Unit.SPANS, "unmatched_spans", f"{unmatched}.")
+    yield _single_family(metrics, "claims", Unit.CLAIMS, "claims", "Claims.")
+    yield _single_family(metrics, "not_judged_ratio", Unit.RATIO, "not_judged_share", not_judged)
+    yield _single_family(metrics, "unmatched_spans", Unit.CLAIMS, "unmatched_spans", f"{unmatched}.")
     yield _single_family(
-        metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all spans."
+        metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all claims."
     )
-    isolated = "Spans whose whole evidence was isolated"
-    yield _single_family(metrics, "isolated_spans", Unit.SPANS, "isolated_spans", f"{isolated}.")
-    yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all spans.")
-    mean = "Mean evidence mass of the spans."
+    isolated = "Claims whose whole evidence was isolated"
+    yield _single_family(metrics, "isolated_spans", Unit.CLAIMS, "isolated_spans", f"{isolated}.")
+    yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all claims.")
+    mean = "Mean evidence mass of the claims."
     yield _single_family(metrics, "evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", mean)
+
+
+def _answer_families(metrics: RunMetrics) -> Iterator[Family]:
+    answers = tuple(Sample(metrics.answers(kind), (("answer_kind", kind),)) for kind in AnswerKind)
+    at_risk = "Answers at risk among those that have a risk."
+    yield Family("answers", Unit.ROWS, "Audited rows, by kind of answer.", answers)
+    yield _single_family(metrics, "answer_risk_mean_ratio", Unit.RATIO, "mean_answer_risk", "Mean risk of the answers.")
+    yield _single_family(metrics, "answers_at_risk_ratio", Unit.RATIO, "answers_at_risk", at_risk)
 
 
 def _run_families(metrics: RunMetrics) -> Iterator[Family]:

@@ -113,6 +113,11 @@ class SpanEvidence:
         return self.claim_index == self.span_index
 
     @property
+    def is_counted(self) -> bool:
+        """True for what counts once: a claim, and a span without one; see ``attribeam.schemas.claim_rows``."""
+        return self.claim_index in (None, self.span_index)
+
+    @property
     def measured_mass(self) -> float:
         """The evidence mass.
 

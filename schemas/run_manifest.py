@@ -10,6 +10,8 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, ClassVar, Self
 
+from attribeam.schemas.claim_rows import CLAIM_SUPPORTS
+from attribeam.schemas.evidence_record import Support
 from attribeam.schemas.version import SCHEMA_VERSION
 
 
@@ -53,10 +55,16 @@ class DeadLetterCount:
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """What became of some rows. ``spans`` counts target spans by support; ``tokens`` those of attributed rows.
+    """What became of some rows.
 
-    ``rows_in_windows`` counts audited rows that were longer than the model's context and so were read in windows.
-    ``tokens`` and ``rows_in_windows`` are None where they were not counted.
+    Attributes:
+        spans: target spans by support.
+        tokens: tokens of attributed rows; None where they were not counted.
+        rows_in_windows: audited rows that were longer than the model's context and so were read in windows; None where
+            they were not counted.
+        claims: the spans that count by support, a claim once; empty before schema version 1.2, when each span did.
+        not_judged: those of them that cannot be judged, by ``claim_kind``.
+        answers: audited rows by ``answer_kind``; empty before schema version 1.2.
     """
 
     rows: int = 0
@@ -65,6 +73,24 @@ class AuditCounts:
     spans: Mapping[str, int] = field(default_factory=dict)
     tokens: int | None = 0
     rows_in_windows: int | None = 0
+    claims: Mapping[str, int] = field(default_factory=dict)
+    not_judged: Mapping[str, int] = field(default_factory=dict)
+    answers: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def by_support(self) -> Mapping[str, int]:
+        """What counts, by support: claims once, and what is no claim or cannot be judged."""
+        return self.claims or self.spans
+
+    @property
+    def claim_count(self) -> int:
+        """Number of claims, judged or not calibrated."""
+        return sum(self.by_support.get(support, 0) for support in CLAIM_SUPPORTS)
+
+    @property
+    def not_judged_count(self) -> int:
+        """Number of spans that may be claims, but cannot be judged."""
+        return self.by_support.get(Support.NOT_JUDGED, 0)
 
     @property
     def dead_lettered(self) -> int:
@@ -199,15 +225,31 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
     rows = audited = 0
     letters: Counter[tuple[str, str]] = Counter()
     spans: Counter[str] = Counter()
+    claims: Counter[str] = Counter()
+    not_judged: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
     tokens: int | None = 0
     in_windows: int | None = 0
     for part in parts:
         rows, audited = rows + part.rows, audited + part.audited
         letters.update({(one.stage, one.reason): one.rows for one in part.dead_letters})
         spans.update(part.spans)
+        claims.update(part.claims)
+        not_judged.update(part.not_judged)
+        answers.update(part.answers)
         tokens = _sum_if_known(tokens, part.tokens)
         in_windows = _sum_if_known(in_windows, part.rows_in_windows)
-    return AuditCounts(rows, audited, dead_letter_counts(letters), dict(sorted(spans.items())), tokens, in_windows)
+    return AuditCounts(
+        rows=rows,
+        audited=audited,
+        dead_letters=dead_letter_counts(letters),
+        spans=dict(sorted(spans.items())),
+        tokens=tokens,
+        rows_in_windows=in_windows,
+        claims=dict(sorted(claims.items())),
+        not_judged=dict(sorted(not_judged.items())),
+        answers=dict(sorted(answers.items())),
+    )
 
 
 def _sum_if_known(one: int | None, other: int | None) -> int | None:

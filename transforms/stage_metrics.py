@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
@@ -42,7 +42,9 @@ NAMESPACE = "attribeam"
 ROWS_READ = "rows_read"
 ROWS_AUDITED = "rows_audited"
 ROWS_DEAD_LETTERED = "rows_dead_lettered"
+ANSWERS = "answers"
 SPANS = "spans"
+CLAIMS = "claims"
 TOKENS = "tokens"
 ROWS_IN_WINDOWS = "rows_in_windows"
 
@@ -60,18 +62,24 @@ def count_dead_letter(reason: Reason) -> None:
 
 
 def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int) -> None:
-    """Count audited rows, their tokens (prompts and responses) and their spans, in total and by support.
+    """Count audited rows, in total and by kind of answer, their tokens, and their spans and claims by support.
 
-    ``in_windows`` of the rows were longer than the model's context.
+    Tokens are those of prompts and responses. ``in_windows`` of the rows were longer than the model's context.
     """
     _counter(ROWS_AUDITED).inc(len(rows))
     _counter(TOKENS).inc(tokens)
     _counter(ROWS_IN_WINDOWS).inc(in_windows)
-    by_support = Counter(span.support for spans in rows for span in spans)
-    _counter(SPANS).inc(by_support.total())
-    for support, spans in by_support.items():
-        _counter(f"{SPANS}.{support}").inc(spans)
+    _count_by(ANSWERS, Counter(spans[0].answer_kind for spans in rows if spans))
+    _count_by(SPANS, Counter(span.support for spans in rows for span in spans))
+    _count_by(CLAIMS, Counter(span.support for spans in rows for span in spans if span.is_counted))
     tell_rows_finished(len(rows))
+
+
+def _count_by(name: str, numbers: Mapping[str, int]) -> None:
+    """Count in total ("spans") and by kind ("spans.weak")."""
+    _counter(name).inc(sum(numbers.values()))
+    for kind, number in numbers.items():
+        _counter(f"{name}.{kind}").inc(number)
 
 
 @lru_cache(maxsize=64)

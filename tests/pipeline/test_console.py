@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 
 import pytest
+from tests.pipeline.made_metrics import made_metrics
 
 from attribeam.pipeline.console import (
     LineProgress,
@@ -17,6 +18,7 @@ from attribeam.pipeline.console import (
     readable_duration,
     summary_text,
 )
+from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
 
 
@@ -57,21 +59,49 @@ def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -
     assert isinstance(choose_progress(quiet=True, stream=stream), SilentProgress)
 
 
-def test_the_summary_tells_isolated_spans_and_a_method_without_thresholds() -> None:
+def test_the_summary_tells_isolated_claims_and_a_method_without_thresholds() -> None:
     counts = AuditCounts(rows=4, audited=4, spans={"weak": 8, "unsupported": 2})
+    totals = EvidenceTotals({}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=3)
     manifest = replace(_manifest(counts), models={"method": "hss-avg"})
-    lines = [" ".join(line.split()) for line in summary_text(manifest, output="out", isolated_spans=3).splitlines()]
+    lines = _lines(summary_text(RunMetrics(manifest, totals), output="out"))
     assert "isolated 3 30.0%" in lines
     assert "support: hss-avg has no thresholds; weak means that evidence was found" in lines
     judged = replace(manifest, models={"method": "attn-union", "supported_threshold": "0.5"})
-    assert "thresholds" not in summary_text(judged, output="out")
+    assert "thresholds" not in summary_text(RunMetrics(judged), output="out")
+
+
+def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:
+    lines = _lines(summary_text(made_metrics(), output="out"))
+    for line in (
+        "target spans 154",
+        "claims 100",
+        "weak 5 5.0%",
+        "no claim 4",
+        "not judged 25",
+        "code 5",
+        "language 20",
+        "refusals 6 16.2%",
+        "refusals in part 2 5.4%",
+        "answers at risk 3 15.0%",
+        "mean answer risk 0.25",
+    ):
+        assert line in lines
+    assert not any(line.startswith("not_calibrated") for line in lines)
+
+
+def test_the_summary_says_why_claims_have_no_verdict() -> None:
+    counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
+    manifest = replace(_manifest(counts), models={"model": "mini"})
+    lines = _lines(summary_text(RunMetrics(manifest), output="out"))
+    assert "not_calibrated 2 100.0%" in lines
+    assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
 
 
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
     counts = AuditCounts(1200, 1197, letters, {"supported": 6, "weak": 1, "unsupported": 3}, 99)
-    text = summary_text(_manifest(counts), output="audits/x/", earlier_rows=200, page=True)
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+    text = summary_text(RunMetrics(_manifest(counts)), output="audits/x/", earlier_rows=200, page=True)
+    lines = _lines(text)
     for line in (
         "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)",
         "200 of 1,200 rows were finished by an earlier run",
@@ -82,8 +112,7 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
         "page to look at audits/x/report.html",
         "evidence audits/x/evidence/*.parquet",
         "metrics audits/x/metrics.json, audits/x/metrics.prom",
-        "Look first at the 3 evidence records with support = 'unsupported', "
-        "then at the 3 dead letters and the reasons.",
+        "Look first at the 3 claims with support = 'unsupported', then at the 3 dead letters and the reasons.",
     ):
         assert line in lines
     assert lines.index("empty_answer 2") < lines.index("no_passages 1")
@@ -92,17 +121,23 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
 
 def test_the_summary_of_another_runner_says_how_to_get_the_page_that_it_does_not_write() -> None:
     manifest = replace(_manifest(AuditCounts()), runner="FlinkRunner")
-    text = summary_text(manifest, output="audits/x", page=True)
+    text = summary_text(RunMetrics(manifest), output="audits/x", page=True)
     assert "none with --runner; attribeam report --audit audits/x --output report.html" in text
-    assert "copy the output here, then attribeam report" in summary_text(manifest, output="gs://x/y", page=True)
-    assert "report.html" not in summary_text(manifest, output="audits/x", page=False)
+    assert "copy the output here, then attribeam report" in summary_text(
+        RunMetrics(manifest), output="gs://x/y", page=True
+    )
+    assert "report.html" not in summary_text(RunMetrics(manifest), output="audits/x", page=False)
 
 
 def test_the_summary_of_no_rows_divides_by_nothing() -> None:
-    text = summary_text(_manifest(AuditCounts()), output="out")
+    text = summary_text(RunMetrics(_manifest(AuditCounts())), output="out")
     assert "nothing left to do" in text
     assert "Look first" not in text
     assert "report.html" not in text
+
+
+def _lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
 
 
 def _manifest(counts: AuditCounts) -> RunManifest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
-from tests.report.made_audit import made_audit
+from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
-from attribeam.pipeline.metrics import METRICS, EvidenceTotals, RunMetrics, sum_evidence
+from attribeam.pipeline.metrics import METRICS, EvidenceTotals, RiskTotals, RunMetrics, sum_evidence
 from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text, write_metrics
 from attribeam.pipeline.quality_gates import judge_gates, quality_gate
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import ClaimKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunStatus
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -38,7 +40,15 @@ def samples(text: str) -> Samples:
         ("dead_letters.empty_answer", 2),
         ("dead_letters.out_of_memory", 0),
         ("dead_letter_share", 3 / 40),
-        ("spans", 100),
+        ("spans", 154),
+        ("claims", 100),
+        ("unsupported_claims_share", 0.1),
+        ("no_claim_spans", 4),
+        ("not_judged_share", 0.2),
+        ("refusals", 6),
+        ("partial_refusals", 2),
+        ("mean_answer_risk", 0.25),
+        ("answers_at_risk", 0.15),
         ("unsupported_spans", 10),
         ("unsupported_share", 0.1),
         ("unsupported_share.facts", 0.125),
@@ -81,6 +91,9 @@ def test_prometheus_reads_the_text_with_labels_and_zeros() -> None:
     assert read["attribeam_dead_letters", (("reason", "out_of_memory"),)] == 0
     assert read["attribeam_kind_spans", (("span_kind", "facts"), ("support", "unsupported"))] == 10
     assert read["attribeam_span_ratio", (("support", "weak"),)] == 0.05
+    assert read["attribeam_spans", (("support", "not_judged"),)] == 25
+    assert read["attribeam_answers", (("answer_kind", "refusal"),)] == 6
+    assert read["attribeam_answers", (("answer_kind", "not_judged"),)] == 0
     assert read["attribeam_run_end_timestamp_seconds", ()] == 1795053620
     assert read["attribeam_run_status", (("status", "done"),)] == 1
     assert read["attribeam_run_status", (("status", "failed"),)] == 0
@@ -126,4 +139,30 @@ def test_files_are_replaced_whole(tmp_path: Path) -> None:
 def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path).root))
     spans = {("facts", "supported"): 3, ("mentions", "unsupported"): 3}
-    assert totals == EvidenceTotals(spans, evidence_mass=3 * (0.625 + 0.0625), unmatched_spans=3, isolated_spans=0)
+    assert totals == EvidenceTotals(
+        spans, claims=6, evidence_mass=3 * (0.625 + 0.0625), unmatched_spans=3, isolated_spans=0
+    )
+
+
+def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path: Path) -> None:
+    inside = replace(unsupported_span(), span_index=2, claim_index=1)
+    heading = replace(
+        supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM
+    )
+    spans = {0: (supported_span(), unsupported_span(), inside, heading)}
+    totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry"], spans=spans).root))
+    assert (totals.claims, totals.unmatched_spans, totals.evidence_mass) == (2, 1, 0.6875)
+    assert totals.spans["mentions", "unsupported"] == 2
+
+
+@pytest.mark.parametrize(("models", "at_risk"), [({}, 1), ({"answer_risk_threshold": "0.25"}, 2)])
+def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(
+    tmp_path: Path, models: dict[str, str], at_risk: int
+) -> None:
+    risks = {0: 0.75, 1: 0.25, 2: None}
+    spans = {
+        row: tuple(replace(span, answer_risk=risk) for span in (supported_span(), unsupported_span()))
+        for row, risk in risks.items()
+    }
+    totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path, spans=spans, models=models).root))
+    assert totals.risks == RiskTotals(answers=2, risk=1.0, at_risk=at_risk)

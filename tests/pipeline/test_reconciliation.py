@@ -23,7 +23,10 @@ def _count(
             "source_file": pa.array([file] * len(spans), pa.string()),
             "source_row": pa.array([row for row, _ in spans], pa.int64()),
             "span_index": pa.array([index for _, index in spans], pa.int32()),
+            "claim_index": pa.array([0] * len(spans), pa.int32()),
             "support": pa.array(["weak"] * len(spans), pa.string()),
+            "claim_kind": pa.array(["claim"] * len(spans), pa.string()),
+            "answer_kind": pa.array(["answer"] * len(spans), pa.string()),
         }
     )
     dead_letters = pa.table(
@@ -42,8 +45,33 @@ def _count(
 
 def test_rows_with_several_spans_count_once(tmp_path: Path) -> None:
     counts = _count(tmp_path, [(10, 0), (10, 1), (12, 0)], [11])
-    assert counts == AuditCounts(3, 2, (DeadLetterCount("validate", "no_passages", 1),), {"weak": 3}, 5)
+    assert counts == AuditCounts(
+        rows=3,
+        audited=2,
+        dead_letters=(DeadLetterCount("validate", "no_passages", 1),),
+        spans={"weak": 3},
+        tokens=5,
+        claims={"weak": 2},
+        answers={"answer": 2},
+    )
     assert counts.is_reconciled
+
+
+def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path: Path) -> None:
+    columns = {
+        "source_row": [10, 10, 11, 11, 12],
+        "span_index": [0, 1, 0, 1, 0],
+        "claim_index": [None, None, 0, 0, 0],
+        "support": ["not_judged", "no_claim", "not_judged", "not_judged", "weak"],
+        "claim_kind": ["language", "heading", "code", "code", "claim"],
+        "answer_kind": ["not_judged", "not_judged", "no_claim", "no_claim", "answer"],
+    }
+    path = tmp_path / "evidence.parquet"
+    pq.write_table(pa.table({"source_file": ["log.parquet"] * 5, **columns}), path)
+    counts = count_rows([ROWS], evidence=[str(path)], dead_letters=[], tokens=None)
+    assert (counts.claims, counts.claim_count) == ({"no_claim": 1, "not_judged": 2, "weak": 1}, 1)
+    assert counts.not_judged == {"code": 1, "language": 1}
+    assert counts.answers == {"answer": 1, "no_claim": 1, "not_judged": 1}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,12 +96,13 @@ def made_audit(
     status: RunStatus = RunStatus.DONE,
     rows_per_chunk: int = 2,
     columns: Sequence[tuple[str, str]] = (),
+    models: Mapping[str, str] | None = None,
     change: Callable[[QARecord], QARecord] = lambda record: record,
 ) -> MadeAudit:
     """An audit of a log with these ids and one more row, ``ferry-bad``, that became a dead letter.
 
-    ``spans`` are those of the rows that have others than the supported and the unsupported one; ``change`` makes each
-    record what it should be.
+    ``spans`` are those of the rows that have others than the supported and the unsupported one; ``models`` goes into
+    the manifest; ``change`` makes each record what it should be.
     """
     log = folder / "log.parquet"
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +119,7 @@ def made_audit(
         "ferry-bad", RowSource(str(log), len(records)), Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected"
     )
     chunks = _write_chunks(root, log, evidence, dead_letter_row(letter), rows_per_chunk)
-    manifest = _manifest(log, chunks, evidence, len(records), status, columns)
+    manifest = _manifest(log, chunks, evidence, len(records), status, columns, models or {})
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     return MadeAudit(root, log, records)
 
@@ -213,10 +215,21 @@ def _chunk_manifest(name: str, log: Path, rows: range, counts: AuditCounts) -> C
 def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:
     audited = len({row["source_row"] for row in evidence})
     letters = (DeadLetterCount("validate", "empty_answer", dead_letters),) if dead_letters else ()
-    spans: dict[str, int] = {}
-    for row in evidence:
-        spans[str(row["support"])] = spans.get(str(row["support"]), 0) + 1
-    return AuditCounts(audited + dead_letters, audited, letters, spans, 50 * audited)
+    counted = [row for row in evidence if row["claim_index"] in (None, row["span_index"])]
+    return AuditCounts(
+        rows=audited + dead_letters,
+        audited=audited,
+        dead_letters=letters,
+        spans=_numbers(evidence, "support"),
+        tokens=50 * audited,
+        claims=_numbers(counted, "support"),
+        not_judged=_numbers([row for row in counted if row["support"] == "not_judged"], "claim_kind"),
+        answers=_numbers([row for row in evidence if row["span_index"] == 0], "answer_kind"),
+    )
+
+
+def _numbers(rows: Sequence[Mapping[str, object]], column: str) -> dict[str, int]:
+    return dict(sorted(Counter(str(row[column]) for row in rows).items()))
 
 
 def _manifest(
@@ -226,6 +239,7 @@ def _manifest(
     audited: int,
     status: RunStatus,
     columns: Sequence[tuple[str, str]],
+    models: Mapping[str, str],
 ) -> RunManifest:
     content = log.read_bytes()
     return RunManifest(
@@ -239,7 +253,7 @@ def _manifest(
         configuration="",
         inputs=(InputFile(str(log), len(content), audited + 1, hashlib.sha256(content).hexdigest()),),
         options={"columns": [list(pair) for pair in columns]},
-        models={"model": "tiny"},
+        models={"model": "tiny", **models},
         versions={},
         counts=_counts(evidence, 1),
         chunks=chunks,

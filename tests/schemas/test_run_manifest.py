@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from attribeam.schemas.run_manifest import (
@@ -68,6 +70,22 @@ def test_counts_of_disjoint_rows_add_up() -> None:
     assert (total.rows, total.audited, total.dead_lettered, total.span_count, total.tokens) == (5, 2, 3, 5, 120)
     assert [letter.rows for letter in total.dead_letters] == [1, 2]
     assert total.is_reconciled
+
+
+def test_claims_and_kinds_add_up() -> None:
+    one = AuditCounts(claims={"weak": 2, "not_judged": 1}, not_judged={"code": 1}, answers={"answer": 3})
+    other = AuditCounts(claims={"weak": 1, "no_claim": 4}, answers={"answer": 1, "refusal": 1})
+    total = sum_counts([one, other])
+    assert (total.by_support, total.claim_count) == ({"no_claim": 4, "not_judged": 1, "weak": 3}, 3)
+    assert (total.not_judged, total.answers) == ({"code": 1}, {"answer": 4, "refusal": 1})
+
+
+def test_in_a_manifest_of_before_claims_each_span_was_one() -> None:
+    fields = json.loads(RUN.to_json())
+    for name in ("claims", "not_judged", "answers"):
+        del fields["counts"][name]
+    counts = RunManifest.from_json(json.dumps(fields)).counts
+    assert (counts.by_support, counts.claim_count) == ({"supported": 4, "weak": 1}, 5)
 
 
 def test_tokens_that_were_not_counted_stay_unknown() -> None:
