@@ -16,9 +16,11 @@ from attribeam.attribution.answers.markup import (
     range_overlapping,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
-from attribeam.attribution.verdict import phrases
+from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
 from attribeam.attribution.verdict.passage_references import reference_ranges
+from attribeam.attribution.verdict.phrase_patterns import Span
+from attribeam.attribution.verdict.refusal_phrases import refusals
 from attribeam.schemas import CharRange, ClaimKind
 
 
@@ -59,7 +61,7 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
 
 def _sentence_regions(
     parsed: ParsedAnswer, words: range, sentence: str, written: str
-) -> Iterator[tuple[phrases.Span, ClaimKind]]:
+) -> Iterator[tuple[Span, ClaimKind]]:
     """Regions of one sentence, the weightiest kind last. ``written`` is the sentence with its markup."""
     if written != sentence:
         yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(written))
@@ -69,7 +71,7 @@ def _sentence_regions(
     label = phrases.label(sentence)
     if label is not None:
         yield label, ClaimKind.HEADING
-    yield from ((found, ClaimKind.REFUSAL) for found in phrases.refusals(sentence))
+    yield from ((found, ClaimKind.REFUSAL) for found in refusals(sentence))
     whole = (0, len(sentence))
     if phrases.is_offer(sentence):
         yield whole, ClaimKind.OFFER

@@ -50,6 +50,7 @@ _OTHERS = {
     "la": "et in est non ad cum quod qui ut sed ex per aut sunt esse enim",
 }  # fmt: skip
 _FUNCTION_WORDS = {name: frozenset(words.split()) for name, words in _OTHERS.items()}
+_FOREIGN_FUNCTION_WORDS = frozenset().union(*_FUNCTION_WORDS.values()) - _ENGLISH
 _LATIN, _HAN = "LATIN", "CJK"
 _FEWEST_WORDS = 8
 _FEWEST_LETTERS_IN_SCRIPT = 20
@@ -101,6 +102,8 @@ def _is_foreign_latin(text: str) -> bool:
         return False
     english = [word for word in words if word in _ENGLISH]
     fewest = max(_FEWEST_FUNCTION_WORDS, _FOREIGN_SHARE * len(words))
+    if sum(word in _FOREIGN_FUNCTION_WORDS for word in words) < fewest:
+        return False
     return any(
         sum(word in function_words and word not in _ENGLISH for word in words) >= fewest
         and sum(word not in function_words for word in english) < _ENGLISH_SHARE * len(words)

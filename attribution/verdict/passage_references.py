@@ -16,7 +16,7 @@ _ORDINAL = rf"(?:{'|'.join(_ORDINALS)}|last|\d{{1,2}}(?:st|nd|rd|th))"
 _GIVEN = r"(?:given|provided|supplied|retrieved|available|above|following|mentioned|cited|listed|relevant|input)"
 _COUNT = r"(?:one|two|three|four|five|several|other|remaining|same|different|multiple|various|many|most|some|only|\d)"
 _DETERMINER = (
-    r"(?:the|this|these|those|that|all(?:\s+of)?(?:\s+the)?|any(?:\s+of\s+the)?|each|both(?:\s+of)?(?:\s+the)?|either"
+    r"(?:the|this|these|those|that|its|their|his|her|all(?:\s+of)?(?:\s+the)?|any(?:\s+of\s+the)?|each|both(?:\s+of)?(?:\s+the)?|either"
     r"|no|neither|none\s+of\s+(?:the|these)|some(?:\s+of\s+the)?|your|our|another|one(?:\s+of\s+the)?)"
 )
 _LIST = r"(?:(?:\s*(?:,|;|&|/|-|–|to|and|or)\s*){1,2}#?\s?\d{1,3}(?!\d))"

@@ -1,0 +1,236 @@
+"""How English answers talk about themselves, their sources and their reader without claiming anything.
+
+Every function takes one sentence and gives ranges within it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attribeam.attribution.verdict.passage_references import SOURCE
+from attribeam.attribution.verdict.phrase_patterns import Span, any_of, phrase_pattern, spans_of, words_of
+
+SAID = words_of(
+    "stated mentioned described noted explained discussed outlined shown indicated provided given suggested reported"
+    " specified detailed listed said presented found included addressed covered defined"
+)
+"""Participles for what a source does with a statement."""
+
+ADVERBS = r"(?:(?:\w+ly|also|further|then|only|just|even|still|both|all|each|do|does|did|may|can|could) )*"
+REPORTS = any_of(
+    words_of(
+        "add advise argue assert claim compare cite conclude confirm contain cover define describe detail emphasi[sz]e"
+        " explain give highlight include indicate instruct list mention note offer outline present provide recommend"
+        " report reveal say show state suggest summari[sz]e tell"
+    )
+    + "(?:s|d|ed)?",
+    r"concludes? by \w+ing",
+    "(?:clarif|impl|identif|specif)(?:y|ies|ied)",
+    "discuss(?:es|ed)?",
+    "focus(?:es)? on",
+    "points? out",
+    "refers? to",
+    "talks? about",
+    "deals? with",
+    "(?:is|are) about",
+    "said",
+    "told",
+    "gave",
+)
+"""Verbs for what a source does with a statement."""
+
+_INFORMATION = words_of("information details? overview instructions? guidance description summary steps tips insights?")
+_OBJECT = (
+    r"(?: (?:us|you|me))?"
+    r"(?: (?:some|additional|more|further|detailed|specific|general|the following|an?|the))*"
+    rf"(?: {_INFORMATION})?(?: (?:on|about|of|for|regarding|concerning))?(?: (?:that|how to))?\b"
+)
+_QUOTED_QUESTION = r"(?: \"[^\"]*\"| “[^”]*”)?"
+_NUMBER = r"(?:\d{1,3}|[ivx]{1,4}|one|two|three|four|five|six)"
+
+_CONNECTIVE = phrase_pattern(
+    r"\s*[\"“(]*(?:(?:and|but|so) )?"
+    + any_of(
+        words_of(
+            "however therefore thus hence additionally furthermore moreover overall nevertheless unfortunately sorry"
+            " finally lastly firstly secondly thirdly first second third next then also so well"
+        ),
+        "in (?:addition|summary|conclusion|short|brief|sum|other words|general|this (?:case|context|regard))",
+        "to (?:summari[sz]e|sum up|conclude|clarify)",
+        "on the (?:other|one) hand",
+        "for (?:example|instance)",
+        "that (?:being )?said",
+        "as (?:mentioned|stated|noted|described)(?: (?:above|earlier|before|previously))?",
+        "(?:i'?m|i am) sorry",
+        "i apologi[sz]e",
+        "(?:to )?answer(?:ing)? (?:your|the|this) question" + _QUOTED_QUESTION,
+    )
+    + r"\s*[,:]",
+    r"\s*(?:please )?(?:note|remember|keep in mind|be aware) that\b",
+    r"\s*it(?:'s| is| should be) (?:also )?"
+    r"(?:(?:very )?(?:important|worth|essential|crucial|necessary|interesting|good) )?"
+    r"(?:noted|noting|mentioning|remembering|to (?:also )?(?:note|mention|remember|keep in mind|know|be aware)) that\b",
+    r"\s*it (?:appears|seems) that\b",
+    r"\s*(?:we|i|you) can (?:see|conclude|infer|say|tell you|deduce|determine) that\b",
+    r"\s*it can be (?:inferred|concluded|seen|deduced|determined) that\b",
+    r"\s*(?:the )?answer to (?:your|the|this) question" + _QUOTED_QUESTION + r"(?: is(?: that)?\b)?",
+    r"\s*the answer is that\b",
+    r"\s*(?:note|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
+)
+_INTERJECTION = phrase_pattern(
+    r"\s*"
+    + any_of(
+        words_of("certainly absolutely okay ok alright hello hey"),
+        "sure(?: thing)?",
+        "of course",
+        "hi(?: there)?",
+        "great(?: question)?",
+        "good question",
+        "thank you[^.!?]{0,80}",
+        "thanks[^.!?]{0,60}",
+        "you're welcome",
+        "no problem",
+        "i understand[^.!?]{0,60}",
+        "glad to help",
+    )
+    + r"\s*(?:[!.,:]+|$)"
+)
+_LEAD = phrase_pattern(
+    r"(?<!\w)"
+    + any_of(
+        "(?:based|judging|going|relying|drawing) (?:(?:solely|only|purely|mainly|strictly|primarily) )?"
+        "(?:up)?(?:on|by|from)",
+        "according to",
+        "(?:as )?per",
+        f"as (?:{SAID}|seen)(?: (?:in|by|on|from))?",
+        f"(?:which|that) (?:is|are|was|were) {SAID} (?:in|by)",
+        f"{SAID} (?:in|by)",
+        "(?:with )?reference to",
+        words_of("from in within across using"),
+    )
+    + rf" (?:what (?:is|was) {SAID} in )?(?:both )?{SOURCE}(?: (?:and|or) {SOURCE})*(?!'s\b)\s*[,:]?",
+    rf"(?<!\w)it is (?:also )?{SAID}(?: in {SOURCE})? that\b",
+    rf"(?<!\w)(?:it|they) {ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
+    rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
+    rf"(?:\s*\([^()]{{0,60}}\))?,? {ADVERBS}{REPORTS}(?!\w){_OBJECT}",
+    rf"\(\s*(?:(?:refs?|references?|see|from|source)\.?:?\s*)?(?:as {SAID} in )?"
+    rf"{SOURCE}(?:\s*(?:,|;|and|&)\s*{SOURCE})*\s*\)",
+    r"(?<!\w)(?:as )?(?:mentioned|stated|described|noted) (?:above|earlier|previously)\b",
+)
+_NAMES_SOURCE = re.compile(
+    "passage|document|source|excerpt|snippet|paragraph|reference|context|text|search|article|story|information|data"
+    r"|content|material|json|instruction|author|record|provided|given|it\s|they|above|earlier|previously",
+    re.IGNORECASE,
+)
+"""A cheap test without which ``_LEAD`` cannot match."""
+
+_HERE = r"(?:here|below)(?:'s| is| are)"
+_ANNOUNCED = words_of(
+    "summar(?:y|ies) answers? responses? steps? lists? overview breakdown instructions? guide examples? explanation"
+    " descriptions? comparison information details ways? tips? guidelines differences? reasons? methods? options"
+    " points? things facts how what why"
+)
+_ANNOUNCEMENT = phrase_pattern(
+    rf"(?:^|[,:;.!])\s*(?:so )?(?:{_HERE}|(?:the )?following (?:is|are)) (?:[^\s.:]+ ){{0,7}}?{_ANNOUNCED}\b[^.:!?]*"
+    r"(?::|[.!]?\s*$)",
+    rf"(?:^|[,:;.!])\s*{_HERE}\b[^.:]*:",
+)
+_FOLLOW = phrase_pattern(
+    r"(?<!\w)follow(?:ing)? (?:these|the|those|this|some)(?: \w+){0,3} "
+    r"(?:steps?|instructions|guidelines|tips|directions)(?: below| outlined| in order)*\b",
+    r"(?<!\w)(?:follow|do) the following\b",
+    r"(?<!\w)as follows\b",
+)
+_WORDS_AFTER_STEPS = 4
+_LABEL = phrase_pattern(
+    r"\s*"
+    + any_of(
+        words_of("step part section option method point item question day week chapter tip reason example")
+        + f" {_NUMBER}",
+        SOURCE,
+    )
+    + r"\s*(?:[:.)–-]+(?=\s|$)|$)"
+)
+_INTRODUCTION = phrase_pattern(
+    r"(?<!\w)"
+    + any_of(
+        "(?:the )?following",
+        "as follows",
+        "such as",
+        "here(?:'s)?",
+        words_of("these below include[sd]? including are is was were like by follow be"),
+        r"there (?:is|are) (?:[\w-]+ ){1,6}?"
+        + words_of("ways? steps? types? kinds? methods? options? things reasons? differences? factors? signs?"),
+    )
+    + r"\s*(?:[^\s:,]+ ){0,12}?[^\s:,]*\s*:$"
+)
+_LONGEST_INTRODUCTION = 40
+_OFFER = phrase_pattern(
+    r"(?<!\w)(?:please )?let me know\b",
+    r"(?<!\w)(?:i )?hope (?:this|that|these|it|the|you)\b(?=[^.!?]*\b(?:help|find|useful|answer|clarif))",
+    r"(?<!\w)feel free to (?:ask|reach out|let me|contact me|provide|share)\b",
+    r"(?<!\w)(?:do not|don't) hesitate to (?:ask|reach|let|contact me)\b",
+    r"(?<!\w)if you(?:'d| have| need| want| would| require) (?:like )?(?:any|to|more|further|additional)\b[^.!?]{0,80}?"
+    r"(?:questions?|let me|feel free|happy to|please (?:ask|provide|let)|i can)\b",
+    r"(?<!\w)i(?:'d| would|'ll| will|'m| am) (?:be )?(?:more than )?(?:happy|glad|here) "
+    r"to (?:help|assist|provide|answer)\b",
+    r"(?<!\w)(?:could|can|would) you (?:please )?(?:provide|clarify|specify|share)\b",
+    r"(?<!\w)please (?:provide|share|clarify|specify|rephrase|ask) "
+    r"(?:me|more|further|additional|another|a (?:new|different|more)|the|your|any)\b",
+    r"(?<!\w)is there anything else\b",
+    r"(?<!\w)(?:happy|glad) to help\b",
+    r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
+    r"^\s*(?:have a (?:great|nice|good) \w+|good luck|enjoy(?: your \w+)?)\s*[!.]*\s*$",
+)
+
+
+def openings(sentence: str) -> Iterator[Span]:
+    """Interjections, connectives and notes before the first clause: "Sure!", "However,", "Note that"."""
+    place = 0
+    while True:
+        after_blanks = len(sentence) - len(sentence[place:].lstrip())
+        match = _INTERJECTION.match(sentence, place) or _CONNECTIVE.match(sentence, place)
+        match = match or _LEAD.match(sentence, after_blanks)
+        if match is None or match.end() == place:
+            return
+        yield place, match.end()
+        place = match.end()
+
+
+def leads(sentence: str) -> Iterator[Span]:
+    """Words anywhere that name the sources of a statement: "according to passage 2", "the article states that"."""
+    if _NAMES_SOURCE.search(sentence):
+        yield from spans_of(_LEAD, sentence)
+
+
+def announcements(sentence: str) -> Iterator[Span]:
+    """What announces the answer or a list: "Here is a summary:", "To reset it, follow these steps"."""
+    yield from spans_of(_ANNOUNCEMENT, sentence)
+    for match in _FOLLOW.finditer(sentence):
+        closes = len(sentence[match.end() :].split()) <= _WORDS_AFTER_STEPS
+        yield (0, len(sentence)) if closes else match.span()
+
+
+def label(sentence: str) -> Span | None:
+    """The label before a statement that only numbers or places it: "Step 2:", "Passage 3:"."""
+    match = _LABEL.match(sentence)
+    return match.span() if match else None
+
+
+def introduces_list(sentence: str, *, has_verb: bool) -> bool:
+    """True for a line that ends with a colon and only names what comes: "Ingredients:", "The steps are as follows:"."""
+    line = sentence.rstrip()
+    if not line.endswith((":", "：")) or len(line.split()) > _LONGEST_INTRODUCTION:
+        return False
+    return not has_verb or _INTRODUCTION.search(line) is not None
+
+
+def is_offer(sentence: str) -> bool:
+    """True for a courtesy to the reader: an offer of help, a request for more information, a good wish."""
+    return _OFFER.search(sentence) is not None
+
+
+def is_question(sentence: str) -> bool:
+    """True where the sentence ends with a question mark, in any script."""
+    return sentence.rstrip(" \t\r\n\"'”’»)*_").endswith(("?", "？", "؟", "⁇"))

@@ -1,0 +1,102 @@
+"""How English answers refuse: the passages do not say, there is no information, I cannot answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attribeam.attribution.verdict.discourse_phrases import ADVERBS, REPORTS, SAID
+from attribeam.attribution.verdict.passage_references import SOURCE
+from attribeam.attribution.verdict.phrase_patterns import Span, any_of, first_at_or_after, phrase_pattern, words_of
+
+_INFORMATION = words_of(
+    "information mention details? data context indication instructions? references? answers? steps explanation guidance"
+    " specifics discussion description"
+)
+_NOT_SAID = any_of(
+    words_of(
+        "provide mention say state contain specify give include discuss address offer explain describe cover indicate"
+        " clarify define detail directly answer have list reveal disclose tell identify refer elaborate present talk"
+        " compare contradict actually explicitly specifically necessarily support confirm suggest show relate name"
+    ),
+    "go into",
+    "make (?:it )?(?:clear|mention)",
+    "(?:seem|appear) to",
+)
+_ANSWERING = words_of(
+    "answer provide determine find say give tell confirm offer conclude locate identify verify assist help complete"
+    " fulfil generate summari[sz]e accurately directly definitively fully explicitly address respond recommend"
+    " speculate make"
+)
+_DOES_NOT = any_of(r"(?:do|does|did)\s*(?:not|n't)", words_of("don't doesn't didn't never"))
+_CAN_NOT = any_of(
+    words_of("cannot can't couldn't"),
+    "(?:can|could) not",
+    "(?:am|are|was|were|'m|'re) (?:not able|unable) to",
+    "may not be able to",
+)
+_THERE_IS = r"there(?:'s| is| are| was| were| isn't| aren't| seems to be| does not (?:seem|appear) to be)"
+_BRACKETS = r"(?:\s*\([^()]{0,60}\))?"
+
+_REFUSAL = phrase_pattern(
+    rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
+    rf"(?:mention|specify|say|state|explain|provide (?:\w+ )*{_INFORMATION})))"
+    rf"{_BRACKETS},? (?:(?:also|still|themselves|itself|alone|however,?|simply|unfortunately,?) )*"
+    rf"{_DOES_NOT} {ADVERBS}{_NOT_SAID}\b",
+    rf"(?<!\w)(?:neither|none|no)(?: one)?(?: of)? {SOURCE} {ADVERBS}{REPORTS}\b",
+    rf"(?<!\w){SOURCE} (?:is|are) (?:silent|unclear|insufficient|not (?:clear|sufficient|enough|specific|relevant))\b",
+    rf"(?<!\w){SOURCE} (?:lacks?|fails? to)\b",
+    rf"(?<!\w){_THERE_IS} (?:also )?(?:no|not (?:enough|any|sufficient|a)|insufficient|any|enough) "
+    rf"(?:[\w-]+ ){{0,3}}?{_INFORMATION}\b",
+    rf"(?<!\w)(?:no|not enough|insufficient) (?:[\w-]+ ){{0,2}}?{_INFORMATION} (?:(?:is|was|are|were|has been) )?"
+    rf"(?:{SAID}|available|about|on|regarding)\b",
+    r"(?<!\w)(?:i|we)\s*(?:am|are|was|were|'m|'re) (?:unable|not able) to (?:\w+ly )?" + rf"{_ANSWERING}\b",
+    rf"(?:^\s*|, )(?:unable|not able) to (?:\w+ly )?{_ANSWERING}\b",
+    r"(?<!\w)it is unable to (?:answer|provide)\b",
+    r"(?<!\w)(?:it\s*(?:'s|is|was) )?(?:not possible|impossible|difficult) (?:for me )?to (?:\w+ly )?"
+    r"(?:answer|determine|conclude|say)\b",
+    rf"(?<!\w)(?:i|we)\s*{_CAN_NOT} (?:\w+ly )?{_ANSWERING}\b",
+    rf"(?<!\w)(?:i|we) (?:{_DOES_NOT} have|lack|would need|need) "
+    rf"(?:(?:access to|enough|sufficient|any|the|more|additional|further|specific|necessary) )*{_INFORMATION}\b",
+    r"(?<!\w)i (?:don't|do not) know\b(?! (?:how|why|of|that|if)\b)",
+)
+"""What begins a refused clause."""
+
+_PASSIVE_REFUSAL = phrase_pattern(
+    r"(?<!\w)(?:(?:is|are|was|were|has|have) not|isn't|aren't|wasn't|weren't|(?<=[(, ])not) (?:been )?(?:\w+ly )?"
+    + rf"{SAID} (?:in|by|within|anywhere in|from) {SOURCE}",
+    r"(?<!\w)(?:(?:is|are|was|were|remains?) )?(?:unclear|not (?:\w+ly )?clear|unknown|unspecified)"
+    rf"(?= (?:from|in|based on|within) {SOURCE})",
+    r"(?<!\w)(?:is|are|was|were) not (?:\w+ly )?(?:mentioned|stated|specified)(?=\s*[.;]?\s*$)",
+    r"(?<!\w)(?:cannot|can not|can't|could not) be (?:\w+ly )?(?:answered|determined|concluded)\b",
+)
+"""What stands in a refused clause behind its subject."""
+
+_BORDER = phrase_pattern(
+    r"\s*[;—]\s*",
+    " [–-] ",
+    r",? (?:but|however|although|though|while|whereas|yet|nevertheless|instead)\b,?",
+    r", (?:so|only|just|rather|which|it|they|we|you|i|he|she|there|this)\b",
+    r", and (?=(?:it|they|he|she|there|this|i|we|you)\b"
+    r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should)\b)",
+)
+_MAY_REFUSE = re.compile(
+    r"\b(?:not?|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|need"
+    r"|un(?:clear|known|specified))\b|n['’]t\b",
+    re.IGNORECASE,
+)
+"""A cheap test without which nothing above can match."""
+
+
+def refusals(sentence: str) -> Iterator[Span]:
+    """The clauses of a sentence in which the answer says that it, or its sources, do not say something."""
+    if _MAY_REFUSE.search(sentence) is None:
+        return
+    borders = [match.span() for match in _BORDER.finditer(sentence)]
+    ends = [start for start, _ in borders]
+    for match in _REFUSAL.finditer(sentence):
+        yield match.start(), first_at_or_after(ends, match.end(), otherwise=len(sentence))
+    for match in _PASSIVE_REFUSAL.finditer(sentence):
+        before = max((end for _, end in borders if end <= match.start()), default=0)
+        start = max(before, 1 + max(sentence.rfind(mark, 0, match.start()) for mark in "(:"))
+        yield start, first_at_or_after(ends, match.end(), otherwise=len(sentence))
