@@ -49,7 +49,7 @@ from attribeam.lab.evaluation.report import (
     write_comparison,
 )
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
-from attribeam.lab.evaluation.support.judged_command import evaluate_support
+from attribeam.lab.evaluation.support.judged_command import GROUPINGS, evaluate_support
 from attribeam.logs.arguments import add_log_arguments, log_options
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
@@ -57,6 +57,7 @@ from attribeam.schemas.labelled_answer import LabelledDataset
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
 _MEASURES: Mapping[str, frozenset[Measure]] = {
     "cost": frozenset({Measure.PASSAGES}),
+    "by": frozenset({Measure.SUPPORT}),
     "nli_model": frozenset({Measure.CITATIONS}),
     "most_citations": frozenset({Measure.CITATIONS}),
     "passage_score": _METHODS,
@@ -122,7 +123,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME|MODULE:CLASS",
         help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/adding_a_method.md; may be "
-        "repeated (default: all that work without --language-model)",
+        "repeated (default: all that work without --language-model); for --measure support also novelty, which leaves "
+        "out the audit",
     )
     add_method_arguments(parser)
     add_model_arguments(parser)
@@ -134,6 +136,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"how many citations per sentence are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )
     add_faithfulness_arguments(parser)
+    parser.add_argument(
+        "--by", choices=GROUPINGS, help="which groups of judged answers get figures of their own (default: label-group)"
+    )
     parser.add_argument(
         "--cost",
         action="store_true",

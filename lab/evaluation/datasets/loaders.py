@@ -42,6 +42,9 @@ JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {
 """Data sets whose labels say what the passages do not support."""
 
 LOG = "log"
+SUPPORTED_DATASETS = frozenset(LOADERS) - {LOG}
+"""Data sets whose labelled spans are all supported, because people took them from their sources."""
+
 _Dataset = TypeVar("_Dataset")
 
 
@@ -73,7 +76,7 @@ class Measure(StrEnum):
 _DATASETS: Mapping[Measure, frozenset[str]] = {
     Measure.PASSAGES: frozenset(LOADERS),
     Measure.CITATIONS: frozenset(CITED_LOADERS),
-    Measure.SUPPORT: frozenset(JUDGED_LOADERS),
+    Measure.SUPPORT: frozenset(JUDGED_LOADERS) | SUPPORTED_DATASETS,
     Measure.FAITHFULNESS: frozenset(LOADERS),
 }
 DATASETS = tuple(dict.fromkeys([*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,8 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
-from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
+from attribeam.lab.evaluation.support.judged_parts import visible
+from attribeam.schemas import QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer
 
 if TYPE_CHECKING:
@@ -97,16 +98,16 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
     both sides.
     """
     text = answer.record.answer
-    judged = None if answer.judged is None else _characters(answer.judged, text)
+    judged = None if answer.judged is None else visible(answer.judged, text)
     ranges = answer.unsupported or ()
-    marked = _within(_characters([one.chars for one in ranges], text), judged)
-    seen = [span for span in found if _within(_characters([span.chars], text), judged)]
+    marked = _within(visible([one.chars for one in ranges], text), judged)
+    seen = [span for span in found if _within(visible([span.chars], text), judged)]
     called = {
-        name: _within(_characters([span.chars for span in seen if span.support in levels], text), judged)
+        name: _within(visible([span.chars for span in seen if span.support in levels], text), judged)
         for name, levels in LEVELS.items()
     }
     kinds = {
-        kind: _within(_characters([one.chars for one in ranges if one.kind == kind], text), judged)
+        kind: _within(visible([one.chars for one in ranges if one.kind == kind], text), judged)
         for kind in sorted({one.kind for one in ranges if one.kind is not None})
     }
     overlaps = {name: _overlap(chars, marked) for name, chars in called.items()}
@@ -127,15 +128,9 @@ def flag_order(support: Support, evidence_mass: float) -> float:
 
 
 def _audited_span(span: SpanEvidence, marked: Collection[int], text: str) -> AuditedSpan:
-    own = _characters([span.chars], text)
+    own = visible([span.chars], text)
     half = 2 * len(own & frozenset(marked)) >= len(own) > 0
     return AuditedSpan(span.measured_mass, flag_order(span.support, span.measured_mass), half)
-
-
-def _characters(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
-    return frozenset(
-        place for one in ranges for place in range(one.char_start, one.char_end) if not text[place].isspace()
-    )
 
 
 def _within(characters: frozenset[int], judged: frozenset[int] | None) -> frozenset[int]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
@@ -13,64 +12,42 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.lab.evaluation.comparison import FailedRow
-from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, read_dataset
-from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Auroc, F1Figures
+from attribeam.lab.evaluation.datasets.dataset_file import data_files
+from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, SUPPORTED_DATASETS, read_dataset
+from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
-from attribeam.lab.evaluation.report import (
-    failure_remarks,
-    file_digest,
-    interval_cell,
-    skip_remarks,
-    text_table,
-    write_figures,
-)
+from attribeam.lab.evaluation.report import file_digest, skip_remarks, write_figures
 from attribeam.lab.evaluation.support.judged_answers import (
     AuditedAnswer,
-    GroupFigures,
-    LevelFigures,
     audited_answer,
     audited_records,
     group_figures,
 )
+from attribeam.lab.evaluation.support.judged_parts import judged_parts
+from attribeam.lab.evaluation.support.judged_report import JudgedReport, MethodFigures, judged_tables
+from attribeam.lab.evaluation.support.scorer_figures import GroupComparison, compare_scorers
+from attribeam.lab.evaluation.support.scorers import BASELINES, AuditScorer, baseline_scorers
+from attribeam.lab.evaluation.support.supported_spans import (
+    SupportedReport,
+    load_supported,
+    supported_figures,
+    supported_table,
+)
 from attribeam.logs.arguments import log_options
-from attribeam.schemas import RowFault
+from attribeam.schemas import RowFault, SpanEvidence
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow
+from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
 
 SPLIT = "test"
+GENERATOR = "generator"
+GROUPINGS = ("label-group", GENERATOR)
+"""What ``--by`` takes: the part of the data set that an answer belongs to, or what gave the answer."""
+
 _METHODS = (ATTN_UNION_DEP, ATTN_UNION)
-_HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
-_AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
-
-
-@dataclass(frozen=True, slots=True)
-class MethodFigures:
-    """The figures of one method with the thresholds in use; ``failed_rows`` are not part of them."""
-
-    method: str
-    supported_threshold: float
-    weak_threshold: float
-    groups: tuple[GroupFigures, ...]
-    failed_rows: tuple[FailedRow, ...]
-    provenance: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedReport:
-    """The figures of one run and what they depend on."""
-
-    dataset: str
-    data_sha256: Mapping[str, str]
-    split: str | None
-    skipped_rows: tuple[SkippedRow, ...]
-    methods: tuple[MethodFigures, ...]
-    confidence: float
-    bootstrap_draws: int
-    bootstrap_seed: int
-    limit: int | None
+_Found = tuple[SpanEvidence, ...]
 
 
 def evaluate_support(args: argparse.Namespace) -> None:
@@ -81,13 +58,17 @@ def evaluate_support(args: argparse.Namespace) -> None:
         RunError: if no answer could be audited, or a model cannot be loaded.
         DataError: if the data is not in its format.
     """
+    if args.dataset in SUPPORTED_DATASETS:
+        _evaluate_supported(args)
+        return
     methods, dataset = _methods(args.method), _load(args)
     report = JudgedReport(
         dataset=args.dataset,
-        data_sha256=_digests(args.data),
+        data_sha256=_digests(args),
         split=SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None,
         skipped_rows=dataset.skipped,
         methods=tuple(_method_figures(attributor, dataset, args) for attributor in _attributors(methods, args)),
+        baselines=() if methods else _baselines(dataset, args),
         confidence=CONFIDENCE,
         bootstrap_draws=args.bootstrap_draws,
         bootstrap_seed=args.seed,
@@ -101,29 +82,32 @@ def audited_answers(
     answers: Sequence[JudgedAnswer], attributor: Attributor
 ) -> tuple[tuple[AuditedAnswer, ...], tuple[FailedRow, ...]]:
     """The audited answers compared with their labels, and the rows that the audit refused."""
-    done: list[AuditedAnswer] = []
+    audited, failed = _audited(answers, attributor)
+    return tuple(audited_answer(answer, found) for answer, found in audited), failed
+
+
+def _audited(
+    answers: Sequence[JudgedAnswer], attributor: Attributor
+) -> tuple[list[tuple[JudgedAnswer, _Found]], tuple[FailedRow, ...]]:
+    """The answers with the audit's evidence, and the rows that the audit refused."""
+    done: list[tuple[JudgedAnswer, _Found]] = []
     failed: list[FailedRow] = []
     for index, outcome in audited_records([answer.record for answer in answers], attributor):
         if isinstance(outcome, RowFault):
             row = answers[index].record.source.source_row
             failed.append(FailedRow(row, str(outcome.reason), str(outcome)))
         else:
-            done.append(audited_answer(answers[index], outcome))
-    return tuple(done), tuple(failed)
-
-
-def judged_tables(report: JudgedReport) -> str:
-    """The tables of all methods and groups, followed by what was skipped and failed."""
-    parts = [part for method in report.methods for part in _method_tables(report.dataset, method)]
-    return "\n".join([*parts, *skip_remarks(report.skipped_rows)])
+            done.append((answers[index], outcome))
+    return done, tuple(failed)
 
 
 def _methods(names: Sequence[str] | None) -> list[str]:
-    others = [name for name in names or () if name not in [*_METHODS]]
+    """The methods to audit by; none if only baselines are named, which are compared in any case."""
+    others = [name for name in names or () if name not in [*_METHODS, *BASELINES]]
     if others:
-        expected = f"--method should be {' or '.join(_METHODS)}"
+        expected = f"--method should be {' or '.join(_METHODS)}, or {' or '.join(BASELINES)} for no audit"
         raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
-    return list(dict.fromkeys(names or _METHODS[:1]))
+    return [name for name in dict.fromkeys(names or _METHODS[:1]) if name in _METHODS]
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:
@@ -131,27 +115,47 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         raise RunError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
+    if args.by == GENERATOR:
+        answers = tuple(replace(answer, group=answer.record.generator) for answer in dataset.answers)
+        dataset = replace(dataset, answers=answers)
     return dataset if args.limit is None else dataset.first(args.limit)
 
 
 def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argparse.Namespace) -> MethodFigures:
-    answers, failed = audited_answers(dataset.answers, attributor)
-    if not answers:
+    audited, failed = _audited(dataset.answers, attributor)
+    if not audited:
         reasons = sorted({one.reason for one in failed})
         raise RunError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
     settings = attributor.model.settings
+    answers = [audited_answer(answer, found) for answer, found in audited]
     return MethodFigures(
         method=str(settings.method),
         supported_threshold=settings.supported_threshold,
         weak_threshold=settings.weak_threshold,
         groups=group_figures(answers, draws=args.bootstrap_draws, seed=args.seed),
+        comparison=_comparison(str(settings.method), audited, args),
         failed_rows=failed,
         provenance={"parser": attributor.parser.identity, **attributor.model.provenance()},
     )
 
 
+def _comparison(
+    method: str, audited: Sequence[tuple[JudgedAnswer, _Found]], args: argparse.Namespace
+) -> tuple[GroupComparison, ...]:
+    parts = [judged_parts(answer, found) for answer, found in audited]
+    scorers = [AuditScorer(method, [found for _, found in audited]), *baseline_scorers()]
+    return compare_scorers(parts, scorers, draws=args.bootstrap_draws, seed=args.seed)
+
+
+def _baselines(dataset: JudgedDataset, args: argparse.Namespace) -> tuple[GroupComparison, ...]:
+    parts = [judged_parts(answer, ()) for answer in dataset.answers]
+    return compare_scorers(parts, baseline_scorers(), draws=args.bootstrap_draws, seed=args.seed)
+
+
 def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attributor]:
     """One attributor per method, all with the same loaded models."""
+    if not methods:
+        return []
     from attribeam.attribution.attributor import Attributor
 
     models = load_models(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}))
@@ -165,48 +169,32 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
     ]
 
 
-def _digests(data: Path) -> dict[str, str]:
-    files = sorted(data.glob("*.jsonl*")) if data.is_dir() else [data]
-    return {file.name: file_digest(file) for file in files}
+def _evaluate_supported(args: argparse.Namespace) -> None:
+    if args.by is not None:
+        raise UsageError(f"--by is for judged answers, not for {args.dataset}; leave it out")
+    methods, dataset = _methods(args.method), load_supported(args.dataset, args.data, limit=args.limit)
+    if not methods:
+        raise UsageError(f"a baseline flags no spans of {args.dataset}; --method should be {' or '.join(_METHODS)}")
+    figures = []
+    for attributor in _attributors(methods, args):
+        audited, failed = _audited(dataset.answers, attributor)
+        if not audited:
+            raise RunError(f"data {args.data} should have answers that can be audited, has none")
+        name, found = str(attributor.model.settings.method), [found for _, found in audited]
+        figures.append(supported_figures(name, found, failed, draws=args.bootstrap_draws, seed=args.seed))
+    report = SupportedReport(
+        dataset=args.dataset,
+        data_sha256=_digests(args),
+        skipped_rows=dataset.skipped,
+        methods=tuple(figures),
+        confidence=CONFIDENCE,
+        bootstrap_draws=args.bootstrap_draws,
+        bootstrap_seed=args.seed,
+        limit=args.limit,
+    )
+    print(supported_table(report))
+    write_figures(args.output, report)
 
 
-def _method_tables(dataset: str, method: MethodFigures) -> Iterator[str]:
-    for group in method.groups:
-        yield (
-            f"{dataset}, {group.group}, {method.method}: {group.answers} answers, {group.marked_answers} of them with "
-            "unsupported characters"
-        )
-        lines = [line for level in group.levels for line in _level_lines(level)]
-        yield text_table(_HEADER, lines)
-        yield text_table(
-            _AUROC_HEADER,
-            [
-                _auroc_line("answers", group.answer_mass, group.answer_flag),
-                _auroc_line("spans", group.span_mass, group.span_flag),
-            ],
-        )
-        for kind in group.kinds:
-            shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
-            yield f"{kind.kind}: of {kind.characters} characters {shares}"
-    yield f"thresholds in use: supported {method.supported_threshold}, weak {method.weak_threshold}"
-    yield from failure_remarks(method.failed_rows, consequence="are left out")
-
-
-def _level_lines(level: LevelFigures) -> Iterator[tuple[str, ...]]:
-    if level.characters is not None:
-        yield (level.level, "characters", *_f1_cells(level.characters))
-    yield (level.level, "answers", *_f1_cells(level.answers))
-
-
-def _f1_cells(figures: F1Figures) -> tuple[str, ...]:
-    shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
-    return (*shares, interval_cell(figures.f1_interval))
-
-
-def _auroc_line(name: str, mass: Auroc | None, flag: Auroc | None) -> tuple[str, ...]:
-    cells = [
-        cell
-        for one in (mass, flag)
-        for cell in (("", "") if one is None else (f"{one.value:.3f}", interval_cell(one.interval, digits=3)))
-    ]
-    return (name, *cells)
+def _digests(args: argparse.Namespace) -> dict[str, str]:
+    return {file.name: file_digest(file) for file in data_files(args.data, args.dataset)}

@@ -1,0 +1,287 @@
+"""The figures of several scorers of the same answers, under one protocol.
+
+Intervals are over resamples of answers. A threshold that is chosen on the data is chosen for each fold of sources on
+all other folds, and once for all groups; resamples keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
+from attribeam.lab.evaluation.measures.calibration import Reliability, reliability
+from attribeam.lab.evaluation.measures.ranking import PrecisionAt, RankCorrelation, precision_at, rank_correlation
+from attribeam.lab.evaluation.measures.source_folds import balanced_accuracy, f1, fold_thresholds, source_folds
+from attribeam.lab.evaluation.measures.verdicts import VerdictFigures, verdict_figures
+from attribeam.lab.evaluation.support.judged_parts import JudgedPart, JudgedParts
+from attribeam.lab.evaluation.support.scorers import ScoredAnswer, Scorer
+
+FIRST = (10, 50, 100)
+"""The lengths of rankings whose precision is given."""
+
+ALL = "all"
+
+_Value = TypeVar("_Value")
+_Flags = frozenset[int]
+_Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class KindVerdicts:
+    """Answers that are unsupported in one way, and the percentage of them that is called."""
+
+    kind: str
+    answers: int
+    called: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerFigures:
+    """The figures of one scorer; None where the labels or the scorer have nothing to compare.
+
+    Attributes:
+        scorer: its name.
+        verdict: answers, by the scorer's own threshold.
+        chosen_verdict: answers, by the threshold with the best F1 on other sources.
+        balanced_verdict: answers, by the threshold with the best balanced accuracy on other sources.
+        answers, sentences, claims: AUROC, of unsupported ones against all others.
+        precision_at: among the answers with the largest risks.
+        rank_correlation: of the answer's risk and minus people's mean grade.
+        characters: by the scorer's own threshold.
+        chosen_characters: by the threshold on its parts' risks with the best F1 on other sources.
+        answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
+        kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
+    """
+
+    scorer: str
+    verdict: VerdictFigures | None
+    chosen_verdict: VerdictFigures | None
+    balanced_verdict: VerdictFigures | None
+    answers: Auroc | None
+    sentences: Auroc | None
+    claims: Auroc | None
+    precision_at: tuple[PrecisionAt, ...]
+    rank_correlation: RankCorrelation | None
+    characters: F1Figures | None
+    chosen_characters: F1Figures | None
+    answer_reliability: Reliability | None
+    claim_reliability: Reliability | None
+    kinds: tuple[KindVerdicts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupComparison:
+    """All scorers on one group of answers, or on all."""
+
+    group: str
+    answers: int
+    marked_answers: int
+    sentences: int
+    claims: int
+    scorers: tuple[ScorerFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """One scorer's scores of all answers, and its verdicts by thresholds chosen on other sources."""
+
+    scorer: Scorer
+    answers: tuple[ScoredAnswer, ...]
+    calls: tuple[bool, ...] | None
+    balanced_calls: tuple[bool, ...] | None
+    flags: tuple[_Flags, ...] | None
+
+
+def compare_scorers(
+    parts: Sequence[JudgedParts], scorers: Sequence[Scorer], *, draws: int, seed: int
+) -> tuple[GroupComparison, ...]:
+    """The figures of all answers, then of each group if there are several.
+
+    Args:
+        parts: the judged answers, at least one.
+        scorers: what is compared, in the order of the tables.
+        draws: number of resamples.
+        seed: that of resamples and folds.
+
+    Raises:
+        ValueError: if there is no answer.
+    """
+    row_counts = row_draws(len(parts), draws=draws, seed=seed)
+    folds = source_folds([one.source for one in parts], seed=seed)
+    scored = [_scored(scorer, parts, folds) for scorer in scorers]
+    groups = sorted({one.answer.group for one in parts if one.answer.group is not None})
+    everything = list(range(len(parts)))
+    compared = [_comparison(ALL, everything, parts, scored, row_counts)]
+    for group in groups if len(groups) > 1 else ():
+        own = [row for row in everything if parts[row].answer.group == group]
+        compared.append(_comparison(group, own, parts, scored, row_counts))
+    return tuple(compared)
+
+
+def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]) -> _Scored:
+    answers = tuple(scorer.score(one) for one in parts)
+    risks = np.array([one.risk for one in answers])
+    marked = np.array([one.is_marked for one in parts])
+    if not scorer.has_order:
+        return _Scored(scorer, answers, None, None, None)
+    return _Scored(
+        scorer=scorer,
+        answers=answers,
+        calls=_calls(risks, fold_thresholds(risks, marked, folds, f1), folds),
+        balanced_calls=_calls(risks, fold_thresholds(risks, marked, folds, balanced_accuracy), folds),
+        flags=_flags(answers, parts, folds),
+    )
+
+
+def _calls(
+    risks: npt.NDArray[np.float64], thresholds: dict[int, float] | None, folds: npt.NDArray[np.intp]
+) -> tuple[bool, ...] | None:
+    if thresholds is None:
+        return None
+    return tuple(bool(risk >= thresholds[int(fold)]) for risk, fold in zip(risks, folds, strict=True))
+
+
+def _flags(
+    answers: Sequence[ScoredAnswer], parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]
+) -> tuple[_Flags, ...] | None:
+    """The flagged characters of each answer, by the threshold with the best F1 of characters on other sources."""
+    if any(one.marked is None for one in parts):
+        return None
+    risks = np.array([risk for one in answers for risk in one.characters])
+    marked = np.array([place in (one.marked or ()) for one in parts for place in one.characters], dtype=np.bool_)
+    owners = np.repeat(folds, [len(one.characters) for one in parts])
+    thresholds = fold_thresholds(risks, marked, owners, f1)
+    if thresholds is None:
+        return None
+    return tuple(
+        frozenset(
+            place
+            for place, risk in zip(one.characters, answer.characters, strict=True)
+            if risk >= thresholds.get(int(fold), np.inf)
+        )
+        for one, answer, fold in zip(parts, answers, folds, strict=True)
+    )
+
+
+def _comparison(
+    name: str, own: Sequence[int], parts: Sequence[JudgedParts], scored: Sequence[_Scored], row_counts: _Counts
+) -> GroupComparison:
+    chosen = [parts[row] for row in own]
+    return GroupComparison(
+        group=name,
+        answers=len(own),
+        marked_answers=sum(one.is_marked for one in chosen),
+        sentences=sum(len(one.sentences) for one in chosen),
+        claims=sum(len(one.claims) for one in chosen),
+        scorers=tuple(_GroupOfScorer(own, chosen, one, row_counts[:, own]).figures() for one in scored),
+    )
+
+
+class _GroupOfScorer:
+    """The figures of one scorer on one group; ``own`` are the group's rows among all."""
+
+    def __init__(self, own: Sequence[int], parts: Sequence[JudgedParts], scored: _Scored, row_counts: _Counts) -> None:
+        self._own = own
+        self._parts = parts
+        self._scored = scored
+        self._row_counts = row_counts
+        self._answers = [scored.answers[row] for row in own]
+        self._marked = [one.is_marked for one in parts]
+        self._risks = [one.risk for one in self._answers]
+
+    def figures(self) -> ScorerFigures:
+        """All figures of the group."""
+        scored, counts = self._scored, self._row_counts
+        own_calls = [one.called for one in self._answers if one.called is not None]
+        has_verdict = len(own_calls) == len(self._answers)
+        chosen = self._of_group(scored.calls)
+        balanced = self._of_group(scored.balanced_calls)
+        flagged = [one.flagged for one in self._answers if one.flagged is not None]
+        ranked = [precision_at(first, self._risks, self._marked, counts) for first in FIRST]
+        return ScorerFigures(
+            scorer=scored.scorer.name,
+            verdict=verdict_figures(own_calls, self._marked, counts) if has_verdict else None,
+            chosen_verdict=None if chosen is None else verdict_figures(chosen, self._marked, counts),
+            balanced_verdict=None if balanced is None else verdict_figures(balanced, self._marked, counts),
+            answers=self._auroc(self._risks, self._marked, list(range(len(self._own)))),
+            sentences=self._part_auroc(lambda one: one.sentences, lambda one: one.sentences),
+            claims=self._part_auroc(lambda one: one.claims, lambda one: one.claims),
+            precision_at=tuple(one for one in ranked if one is not None),
+            rank_correlation=self._rank_correlation(),
+            characters=self._characters(flagged) if len(flagged) == len(self._answers) else None,
+            chosen_characters=self._characters(self._of_group(scored.flags)),
+            answer_reliability=self._answer_reliability(),
+            claim_reliability=self._claim_reliability(),
+            kinds=tuple(self._kinds(own_calls if has_verdict else balanced)),
+        )
+
+    def _of_group(self, values: Sequence[_Value] | None) -> list[_Value] | None:
+        return None if values is None else [values[row] for row in self._own]
+
+    def _auroc(self, risks: Sequence[float], marked: Sequence[bool], rows: Sequence[int]) -> Auroc | None:
+        if all(marked) or not any(marked):
+            return None
+        return RankedItems(numbers=risks, right=marked, rows=rows).auroc(self._row_counts)
+
+    def _part_auroc(
+        self,
+        parts: Callable[[JudgedParts], Sequence[JudgedPart]],
+        risks: Callable[[ScoredAnswer], Sequence[float]],
+    ) -> Auroc | None:
+        return self._auroc(*self._items(parts, risks))
+
+    def _items(
+        self,
+        parts: Callable[[JudgedParts], Sequence[JudgedPart]],
+        risks: Callable[[ScoredAnswer], Sequence[float]],
+    ) -> tuple[list[float], list[bool], list[int]]:
+        """The risks, marks and rows of all parts that people judged."""
+        items = [
+            (risk, part.is_marked, row)
+            for row, (one, answer) in enumerate(zip(self._parts, self._answers, strict=True))
+            for part, risk in zip(parts(one), risks(answer), strict=True)
+            if part.is_marked is not None
+        ]
+        return [risk for risk, _, _ in items], [mark for _, mark, _ in items], [row for _, _, row in items]
+
+    def _rank_correlation(self) -> RankCorrelation | None:
+        grades = [one.answer.faithfulness for one in self._parts if one.answer.faithfulness is not None]
+        if len(grades) < len(self._parts):
+            return None
+        return rank_correlation(self._risks, [-grade for grade in grades], self._row_counts)
+
+    def _characters(self, flags: Sequence[_Flags] | None) -> F1Figures | None:
+        marks = [one.marked for one in self._parts if one.marked is not None]
+        if flags is None or len(marks) < len(self._parts):
+            return None
+        return f1_figures(
+            common=[len(flag & mark) for flag, mark in zip(flags, marks, strict=True)],
+            called=[len(flag) for flag in flags],
+            marked=[len(mark) for mark in marks],
+            row_counts=self._row_counts,
+        )
+
+    def _answer_reliability(self) -> Reliability | None:
+        if not self._scored.scorer.has_probabilities:
+            return None
+        return reliability(self._risks, self._marked, range(len(self._own)), self._row_counts)
+
+    def _claim_reliability(self) -> Reliability | None:
+        if not self._scored.scorer.has_probabilities:
+            return None
+        return reliability(*self._items(lambda one: one.claims, lambda one: one.claims), self._row_counts)
+
+    def _kinds(self, calls: Sequence[bool] | None) -> list[KindVerdicts]:
+        if calls is None:
+            return []
+        kinds = [set(one.answer.error_kinds) for one in self._parts]
+        found = []
+        for kind in sorted(set().union(*kinds)):
+            own = [call for call, has in zip(calls, kinds, strict=True) if kind in has]
+            found.append(KindVerdicts(kind, len(own), 100 * sum(own) / len(own)))
+        return found

@@ -1,0 +1,54 @@
+"""Judged answers and evidence, written for these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
+from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
+
+
+def place(part: str, text: str) -> CharRange:
+    """Where the part first stands in the text."""
+    return CharRange(text.index(part), text.index(part) + len(part))
+
+
+def judged(
+    text: str,
+    *marked: str,
+    passages: Sequence[str] = ("Ada lit ten lamps.",),
+    looked_at: Sequence[str] | None = None,
+    group: str | None = None,
+    **labels: object,
+) -> JudgedAnswer:
+    """An answer in which these parts are marked; ``labels`` are those of the whole answer."""
+    record = QARecord("r", "", tuple(map(Passage, passages)), text, RowSource("a", 0))
+    whole = "answer_supported" in labels
+    return JudgedAnswer(
+        record,
+        None if whole else tuple(UnsupportedRange(place(part, text), "x") for part in marked),
+        None if looked_at is None else tuple(place(part, text) for part in looked_at),
+        group,
+        **labels,  # type: ignore[arg-type]
+    )
+
+
+def span(text: str, part: str, support: Support, index: int = 0, **fields: object) -> SpanEvidence:
+    """Evidence of one part of a text; a claim of its own unless ``fields`` say otherwise."""
+    known: dict[str, object] = {"evidence_mass": 0.5, "claim_index": index}
+    return SpanEvidence(
+        span_index=index,
+        span_kind=SpanKind.FACTS,
+        chars=place(part, text),
+        text=part,
+        atomic_fact=(place(part, text),),
+        evidence=(),
+        passage_scores=(0.0,),
+        top_passage_index=None,
+        top_passage_id=None,
+        margin=None,
+        evidence_isolated=False,
+        support=support,
+        unmatched_values=(),
+        **(known | fields),  # type: ignore[arg-type]
+    )
