@@ -25,7 +25,8 @@ class LogStorage(Protocol):
     """Where logs lie. Picklable, and holds no open connection, because every process makes its own."""
 
     def find(self, pattern: str, *, suffix: str) -> list[str]:
-        """The files of a pattern, sorted, each once; a folder means all files below it that end in ``suffix``.
+        """The files of a pattern, sorted, each once; a folder means all files below it that end in ``suffix``, which
+        may be several in braces.
 
         Raises:
             OSError: if the file system cannot be asked.

@@ -31,7 +31,7 @@ class JsonlReader:
 
     def open(self, file: BinaryIO) -> JsonlLog:
         """Read the file through for names, types and rows, unless this process did; see ``LogReader``."""
-        identity = _identity(file)
+        identity = file_identity(file)
         outline = _outlines.get(identity) or _read_outline(file)
         if identity:
             _keep_outline(identity, outline)
@@ -184,7 +184,7 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), array.buffers()[: kind.num_buffers], children=children)
 
 
-def _identity(file: BinaryIO) -> tuple[int, ...]:
+def file_identity(file: BinaryIO) -> tuple[int, ...]:
     """What tells a local file from all others; empty where it is not one."""
     try:
         found = os.fstat(file.fileno())

@@ -36,8 +36,9 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     """The files of a pattern, sorted, each once; links to folders are followed.
 
     ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
-    folder means all files below it that end in ``suffix``. Files whose names begin with "." or "_" are passed over,
-    and so are such folders unless the pattern spells that character out.
+    folder means all files below it that end in ``suffix``, which may have braces, too. Files
+    whose names begin with "." or "_" are passed over, and so are such folders unless the pattern spells that character
+    out.
     """
     found: set[str] = set()
     for one in expand_braces(pattern):
@@ -62,7 +63,8 @@ def _files_of(pattern: str, folders: Folders, suffix: str) -> Iterator[str]:
         top = folders.entry(fixed or ".")
         yield from _matches(fixed, parts, folders, (top.identity,)) if top else ()
     elif exact.is_folder:
-        yield from _matches(_as_folder(pattern), [_ANY_DEPTH, f"*{suffix}"], folders, (exact.identity,))
+        for name in expand_braces(f"*{suffix}"):
+            yield from _matches(_as_folder(pattern), [_ANY_DEPTH, name], folders, (exact.identity,))
     elif not _is_hidden(pattern.rpartition("/")[2]):
         yield pattern
 

@@ -46,12 +46,12 @@ class QALog:
 
     def fingerprint(self) -> tuple[int, str]:
         """Size in bytes and SHA-256 of the content."""
-        with self._errors_named():
+        with file_errors_named(self.path):
             return fingerprint_file(self.storage, self.path)
 
     def stamp(self) -> str:
         """What changes when the file is replaced or written to, see ``LogStorage.stamp``."""
-        with self._errors_named():
+        with file_errors_named(self.path):
             found = self.storage.stamp(self.path)
         if found is None:
             raise DataError(f"log {self.path!r} is not there; bring it back, or correct its path")
@@ -81,7 +81,12 @@ class QALog:
             validator = RowValidator(columns, self.options.max_text_chars)
             for batch in self._batches(log, columns.parts(), rows):
                 for row, raw in enumerate(raw_rows(batch.rows, columns), start=batch.first_row):
-                    yield validator.outcome(raw, RowSource(self.path, row), duplicate=row in duplicates)
+                    source = RowSource(self.path, row)
+                    fault = batch.faults.get(row)
+                    if fault is not None:
+                        yield validator.refusal(raw, source, fault)
+                    else:
+                        yield validator.outcome(raw, source, duplicate=row in duplicates)
         if stamp is not None:
             self.check_unchanged(stamp)
 
@@ -118,8 +123,8 @@ class QALog:
     @contextmanager
     def _opened(self) -> Iterator[OpenLog]:
         reader = reader_named(self.options.format)
-        with self._errors_named(), self.storage.open(self.path) as file:
-            with self._reader_errors_named():
+        with file_errors_named(self.path), self.storage.open(self.path) as file:
+            with reader_errors_named(self.path):
                 log = reader.open(file)
             yield log
 
@@ -130,28 +135,31 @@ class QALog:
                 f"log {self.path!r} should have at least {wanted[-1] + 1} rows, has {log.row_count}; it was changed "
                 "after the run was planned, start the run again"
             )
-        with self._reader_errors_named():
+        with reader_errors_named(self.path):
             yield from log.batches(parts, wanted)
 
-    @contextmanager
-    def _reader_errors_named(self) -> Iterator[None]:
-        """Readers do not know the path, so it is put in front of their messages."""
-        try:
-            yield
-        except DataError as error:
-            raise type(error)(f"log {self.path!r} {error}") from error
 
-    @contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        try:
-            yield
-        except MemoryError:
-            raise
-        except FileNotFoundError as error:
-            raise DataError(f"log {self.path!r} is not there; bring it back, or correct its path") from error
-        except (OSError, pa.ArrowException) as error:
-            found = " ".join(str(error).split())
-            raise DataError(f"log {self.path!r} cannot be read: {found}; replace it, or leave it out") from error
+@contextmanager
+def reader_errors_named(path: str) -> Iterator[None]:
+    """Readers do not know the path, so it is put in front of their messages."""
+    try:
+        yield
+    except DataError as error:
+        raise type(error)(f"log {path!r} {error}") from error
+
+
+@contextmanager
+def file_errors_named(path: str) -> Iterator[None]:
+    """Errors of file systems and of Arrow as a ``DataError`` that names the file."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"log {path!r} is not there; bring it back, or correct its path") from error
+    except (OSError, pa.ArrowException) as error:
+        found = " ".join(str(error).split())
+        raise DataError(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
 
 
 def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int64]) -> Iterator[int]:

@@ -6,8 +6,8 @@ Readers of other packages are found by the entry-point group ``attribeam.log_rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import BinaryIO, Protocol
@@ -15,21 +15,36 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from attribeam.logs.columns import PARQUET, ColumnPart
+from attribeam.schemas import RowFault
 from attribeam.schemas.errors import UsageError
 
 BATCH_ROWS = 256
 """The most rows of one batch: a worker's memory depends on it, and never on the size of a file."""
 
 ENTRY_POINTS = "attribeam.log_readers"
-_OWN = {PARQUET: "attribeam.logs.parquet_log:ParquetReader", "jsonl": "attribeam.logs.jsonl_log:JsonlReader"}
+_OWN = {
+    PARQUET: "attribeam.logs.parquet_log:ParquetReader",
+    "jsonl": "attribeam.logs.jsonl_log:JsonlReader",
+    "ragas": "attribeam.logs.traces.trace_reader:ragas_reader",
+    "openinference": "attribeam.logs.traces.trace_reader:openinference_reader",
+    "langfuse": "attribeam.logs.traces.trace_reader:langfuse_reader",
+    "otel-genai": "attribeam.logs.traces.trace_reader:otel_genai_reader",
+    "mlflow": "attribeam.logs.traces.trace_reader:mlflow_reader",
+    "langsmith": "attribeam.logs.traces.trace_reader:langsmith_reader",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """Consecutive rows of a file; ``first_row`` is the 0-based row of the first one."""
+    """Consecutive rows of a file; ``first_row`` is the 0-based row of the first one.
+
+    ``faults`` are what the reader itself found wrong with rows, by their 0-based rows in the file; such a row becomes a
+    dead letter, with its id and answer where they can be read.
+    """
 
     first_row: int
     rows: pa.RecordBatch
+    faults: Mapping[int, RowFault] = field(default_factory=dict)
 
 
 def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -60,7 +75,7 @@ class OpenLog(Protocol):
 
 
 class LogReader(Protocol):
-    """One kind of log. ``suffix`` is how its files end where a folder is searched for them."""
+    """One kind of log. ``suffix`` is how its files end where a folder is searched for them; braces hold several."""
 
     suffix: str
 

@@ -202,7 +202,11 @@ class RowValidator:
         try:
             return self.validate(raw, source, duplicate=duplicate)
         except RowFault as fault:
-            return FaultyRow(source, _value_or_none(self.record_id, raw), fault, _value_or_none(self.answer, raw))
+            return self.refusal(raw, source, fault)
+
+    def refusal(self, raw: RawRow, source: RowSource, fault: RowFault) -> FaultyRow:
+        """The row with a fault, and what can be read of it."""
+        return FaultyRow(source, _value_or_none(self.record_id, raw), fault, _value_or_none(self.answer, raw))
 
     def validate(self, raw: RawRow, source: RowSource, *, duplicate: bool) -> QARecord:
         """The QA record of a row.

@@ -32,12 +32,22 @@ class Reason(StrEnum):
     TEXT_TOO_LONG = "text_too_long"
     SPAN_OUT_OF_RANGE = "span_out_of_range"
     INVALID_VALUE = "invalid_value"
+    INVALID_JSON = "invalid_json"
+    INCOMPLETE_TRACE = "incomplete_trace"
+    TRACE_FAILED = "trace_failed"
+    TRACE_TOO_LARGE = "trace_too_large"
+    PASSAGE_TEXT_MISSING = "passage_text_missing"
     PARSE_FAILED = "parse_failed"
     TEMPLATE_FAILED = "template_failed"
     TOO_MANY_TOKENS = "too_many_tokens"
     OUT_OF_MEMORY = "out_of_memory"
     NON_FINITE_ATTENTION = "non_finite_attention"
     WORKER_DIED = "worker_died"
+
+
+def reading_stage(reason: Reason) -> Stage:
+    """The stage of a fault that is found while a log is read and checked."""
+    return Stage.READ if reason in (Reason.INVALID_UTF8, Reason.INVALID_JSON) else Stage.VALIDATE
 
 
 @dataclass(frozen=True, slots=True)

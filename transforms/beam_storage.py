@@ -30,7 +30,12 @@ class BeamStorage:
         check_extra(pattern)
         if "://" not in pattern:
             return ArrowStorage().find(pattern, suffix=suffix)
-        found = {path for one in expand_braces(pattern) for path in _match(one) or _match(_below(one, suffix))}
+        ends = expand_braces(suffix)
+        found = {
+            path
+            for one in expand_braces(pattern)
+            for path in _match(one) or [below for end in ends for below in _match(_below(one, end))]
+        }
         return sorted(path for path in found if not path.rpartition("/")[2].startswith((".", "_")))
 
     @contextmanager

@@ -11,6 +11,7 @@ from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow, RowRange
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, Stage
+from attribeam.schemas.dead_letter import reading_stage
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice, tag_dead_letter
 from attribeam.transforms.stage_metrics import count_row_read, stage
@@ -66,7 +67,7 @@ class ReadRows(beam.DoFn):
             DeadLetter(
                 record_id=row.record_id,
                 source=row.source,
-                stage=Stage.READ if row.fault.reason is Reason.INVALID_UTF8 else Stage.VALIDATE,
+                stage=reading_stage(row.fault.reason),
                 reason=row.fault.reason,
                 message=str(row.fault),
                 column=row.fault.column,

@@ -79,8 +79,11 @@ def test_file_that_it_cannot_read_is_named(installed: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_unknown_format_is_refused_with_those_that_there_are() -> None:
-    assert reader_names() == ["parquet", "jsonl", "arrow"]
-    with pytest.raises(UsageError, match="--log-format should be one of parquet, jsonl, arrow, was: 'csv'"):
+    traces = ["ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith"]
+    assert reader_names() == ["parquet", "jsonl", *traces, "arrow"]
+    with pytest.raises(
+        UsageError, match=r"--log-format should be one of parquet, jsonl, .*langsmith, arrow, was: 'csv'"
+    ):
         reader_named("csv")
 
 

@@ -1,6 +1,7 @@
-"""``attribeam import``: turn a published data set into a QA log in attribeam's input format, labels included.
+"""``attribeam import``: turn the log of another tool, or a published data set, into a QA log in attribeam's own format.
 
-Answers that an audit of the log would refuse are left out, each with a reason.
+Answers that an audit of the log would refuse are left out, each with a reason. Logs of trace stores get a file of dead
+letters beside the log; a data set brings its labels.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from tqdm import tqdm
 from attribeam.attribution.option_types import positive_integer
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.lab.evaluation.datasets.log_writer import LogAnswer, write_log
+from attribeam.logs.import_run import check_output, import_foreign_log, log_formats
+from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledDataset, SkippedRow
@@ -100,24 +103,41 @@ class ImportCounts:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
-    parser.add_argument("source", choices=[*_LOADERS], help="the data set")
+    names = [*_LOADERS, *log_formats()]
     parser.add_argument(
-        "--data", required=True, type=Path, metavar="PATH", help="the data set's file, or a directory of its files"
+        "source", choices=names, metavar="FORMAT", help=f"data set or format of the log: {', '.join(names)}"
     )
-    parser.add_argument("--output", required=True, type=Path, metavar="LOG.parquet", help="the log to write")
+    parser.add_argument(
+        "--data",
+        required=True,
+        nargs="+",
+        metavar="PATH",
+        help="logs, or folders or patterns of them; of a data set its file, or the directory of its files",
+    )
+    parser.add_argument("--output", type=Path, metavar="LOG.parquet", help="the log to write")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
+    parser.add_argument("--columns", metavar="FIELD=COLUMN,...", help="for a format that another package brings")
+    add_trace_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Import the data set, and print what happened to its rows.
+    """Import the data set or the log, and print what happened to its rows.
 
     Raises:
-        UsageError: if ``--output`` cannot be written to.
-        DataError, RunError: as ``import_log``.
+        UsageError: if ``--output`` cannot be written to, or an option says nothing to the format.
+        DataError, RunError: as ``import_log`` and ``import_foreign_log``.
     """
-    _check_output(args.output, overwrite=args.overwrite)
-    counts = import_log(args.source, args.data, args.output, limit=args.limit)
+    if args.source not in _LOADERS:
+        print("\n".join(import_foreign_log(args)))
+        return
+    given = [*given_trace_options(args), *(["--columns"] if args.columns is not None else [])]
+    if given:
+        raise UsageError(f"{given[0]} says nothing to {args.source}, which is a data set; leave it out")
+    if len(args.data) != 1:
+        raise UsageError(f"--data of {args.source} should be one path, were {len(args.data)}")
+    check_output(args.output, overwrite=args.overwrite)
+    counts = import_log(args.source, Path(args.data[0]), args.output, limit=args.limit)
     print("\n".join(summary(counts, args.output)))
 
 
@@ -149,13 +169,6 @@ def summary(counts: ImportCounts, output: Path) -> list[str]:
     for reason, rows in _reasons(counts.skipped).items():
         lines.append(f"skipped, {reason}: {len(rows)} rows: {', '.join(map(str, rows))}")
     return lines
-
-
-def _check_output(output: Path, *, overwrite: bool) -> None:
-    if output.is_dir() or not output.parent.is_dir():
-        raise UsageError(f"--output should be a file in an existing directory, was: {output}")
-    if output.exists() and not overwrite:
-        raise UsageError(f"--output {output} exists already; name another file, or replace it with --overwrite")
 
 
 def _write(output: Path, answers: Iterable[LogAnswer]) -> int:

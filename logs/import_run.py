@@ -1,0 +1,118 @@
+"""One run of ``attribeam import`` on logs: which files, what is printed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from attribeam.logs.columns import LogOptions, parse_column_mapping
+from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.import_log import ImportSummary, Outcome, export_opener, import_exports, import_logs, letters_path
+from attribeam.logs.reader import reader_named, reader_names
+from attribeam.logs.traces.arguments import given_trace_options, trace_options
+from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.guess import guess_lines, guessed
+from attribeam.schemas.errors import LogFormatError, UsageError
+
+
+def log_formats() -> list[str]:
+    """Formats of logs that can be imported: those of trace stores, then those that other packages bring."""
+    return [*LOG_KINDS, *(name for name in reader_names() if name not in LOG_KINDS)]
+
+
+def check_output(output: Path | None, *, overwrite: bool) -> None:
+    """Refuse an output that cannot be written to, or that is there.
+
+    Raises:
+        UsageError: with the way out.
+    """
+    if output is None:
+        raise UsageError("--output is needed: the log to write, such as logs.parquet")
+    if output.is_dir() or not output.parent.is_dir():
+        raise UsageError(f"--output should be a file in an existing directory, was: {output}")
+    if output.exists() and not overwrite:
+        raise UsageError(f"--output {output} exists already; name another file, or replace it with --overwrite")
+
+
+def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
+    """Import a log, or guess its paths; yields what is to be printed.
+
+    Raises:
+        UsageError: if the request makes no sense, nothing matches ``--data``, or a file is of another format.
+        DataError, RunError: as ``import_exports``.
+    """
+    name, output = arguments.source, arguments.output
+    _check_options(arguments)
+    if not arguments.guess:
+        check_output(output, overwrite=arguments.overwrite)
+    storage = ArrowStorage()
+    kind = LOG_KINDS.get(name)
+    paths = match_exports(arguments.data, reader_named(name).suffix if kind is None else kind.suffix, storage)
+    try:
+        if kind is None:
+            options = LogOptions(parse_column_mapping(arguments.columns or ""), format=name)
+            summary = import_logs(paths, output, options, limit=arguments.limit, progress=_progress)
+        elif arguments.guess:
+            found = guessed(kind, trace_options(arguments), [export_opener(storage, path) for path in paths])
+            command = f"attribeam import {name} --data {' '.join(arguments.data)} --output {output or 'logs.parquet'}"
+            yield from guess_lines(found, command)
+            return
+        else:
+            options_ = trace_options(arguments)
+            summary = import_exports(kind, paths, output, options_, limit=arguments.limit, progress=_progress)
+    except LogFormatError as error:
+        raise UsageError(f"--data: {error}") from error
+    yield from summary_lines(summary, output)
+
+
+def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
+    """The counts, and the dead letters by reason."""
+    files = f"{summary.files} file{'' if summary.files == 1 else 's'}"
+    spans = "" if not summary.seen or not summary.seen.spans else f" ({summary.seen.spans} spans)"
+    line = f"{summary.read} rows read of {files}{spans}, {summary.written} written to {output}"
+    if summary.dead_letters:
+        line += f", {summary.dead_letters} dead letters in {letters_path(output)}"
+    yield line
+    yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
+    if summary.seen and summary.seen.skipped:
+        yield f"{summary.seen.skipped} records are no spans and were passed over"
+
+
+def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage) -> list[str]:
+    """The files of all patterns, in the order of their names.
+
+    Raises:
+        UsageError: if a pattern matches nothing, or its file system cannot be asked.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        try:
+            paths = storage.find(pattern, suffix=suffix) if pattern.strip() else []
+        except OSError as error:
+            raise UsageError(f"--data {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
+        if not paths:
+            raise UsageError(
+                f"--data should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
+                'below it, and files whose names begin with "." or "_" are passed over'
+            )
+        found.update(paths)
+    return sorted(found)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    is_trace = arguments.source in LOG_KINDS
+    given = given_trace_options(arguments)
+    if given and not is_trace:
+        raise UsageError(f"{given[0]} says nothing to {arguments.source}, which is read row by row; leave it out")
+    if is_trace and arguments.columns is not None:
+        raise UsageError(
+            f"--columns says nothing to {arguments.source}; name where a field stands with --question-path, "
+            "--passages-path and --answer-path"
+        )
+
+
+def _progress(rows: Iterator[Outcome]) -> Iterator[Outcome]:
+    yield from tqdm(rows, desc="import", unit="row", disable=None)

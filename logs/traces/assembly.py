@@ -1,0 +1,284 @@
+"""The spans of one trace to one row: root, question, answer, and which retrieved passages the answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, documents_of, once_each, overlap, with_texts
+from attribeam.logs.traces.json_shapes import at, shape
+from attribeam.logs.traces.messages import Asked, Message, messages_of, with_history
+from attribeam.logs.traces.paths import PathSet
+from attribeam.logs.traces.span import Document, Role, Span, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.texts import answer_of, question_of
+from attribeam.schemas import Reason, RowFault
+
+_SPEAKING = (Role.CHAIN, Role.MODEL)
+_RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
+
+
+class Tree(NamedTuple):
+    """The spans of a trace in the order of time, from the root down.
+
+    ``root`` is None where several spans have parents that were not exported and none has none. ``ancestors`` are the
+    places in ``spans`` of those above each span.
+    """
+
+    spans: tuple[Span, ...]
+    root: Span | None
+    depths: tuple[int, ...]
+    ancestors: tuple[frozenset[int], ...]
+
+
+def tree_of(spans: Sequence[Span]) -> Tree:
+    """Order the spans of one trace; one that was exported twice counts once.
+
+    The root is the record of the trace itself, else the earliest span without a parent, else the only one whose
+    parent was not exported. Where clocks tie, the order of the export decides.
+    """
+    spans = sorted(_once_each(spans), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
+    places: dict[str | None, int] = {one.span_id: place for place, one in enumerate(spans) if one.span_id is not None}
+    parents = [_parent_place(one, place, places) for place, one in enumerate(spans)]
+    ancestors = [_ancestors(place, parents) for place in range(len(spans))]
+    return Tree(tuple(spans), _root(spans, parents), tuple(map(len, ancestors)), tuple(map(frozenset, ancestors)))
+
+
+def _once_each(spans: Iterable[Span]) -> list[Span]:
+    """The last record of each span, but none without output in the place of one with."""
+    kept: dict[object, Span] = {}
+    for number, one in enumerate(spans):
+        key = one.span_id if one.span_id is not None else number
+        known = kept.get(key)
+        if known is None or one.output is not None or known.output is None:
+            kept[key] = one
+    return list(kept.values())
+
+
+def _parent_place(span: Span, place: int, places: Mapping[str | None, int]) -> int | None:
+    if span.is_trace or not span.parent_id:
+        return None
+    parent = places.get(span.parent_id)
+    return None if parent == place else parent
+
+
+def _ancestors(place: int, parents: Sequence[int | None]) -> list[int]:
+    """The places above one; a circle of parents ends where it closes."""
+    found: list[int] = []
+    above = parents[place]
+    while above is not None and above != place and above not in found:
+        found.append(above)
+        above = parents[above]
+    return found
+
+
+def _root(spans: Sequence[Span], parents: Sequence[int | None]) -> Span | None:
+    tops = [one for one, parent in zip(spans, parents, strict=True) if parent is None]
+    own = [one for one in tops if one.is_trace or not one.parent_id]
+    if own:
+        return next((one for one in own if one.is_trace or one.role in _SPEAKING), own[0])
+    return tops[0] if len(tops) == 1 else None
+
+
+def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, texts: Texts, paths: PathSet) -> TraceRow:
+    """The row of a trace; its ``fault`` says what is missing. ``texts`` has documents with texts by their ids."""
+    tree = tree_of(spans)
+    passages = _passages(tree, options, texts, paths)
+    asked = _question(tree, paths)
+    answer = _answer(tree, paths)
+    models = [one.model for one in tree.spans if one.model and one.role is Role.MODEL]
+    row = TraceRow(
+        record_id=trace_id,
+        question=None if asked is None else with_history(asked, options.history),
+        passages=passages,
+        answer=answer,
+        answered_at=_answered_at(tree),
+        generator=models[-1] if models else next((one.model for one in tree.spans if one.model), None),
+        session_id=next((one.session_id for one in tree.spans if one.session_id), None),
+    )
+    return row._replace(fault=_missing(tree, row, options, paths))
+
+
+def missing_passage_texts(passages: Iterable[Document]) -> str | None:
+    """What is wrong with passages of which only ids were logged; None where all have texts."""
+    missing = [one.passage_id for one in passages if one.text is None]
+    if not missing:
+        return None
+    return (
+        f"passages should have texts, {len(missing)} have only an id; name a table of texts with --passages-table of "
+        "attribeam import, or log the texts"
+    )
+
+
+def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
+    if row.question is None and row.answer is None and tree.root is None:
+        return fault(
+            Reason.INCOMPLETE_TRACE,
+            None,
+            f"trace should have a root span, none of its {len(tree.spans)} spans is one; export whole traces, and "
+            "import the files of an export together",
+        )
+    given = None if tree.root is None else tree.root.input
+    gave = None if tree.root is None else tree.root.output
+    if row.answer is None:
+        failed = any(one.failed for one in ([tree.root] if tree.root else tree.spans))
+        reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
+        what = "has none because it failed" if failed else f"has {_found(paths.answer, gave)}"
+        way_out = "leave failed traces out of the export" if failed else "name it with --answer-path"
+        return fault(reason, "answer", f"trace should have an answer, {what}; {way_out}")
+    if row.question is None:
+        message = f"trace should have a question, has {_found(paths.question, given)}; name it with --question-path"
+        return fault(Reason.MISSING_VALUE, "question", message)
+    if not row.passages:
+        tools = "" if options.tool_outputs else ", or take what tools returned with --tool-outputs"
+        found = "nothing there" if paths.passages else "no retriever that returned any"
+        message = f"trace should have retrieved passages, has {found}; name them with --passages-path{tools}"
+        return fault(Reason.NO_PASSAGES, "passages", message)
+    lacking = missing_passage_texts(row.passages)
+    return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
+
+
+def _found(path: object, value: object) -> str:
+    return "nothing there" if path else shape(value)
+
+
+def _answered_at(tree: Tree) -> int | None:
+    if tree.root is not None and (moment := tree.root.ended_at or tree.root.started_at):
+        return moment
+    return max((one.ended_at or one.started_at or 0 for one in tree.spans), default=0) or None
+
+
+def _speakers(tree: Tree) -> Iterator[Span]:
+    """The spans that may hold question and answer: the root, then chains and models from the top down."""
+    if tree.root is not None:
+        yield tree.root
+    order = sorted(range(len(tree.spans)), key=lambda place: tree.depths[place])
+    yield from (one for one in (tree.spans[place] for place in order) if one.role in _SPEAKING and one is not tree.root)
+
+
+def _question(tree: Tree, paths: PathSet) -> Asked | None:
+    if paths.question:
+        return question_of(paths.question.search(document_of_trace(tree)))
+    for one in _speakers(tree):
+        found = question_of(one.input)
+        if found is not None:
+            return found
+    retrievers = (one for one in tree.spans if one.role in _RETRIEVING)
+    return next((found for one in retrievers if (found := question_of(one.input)) is not None), None)
+
+
+def _answer(tree: Tree, paths: PathSet) -> str | None:
+    if paths.answer:
+        return answer_of(paths.answer.search(document_of_trace(tree)))
+    if tree.root is not None and (found := answer_of(tree.root.output)) is not None:
+        return found
+    if tree.root is not None and tree.root.failed:
+        return None
+    others = [one for one in _speakers(tree) if one is not tree.root]
+    latest = sorted(others, key=lambda one: one.ended_at or one.started_at or 0)
+    return next((found for one in reversed(latest) if (found := answer_of(one.output)) is not None), None)
+
+
+def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
+    if paths.passages:
+        found = documents_of(paths.passages.search(document_of_trace(tree)))
+    else:
+        found = _retrieved(tree, options.retrievals)
+    if options.tool_outputs:
+        found = (*(found or ()), *_tool_outputs(tree))
+    if not found:
+        return None
+    own = {one.passage_id: one for one in _all_documents(tree) if one.passage_id and one.text is not None}
+    return with_texts(with_texts(once_each(found), own), texts)
+
+
+def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
+    """The documents of the retrievals that count, each once, in the order of time.
+
+    What lies below a retriever or a reranker that gave documents is part of it. A retrieval whose documents were
+    reranked is replaced by the reranker's.
+    """
+    gave = {place: _documents(one) for place, one in enumerate(tree.spans) if one.role in _RETRIEVING}
+    gave = {place: found for place, found in gave.items() if found}
+    tops = [place for place in gave if not tree.ancestors[place] & gave.keys()]
+    reranked = [
+        one
+        for place in gave
+        if tree.spans[place].role is Role.RERANKER
+        for one in (*tree.spans[place].inputs_reranked, *gave[place])
+    ]
+    kept = [place for place in tops if tree.spans[place].role is Role.RERANKER or not overlap(gave[place], reranked)]
+    if not kept:
+        return _sources_of_root(tree)
+    chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)
+    return tuple(one for place in chosen for one in gave[place])
+
+
+def _documents(span: Span) -> tuple[Document, ...]:
+    found = span.documents if span.documents is not None else documents_of(span.output)
+    return found or ()
+
+
+def _all_documents(tree: Tree) -> Iterator[Document]:
+    for one in tree.spans:
+        if one.role in _RETRIEVING:
+            yield from (*_documents(one), *one.inputs_reranked)
+
+
+def _sources_of_root(tree: Tree) -> tuple[Document, ...] | None:
+    """Documents that a chain hands over with its answer, or got with its question, where no retriever is logged."""
+    if tree.root is None:
+        return None
+    for value in (tree.root.output, tree.root.input):
+        for key in SOURCE_KEYS:
+            found = documents_of(at(value, key))
+            if found:
+                return found
+    return None
+
+
+def _tool_outputs(tree: Tree) -> Iterator[Document]:
+    """What tools returned: their spans, or else the messages of tools after the last question."""
+    spans = [one for one in tree.spans if one.role is Role.TOOL]
+    for one in spans:
+        text = answer_of(one.output)
+        if text is not None:
+            yield Document(text, one.name or None, one.span_id)
+    if not spans:
+        yield from tool_passages(message for one in tree.spans for message in _messages_of_tools(one))
+
+
+def tool_passages(messages: Iterable[Message]) -> Iterator[Document]:
+    """What tools said in a conversation, each text once."""
+    yield from dict.fromkeys(Document(one.text, one.name) for one in messages if one.text.strip())
+
+
+def _messages_of_tools(span: Span) -> tuple[Message, ...]:
+    if span.role not in _SPEAKING or messages_of(span.input) is None:
+        return ()
+    found = question_of(span.input)
+    return () if found is None else found.tool_texts
+
+
+def document_of_trace(tree: Tree) -> dict[str, object]:
+    """What paths are searched in: the root's input, output and metadata, and all spans as ``observations``."""
+    root = tree.root or tree.spans[0]._replace(input=None, output=None, metadata=None)
+    return {
+        "id": root.trace_id,
+        "name": root.name,
+        "input": root.input,
+        "output": root.output,
+        "metadata": root.metadata,
+        "observations": [_observation(one) for one in tree.spans if not one.is_trace],
+    }
+
+
+def _observation(span: Span) -> dict[str, object]:
+    return {
+        "id": span.span_id,
+        "type": span.kind,
+        "name": span.name,
+        "input": span.input,
+        "output": span.output,
+        "metadata": span.metadata,
+        "documents": [one._asdict() for one in span.documents or ()],
+    }

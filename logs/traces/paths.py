@@ -1,0 +1,101 @@
+"""Where a user says that question, passages and answer stand: JMESPath, and presets of three paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from attribeam.logs.traces.span import TraceOptions
+from attribeam.schemas.errors import UsageError
+
+
+class Path(Protocol):
+    """A JMESPath expression that was checked."""
+
+    def search(self, value: object) -> object:
+        """What it finds, None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathSet:
+    """The paths that a user gave, ready to search; None for what the shape of the records tells."""
+
+    question: Path | None = None
+    passages: Path | None = None
+    answer: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Three paths under one name; None for what the shape tells."""
+
+    question: str | None = None
+    passages: str | None = None
+    answer: str | None = None
+
+
+PRESETS: Mapping[str, Preset] = {
+    "root": Preset("input.question || input.query || input", "output.documents || output.contexts", "output.answer"),
+    "langchain": Preset(
+        "input.input || input.question || input.query",
+        "observations[?type=='RETRIEVER'].output[] || output.context || output.source_documents",
+        "output.answer || output.result || output.output",
+    ),
+    "langgraph": Preset(
+        "input.messages", "observations[?type=='TOOL' || type=='RETRIEVER'].output[]", "output.messages"
+    ),
+    "llamaindex": Preset(
+        "input.query_str || input.query || input",
+        "observations[?type=='RETRIEVER'].output.nodes[] || output.source_nodes",
+        "output.response || output",
+    ),
+    "metadata": Preset("input", "metadata.contexts || metadata.documents || metadata.passages", "output"),
+}
+"""Presets for records of free JSON; docs/importing_logs.md shows what each is for."""
+
+
+def path_set(options: TraceOptions) -> PathSet:
+    """The paths of the options, checked.
+
+    Raises:
+        UsageError: if a path is no JMESPath, or the library is not installed.
+    """
+    given = {
+        "--question-path": options.question_path,
+        "--passages-path": options.passages_path,
+        "--answer-path": options.answer_path,
+    }
+    return PathSet(*(None if text is None else _compiled(flag, text) for flag, text in given.items()))
+
+
+def _compiled(flag: str, text: str) -> Path:
+    try:
+        import jmespath
+        from jmespath.exceptions import JMESPathError
+    except ImportError as error:
+        raise UsageError(f"{flag} needs the extra 'traces': pip install 'attribeam[traces]'") from error
+    try:
+        path: Path = _Searched(jmespath.compile(text))
+    except JMESPathError as error:
+        found = " ".join(str(error).split())
+        raise UsageError(
+            f'{flag} should be a JMESPath such as "output.answer" or "observations[?type==\'RETRIEVER\'].output[]", '
+            f"was {text!r}: {found}"
+        ) from error
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """A path that finds nothing where a function in it does not take the value at hand."""
+
+    compiled: Path
+
+    def search(self, value: object) -> object:
+        from jmespath.exceptions import JMESPathError
+
+        try:
+            return self.compiled.search(value)
+        except JMESPathError:
+            return None

@@ -1,0 +1,181 @@
+"""Files of an export to the rows that they come to, in the order in which they first appear."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from typing import BinaryIO, NamedTuple
+
+from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree_of
+from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
+from attribeam.logs.traces.formats import LogKind
+from attribeam.logs.traces.json_shapes import shape
+from attribeam.logs.traces.json_values import Found
+from attribeam.logs.traces.paths import PathSet, path_set
+from attribeam.logs.traces.records import records
+from attribeam.logs.traces.rows import Rows, text_fault
+from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
+from attribeam.schemas import Reason, RowFault
+
+OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
+"""Opens a file; what is raised while it is open may be given its name."""
+
+
+class PlacedRow(NamedTuple):
+    """A row: the number of the file where it first appears, its 0-based number among the rows of that file."""
+
+    file: int
+    number: int
+    row: TraceRow
+
+
+PlacedRecord = tuple[int, Found]
+_WithDocument = tuple[PlacedRow, Callable[[], object]]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was read so far; ``skipped`` are records that are no spans, such as scores."""
+
+    spans: int = 0
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class ExportRows:
+    """The rows of the files of one export.
+
+    Attributes:
+        kind: the format.
+        options: how a trace becomes a row.
+        texts: texts of passages by their ids, for traces that have only the ids.
+        seen: counts that grow while rows are read.
+    """
+
+    kind: LogKind
+    options: TraceOptions
+    texts: Texts = NO_TEXTS
+    seen: Seen = field(default_factory=Seen)
+
+    def read(self, files: Iterable[OpenFile]) -> Iterator[PlacedRow]:
+        """The rows of all files. Spans of one trace may lie in several of them, in any order.
+
+        Raises:
+            UsageError: if a path is none.
+            LogFormatError, DataError, OSError: as ``records``.
+        """
+        return (placed for placed, _ in self.read_with_documents(files))
+
+    def read_with_documents(
+        self, files: Iterable[OpenFile], most_records: int | None = None
+    ) -> Iterator[tuple[PlacedRow, Callable[[], object]]]:
+        """The rows, each with what gives the document that paths are searched in; of the first records only."""
+        paths = path_set(self.options)
+        form = self.kind.format
+        found = islice(self._records(form.wrappers, files), most_records)
+        return self._rows(form, paths, found) if isinstance(form, Rows) else self._traces(form, paths, found)
+
+    def _rows(self, form: Rows, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
+        ids = _MadeIds()
+        numbers = Counter[int]()
+        for file, one in found:
+            try:
+                row = self._with_texts(form.row(_object(one), self.options, paths))
+            except RowFault as error:
+                row = TraceRow(None, fault=_placed(error, one.place))
+            yield PlacedRow(file, numbers[file], ids.named(row)), partial(_value, one)
+            numbers[file] += 1
+
+    def _with_texts(self, row: TraceRow) -> TraceRow:
+        if row.fault is not None or not row.passages:
+            return row
+        row = row._replace(passages=with_texts(row.passages, self.texts))
+        return row._replace(fault=text_fault(row))
+
+    def _traces(self, form: SpanFormat, paths: PathSet, found: Iterable[PlacedRecord]) -> Iterator[_WithDocument]:
+        with TraceSpool() as spool:
+            for file, one in found:
+                self._spool(spool, file, form, one)
+            numbers = Counter[int]()
+            for trace in spool.traces():
+                placed = PlacedRow(trace.file, numbers[trace.file], self._row_of(trace, paths))
+                yield placed, partial(_document, trace)
+                numbers[trace.file] += 1
+
+    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
+        count = 0
+        try:
+            for span in form.spans(_object(found)):
+                spool.add(file, found.place, span)
+                count += 1
+        except RowFault as error:
+            spool.add(file, found.place, _placed(error, found.place))
+            return
+        self.seen.spans += count
+        self.seen.skipped += not count
+
+    def _row_of(self, trace: SpooledTrace, paths: PathSet) -> TraceRow:
+        if trace.fault is not None:
+            return TraceRow(None, fault=trace.fault)
+        if trace.spans is None or trace.trace_id is None:
+            message = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
+            return TraceRow(trace.trace_id, fault=fault(Reason.TRACE_TOO_LARGE, None, message))
+        return row_of_trace(trace.trace_id, trace.spans, self.options, self.texts, paths)
+
+    def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[PlacedRecord]:
+        for number, opened in enumerate(files):
+            with opened() as file:
+                for found in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv):
+                    yield number, found
+
+
+def _value(found: Found) -> object:
+    return None if isinstance(found.value, RowFault) else found.value
+
+
+def _document(trace: SpooledTrace) -> object:
+    return document_of_trace(tree_of(trace.spans)) if trace.spans else None
+
+
+class _MadeIds:
+    """Ids for rows that have none: a digest of the content, so that the same row gets the same id in every export."""
+
+    def __init__(self) -> None:
+        self._made: Counter[bytes] = Counter()
+
+    def named(self, row: TraceRow) -> TraceRow:
+        """The row with an id; a repeated row gets its number behind it. A row that could not be read stays without."""
+        if row.record_id is not None or (row.question is None and row.answer is None):
+            return row
+        texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
+        digest = blake2b(digest_size=8)
+        for text in texts:
+            digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
+        self._made[digest.digest()] += 1
+        times = self._made[digest.digest()]
+        return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
+
+
+def _object(found: Found) -> dict[str, object]:
+    """The record, which has to be an object.
+
+    Raises:
+        RowFault: if it is none, or could not be read.
+    """
+    if isinstance(found.value, RowFault):
+        raise found.value
+    if not isinstance(found.value, dict):
+        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(found.value)}")
+    return found.value
+
+
+def _placed(error: RowFault, place: str) -> RowFault:
+    """The fault with its place in front, unless it names one."""
+    message = str(error)
+    return error if message.startswith("line ") else fault(error.reason, error.column, f"{place}: {message}")

@@ -1,0 +1,276 @@
+"""One small story as every trace store would export it, written after the formats' own specifications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from attribeam.logs.import_log import ImportSummary, import_exports, letters_path
+from attribeam.logs.traces.formats import LOG_KINDS
+from attribeam.logs.traces.span import TraceOptions
+
+QUESTION = "Who lit the lamp at Brigg Point?"
+ANSWER = "Ada Thorne lit it, in 1874."
+PASSAGES = (("brigg-1", "Ada Thorne lit the lamp in 1874."), ("brigg-2", "The keeper lived in the tower."))
+MODEL = "writer-2"
+ROW = {
+    "question": QUESTION,
+    "passages": [{"passage_id": one, "title": None, "text": text} for one, text in PASSAGES],
+    "answer": ANSWER,
+}
+_DAY = "2026-11-20T10:00:0"
+_NANOSECONDS = 1_795_168_800_000_000_000
+
+
+def moment(second: int) -> str:
+    """A moment of the story, in ISO 8601."""
+    return f"{_DAY}{second}+00:00"
+
+
+def write_lines(path: Path, records: Sequence[object]) -> str:
+    """The records as JSON lines."""
+    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
+    return str(path)
+
+
+def imported(
+    kind: str, *paths: str, output: Path, options: TraceOptions | None = None
+) -> tuple[ImportSummary, list[dict[str, object]], list[dict[str, object]]]:
+    """The summary of an import, its rows, and its dead letters."""
+    summary = import_exports(LOG_KINDS[kind], list(paths), output, options or TraceOptions())
+    letters = letters_path(output)
+    return summary, rows_of(output), rows_of(letters) if letters.exists() else []
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    """The rows of a Parquet file."""
+    rows: list[dict[str, object]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def text_of(row: Mapping[str, object]) -> dict[str, object]:
+    """Question, passages and answer of a row."""
+    return {name: row[name] for name in ROW}
+
+
+def phoenix_span(span_id: str, parent: str | None, kind: str, second: int, **attributes: object) -> dict[str, object]:
+    """A span as Phoenix gives it: attributes under dotted names."""
+    return {
+        "name": kind.lower(),
+        "context": {"trace_id": "trace-1", "span_id": span_id},
+        "span_kind": kind,
+        "parent_id": parent,
+        "start_time": moment(second),
+        "end_time": moment(second + 1),
+        "status_code": "OK",
+        "status_message": "",
+        "attributes": {
+            "openinference.span.kind": kind,
+            **{name.replace("__", "."): one for name, one in attributes.items()},
+        },
+        "events": [],
+    }
+
+
+def phoenix_documents(prefix: str, passages: Sequence[tuple[str, str]] = PASSAGES) -> dict[str, object]:
+    """Documents as flattened attributes."""
+    found: dict[str, object] = {}
+    for index, (passage_id, text) in enumerate(passages):
+        place = f"{prefix}.{index}.document"
+        found |= {f"{place}.id": passage_id, f"{place}.content": text, f"{place}.score": 0.9 - index / 10}
+        found[f"{place}.metadata"] = json.dumps({"page": index})
+    return found
+
+
+def openinference() -> list[dict[str, object]]:
+    """A chain, its retriever and its model, the last one first."""
+    return [
+        phoenix_span("c", "a", "LLM", 2, **{"llm.model_name": MODEL, "output.value": "not the chain's answer"}),
+        phoenix_span("b", "a", "RETRIEVER", 1, **{"input.value": "lamp", **phoenix_documents("retrieval.documents")}),
+        phoenix_span(
+            "a", None, "CHAIN", 0, **{
+                "input.value": QUESTION, "input.mime_type": "text/plain",
+                "output.value": json.dumps({"answer": ANSWER}), "output.mime_type": "application/json",
+            },
+        ),
+    ]  # fmt: skip
+
+
+def langfuse() -> list[dict[str, object]]:
+    """Enriched observations: free JSON as texts, an empty parent at the top."""
+    documents = [{"id": one, "page_content": text} for one, text in PASSAGES]
+    return [
+        langfuse_observation("a", "", "SPAN", 0, {"query": QUESTION}, {"answer": ANSWER}),
+        langfuse_observation("b", "a", "RETRIEVER", 1, "lamp", documents),
+        {
+            **langfuse_observation("c", "a", "GENERATION", 2, [{"role": "user", "content": "..."}], {"content": "no"}),
+            "provided_model_name": MODEL,
+        },
+        {"id": "score-1", "trace_id": "trace-1", "name": "helpful", "value": 1, "data_type": "NUMERIC"},
+    ]
+
+
+def langfuse_observation(
+    one: str, parent: str, kind: str, second: int, given: object, gave: object, trace: str = "trace-1"
+) -> dict[str, object]:
+    """A row of ``observations_v2``."""
+    return {
+        "id": one,
+        "trace_id": trace,
+        "project_id": "p",
+        "type": kind,
+        "parent_observation_id": parent,
+        "start_time": f"2026-11-20 10:00:0{second}.000000",
+        "end_time": f"2026-11-20 10:00:0{second + 1}.000000",
+        "name": kind.lower(),
+        "metadata": {},
+        "level": "DEFAULT",
+        "input": given if isinstance(given, str) else json.dumps(given),
+        "output": gave if isinstance(gave, str) else json.dumps(gave),
+        "provided_model_name": "",
+        "session_id": "talk-7",
+    }
+
+
+def otlp(*, texts: bool = True) -> list[dict[str, object]]:
+    """One envelope of OTLP; ``texts`` logs the documents' texts beside their ids and scores."""
+    documents = [{"id": one, "score": 0.5} | ({"content": text} if texts else {}) for one, text in PASSAGES]
+    asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}], "finish_reason": "stop"}]
+    spans = [
+        otlp_span("03", "01", "chat", 2, {
+            "gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(said),
+            "gen_ai.request.model": MODEL,
+        }),
+        otlp_span("02", "01", "retrieval", 1, {"gen_ai.retrieval.documents": json.dumps(documents)}),
+        otlp_span("01", "", None, 0, {"http.request.method": "POST"}),
+    ]  # fmt: skip
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "rag"}}]}
+    return [{"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "own"}, "spans": spans}]}]}]
+
+
+def otlp_span(one: str, parent: str, operation: str | None, second: int, texts: Mapping[str, str]) -> dict[str, object]:
+    """A span of OTLP JSON."""
+    names = {**texts, **({"gen_ai.operation.name": operation} if operation else {})}
+    return {
+        "traceId": "5b8efff798038103d269b633813fc60c",
+        "spanId": f"00000000000000{one}",
+        "parentSpanId": f"00000000000000{parent}" if parent else "",
+        "name": operation or "POST /ask",
+        "kind": 1,
+        "startTimeUnixNano": str(_NANOSECONDS + second * 10**9),
+        "endTimeUnixNano": str(_NANOSECONDS + (second + 1) * 10**9),
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in names.items()],
+        "status": {},
+    }
+
+
+def mlflow() -> list[dict[str, object]]:
+    """A trace as ``Trace.to_json`` writes it; its previews are cut off."""
+    documents = [{"page_content": text, "metadata": {"doc_uri": "brigg.txt"}, "id": one} for one, text in PASSAGES]
+    spans = [
+        mlflow_span("01", None, "CHAIN", 0, {"question": QUESTION}, ANSWER),
+        mlflow_span("02", "01", "RETRIEVER", 1, {"query": "lamp"}, documents),
+        mlflow_span("03", "01", "CHAT_MODEL", 2, {"messages": []}, {"choices": []}, {"mlflow.llm.model": MODEL}),
+    ]
+    info = {
+        "trace_id": "tr-1",
+        "request_preview": QUESTION[:5],
+        "response_preview": ANSWER[:5],
+        "trace_metadata": {"mlflow.trace.session": "talk-7"},
+    }
+    return [{"info": info, "data": {"spans": spans}}]
+
+
+def mlflow_span(
+    one: str,
+    parent: str | None,
+    kind: str,
+    second: int,
+    given: object,
+    gave: object,
+    more: Mapping[str, object] | None = None,
+) -> dict[str, object]:
+    """A span of MLflow's third schema: values of attributes are JSON texts."""
+    values = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": gave, **(more or {})}
+    return {
+        "trace_id": "AAAB",
+        "span_id": one,
+        "parent_span_id": parent,
+        "name": kind.lower(),
+        "start_time_unix_nano": _NANOSECONDS + second * 10**9,
+        "end_time_unix_nano": _NANOSECONDS + (second + 1) * 10**9,
+        "status": {"code": "STATUS_CODE_OK", "message": ""},
+        "attributes": {name: json.dumps(value) for name, value in values.items()},
+        "events": [],
+    }
+
+
+def langsmith() -> list[dict[str, object]]:
+    """Runs as ``list_runs`` gives them."""
+    documents = [{"page_content": text, "type": "Document", "metadata": {"id": one}} for one, text in PASSAGES]
+    said = {"generations": [[{"text": "no", "message": {"kwargs": {"content": "no"}}}]]}
+    return [
+        langsmith_run("a", None, "chain", 0, {"input": QUESTION}, {"output": ANSWER}),
+        langsmith_run("b", "a", "retriever", 1, {"query": "lamp"}, {"documents": documents}),
+        {**langsmith_run("c", "a", "llm", 2, {"messages": []}, said), "extra": {"metadata": {"ls_model_name": MODEL}}},
+    ]
+
+
+def langsmith_run(
+    one: str, parent: str | None, kind: str, second: int, given: object, gave: object
+) -> dict[str, object]:
+    """One run."""
+    return {
+        "id": one,
+        "trace_id": "a",
+        "parent_run_id": parent,
+        "run_type": kind,
+        "name": kind,
+        "start_time": moment(second),
+        "end_time": moment(second + 1),
+        "inputs": given,
+        "outputs": gave,
+        "error": None,
+        "session_id": "project",
+        "extra": {},
+    }
+
+
+def ragas() -> list[dict[str, object]]:
+    """A single turn."""
+    return [
+        {
+            "user_input": QUESTION,
+            "retrieved_contexts": [text for _, text in PASSAGES],
+            "retrieved_context_ids": [one for one, _ in PASSAGES],
+            "response": ANSWER,
+            "reference": "Ada Thorne",
+        }
+    ]
+
+
+def plain() -> list[dict[str, object]]:
+    """A row with usual names."""
+    documents = [{"id": one, "text": text} for one, text in PASSAGES]
+    return [{"id": 7, "question": QUESTION, "contexts": documents, "answer": ANSWER, "model": MODEL}]
+
+
+EXPORTS = {
+    "ragas": ragas,
+    "openinference": openinference,
+    "langfuse": langfuse,
+    "otel-genai": otlp,
+    "mlflow": mlflow,
+    "langsmith": langsmith,
+    "jsonl": plain,
+}
+SPAN_FORMATS = [name for name in EXPORTS if name not in ("ragas", "jsonl")]
+
+
+def reasons(letters: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """The reasons of dead letters."""
+    yield from (str(one["reason"]) for one in letters)
