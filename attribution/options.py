@@ -136,6 +136,10 @@ class MethodOptions(Options):
         default=ATTN_UNION_DEP, group=METHOD, metavar="NAME|MODULE:CLASS", paper="3.2, 3.3",
         help="how evidence is found, see docs/evaluation.md, or a class of your own, see docs/adding_a_method.md",
     )  # fmt: skip
+    token_evidence: Value[bool] = option(
+        default=False, group=METHOD, quiet=True,
+        help="also record every evidence token with its score, in the column token_evidence",
+    )  # fmt: skip
     top_k: Value[PositiveInteger] = option(
         default=2, group=UNION, metavar="K", in_directory=True, paper="3.2",
         help="prompt tokens kept per answer token",

@@ -19,6 +19,7 @@ from attribeam.schemas import (
     SpanEvidence,
     SpanKind,
     Support,
+    TokenEvidence,
     evidence_schema,
 )
 
@@ -80,6 +81,7 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         support_score=row["support_score"],
         answer_kind=AnswerKind(row["answer_kind"]),
         answer_risk=row["answer_risk"],
+        token_evidence=_tokens(row["token_evidence"]),
     )
 
 
@@ -92,6 +94,12 @@ def _piece(row: EvidenceRow) -> EvidencePiece:
         text=row["text"],
         score=row["score"],
     )
+
+
+def _tokens(rows: Sequence[EvidenceRow] | None) -> tuple[TokenEvidence, ...] | None:
+    if rows is None:
+        return None
+    return tuple(TokenEvidence(one["passage_index"], one["in_title"], _range(one), one["score"]) for one in rows)
 
 
 def _range(row: EvidenceRow) -> CharRange:

@@ -17,7 +17,7 @@ _CONSTANTS: dict[str, object] = {
     "answer_kind": AnswerKind.ANSWER.value,
 }
 _SOURCES = {"claim_index": "span_index"}
-_NULLS = ("support_score", "answer_risk")
+_NULLS = ("support_score", "answer_risk", "token_evidence")
 _FIELDS = {field.name: field for field in evidence_schema() if field.name in {*_CONSTANTS, *_SOURCES, *_NULLS}}
 
 

@@ -9,6 +9,7 @@ from attribeam.schemas.evidence_record import (
     SpanKind,
     Support,
     TargetSpan,
+    TokenEvidence,
     evidence_row,
     evidence_schema,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "Stage",
     "Support",
     "TargetSpan",
+    "TokenEvidence",
     "dead_letter_row",
     "dead_letter_schema",
     "evidence_row",

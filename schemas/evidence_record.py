@@ -55,7 +55,7 @@ class TargetSpan:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePiece:
-    """A run of neighbouring evidence tokens of one passage.
+    """Whole words of one passage that hold neighbouring evidence tokens.
 
     ``chars`` is a range of the passage's own text, or of its title if ``in_title``. ``score`` is the sum of the
     attribution scores w(t, d_j) of its tokens (Section 3.2), in attention mass.
@@ -66,6 +66,16 @@ class EvidencePiece:
     in_title: bool
     chars: CharRange
     text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvidence:
+    """One evidence token of a passage's text or title, and its attribution score w(t, d_j), in attention mass."""
+
+    passage_index: int
+    in_title: bool
+    chars: CharRange
     score: float
 
 
@@ -84,6 +94,8 @@ class SpanEvidence:
     own for a claim, None where there is no claim. ``support_score`` is a calibrated probability, 0 to 1, that the
     passages support the claim; None where it was not judged. ``answer_kind`` and ``answer_risk``, a calibrated
     probability that the answer has an unsupported claim, are the same for all spans of an answer.
+
+    ``token_evidence`` has every evidence token, in the order of the prompt; None unless it was asked for.
     """
 
     span_index: int
@@ -106,6 +118,7 @@ class SpanEvidence:
     support_score: float | None = None
     answer_kind: AnswerKind = AnswerKind.ANSWER
     answer_risk: float | None = None
+    token_evidence: tuple[TokenEvidence, ...] | None = None
 
     @property
     def is_claim(self) -> bool:
@@ -158,6 +171,7 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "support_score": span.support_score,
         "answer_kind": str(span.answer_kind),
         "answer_risk": span.answer_risk,
+        "token_evidence": _token_rows(span),
         **dict(record.extra_columns),
     }
 
@@ -202,6 +216,19 @@ def _piece_row(piece: EvidencePiece) -> dict[str, object]:
     }
 
 
+def _token_rows(span: SpanEvidence) -> list[dict[str, object]] | None:
+    return None if span.token_evidence is None else [_token_row(token) for token in span.token_evidence]
+
+
+def _token_row(token: TokenEvidence) -> dict[str, object]:
+    return {
+        "passage_index": token.passage_index,
+        "in_title": token.in_title,
+        **_range_row(token.chars),
+        "score": token.score,
+    }
+
+
 def _field(name: str, kind: pa.DataType, nullable: bool, description: str) -> pa.Field:
     return pa.field(name, kind, nullable=nullable, metadata={"description": description})
 
@@ -217,6 +244,14 @@ _PIECE = pa.struct(
         pa.field("in_title", pa.bool_(), nullable=False),
         *_RANGE,
         pa.field("text", pa.string(), nullable=False),
+        pa.field("score", pa.float32(), nullable=False),
+    ]
+)
+_TOKEN = pa.struct(
+    [
+        pa.field("passage_index", pa.int32(), nullable=False),
+        pa.field("in_title", pa.bool_(), nullable=False),
+        *_RANGE,
         pa.field("score", pa.float32(), nullable=False),
     ]
 )
@@ -242,7 +277,7 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         "evidence",
         pa.list_(_PIECE),
         False,
-        "runs of evidence tokens, best score first; offsets into the passage",
+        "passages' words that hold evidence, best score first; offsets into the passage",
     ),
     ("passage_scores", pa.list_(pa.float32()), False, "summed attribution score of each passage"),
     ("top_passage_index", pa.int32(), True, "0-based index of the passage with the largest score"),
@@ -273,6 +308,7 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("support_score", pa.float32(), True, "calibrated probability that the passages support the claim, 0 to 1"),
     ("answer_kind", pa.string(), False, "what the answer is: answer, refusal, partial, no_claim, not_judged"),
     ("answer_risk", pa.float32(), True, "calibrated probability that the answer has an unsupported claim, 0 to 1"),
+    ("token_evidence", pa.list_(_TOKEN), True, "every evidence token with its score; null without --token-evidence"),
 )
 
 
@@ -286,6 +322,7 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
     arrays = {name: pa.array(values, type=schema.field(name).type) for name, values in columns.items()}
     arrays["atomic_fact"] = _range_lists([span.atomic_fact for span in spans], schema.field("atomic_fact").type)
     arrays["evidence"] = _piece_lists([span.evidence for span in spans], schema.field("evidence").type)
+    arrays["token_evidence"] = pa.array(map(_token_rows, spans), type=schema.field("token_evidence").type)
     return (
         pa.Table.from_arrays([arrays[field.name] for field in schema], schema=schema) if spans else schema.empty_table()
     )

@@ -81,6 +81,7 @@ def _evidence_record(
         support=_support(result, bool(unmatched), thresholds),
         unmatched_values=unmatched,
         sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
+        token_evidence=result.tokens,
         claim_index=span_index,
     )
 

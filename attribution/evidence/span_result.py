@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attribeam.schemas import CharRange, EvidencePiece
+from attribeam.schemas import CharRange, EvidencePiece, TokenEvidence
 from attribeam.schemas.errors import RunError
 
 
@@ -35,6 +35,7 @@ class SpanResult:
         decision: None for that of ``decide_passage``.
         value_passages: the passages that the span's numbers, dates and names are looked up in; None for all passages
             with a score.
+        tokens: every evidence token of the span with its score, in the order of the prompt; None unless asked for.
     """
 
     passage_scores: tuple[float, ...]
@@ -44,6 +45,7 @@ class SpanResult:
     isolated: bool = False
     decision: PassageDecision | None = None
     value_passages: tuple[int, ...] | None = None
+    tokens: tuple[TokenEvidence, ...] | None = None
 
 
 def decide_passage(scores: Sequence[float]) -> PassageDecision:

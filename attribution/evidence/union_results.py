@@ -9,7 +9,7 @@ import numpy as np
 from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicFacts
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scaled_pieces, union_evidence
+from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scaled_pieces, scaled_tokens, union_evidence
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
 from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
@@ -87,7 +87,9 @@ class _Response:
             window=self._settings.evidence_window,
             context=context,
         )
-        united = union_evidence(scores, encoded=self._encoded, passages=self._passages)
+        united = union_evidence(
+            scores, encoded=self._encoded, passages=self._passages, with_tokens=self._settings.token_evidence
+        )
         masses = self._passage_scores.mean_masses(
             scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
@@ -118,4 +120,5 @@ class _Response:
             isolated=united.evidence_isolated,
             decision=united.decision,
             value_passages=united.evidence_passages,
+            tokens=None if united.tokens is None else scaled_tokens(united.tokens, factor),
         )

@@ -68,7 +68,7 @@ class WithoutMass:
     reads: frozenset[str] | None = frozenset()
 
 
-UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation"})
+UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation", "token_evidence"})
 """What a union over any token-wise attributions reads."""
 OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window"})
 """What we added to the union of attention."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.evidence.passage_evidence import evidence_pieces, scaled_pieces
+from attribeam.attribution.evidence.passage_evidence import evidence_pieces, evidence_tokens, scaled_pieces
 from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.evidence.union import PassageScores, UnionScores
 from attribeam.attribution.methods.answer_context import AnswerContext, Counts
@@ -36,16 +36,18 @@ def paper_union_results(
     encoded, passages = context.encoded, context.record.passages
     token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=context.answer_tokens.covering)
     scores = token_scores.unite(counts, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation)
+    count = len(counts)
     found = zip(
         passage_scores(scores, encoded=encoded, passage_count=len(passages), rule=passage_score).tolist(),
         evidence_pieces(scores, encoded=encoded, passages=passages),
-        _masses(context, token_scores, scores) if mass_of_spans else [None] * len(counts),
+        _masses(context, token_scores, scores) if mass_of_spans else [None] * count,
         scores.evidence_isolated,
+        evidence_tokens(scores, encoded=encoded) if settings.token_evidence else [None] * count,
         strict=True,
     )
     return [
-        SpanResult(tuple(sums), scaled_pieces(pieces, 1.0), mass=mass, isolated=isolated)
-        for sums, pieces, mass, isolated in found
+        SpanResult(tuple(sums), scaled_pieces(pieces, 1.0), mass=mass, isolated=isolated, tokens=of_span)
+        for sums, pieces, mass, isolated, of_span in found
     ]
 
 

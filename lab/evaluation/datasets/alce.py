@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_json_rows, select_rows
-from attribeam.lab.evaluation.measures.passage_sentences import whole_sentences
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
 

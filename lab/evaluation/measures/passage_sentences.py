@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
-from attribeam.attribution.answers.parser_output import sentence_ends
-from attribeam.attribution.answers.target_spans import has_letter_or_digit
-from attribeam.schemas import CharRange, EvidencePiece, Passage
+from attribeam.attribution.answers.text_sentences import text_sentences
+from attribeam.schemas import EvidencePiece, Passage
 from attribeam.schemas.labelled_answer import PassageRange
 
 _SHARE_OF_BEST = 0.5
-_LINE = re.compile(r"[^\r\n]+")
-_WORD = re.compile(r"""[^\s。！？；：]*[。！？；：]+["'”’»)\]」』）】]*|\S+""")
-_CLAUSE_MARKS = (":", ";", "：", "；")
-_CLOSING = "\"'”’»)]}*_」』）】"
 
 
 def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
@@ -37,33 +30,6 @@ def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage
             if sentence.passage_index == best.passage_index and score >= _SHARE_OF_BEST * scores[best]
         )
     )
-
-
-@lru_cache(maxsize=64)
-def text_sentences(text: str) -> tuple[CharRange, ...]:
-    """The sentences of a text, ascending, without white space at their edges; no parser is used.
-
-    They end where ``answers.parser_output`` ends sentences, at colons and semicolons, and at the end of each line.
-    """
-    return tuple(one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=True))
-
-
-@lru_cache(maxsize=64)
-def whole_sentences(text: str) -> tuple[CharRange, ...]:
-    """Like ``text_sentences``, but no sentence ends at a colon or semicolon, and all contain a letter or digit."""
-    found = [one for line in _LINE.finditer(text) for one in _line_sentences(text, line, at_clauses=False)]
-    return tuple(one for one in found if has_letter_or_digit(one.of(text)))
-
-
-def _line_sentences(text: str, line: re.Match[str], *, at_clauses: bool) -> Iterator[CharRange]:
-    words = list(_WORD.finditer(text, line.start(), line.end()))
-    forms = [word.group() for word in words]
-    first = 0
-    for place, ended in enumerate(sentence_ends(forms)):
-        clause = forms[place].rstrip(_CLOSING).endswith(_CLAUSE_MARKS)
-        if (ended and (at_clauses or not clause)) or place == len(words) - 1:
-            yield CharRange(words[first].start(), words[place].end())
-            first = place + 1
 
 
 def _sentence_scores(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> dict[PassageRange, float]:

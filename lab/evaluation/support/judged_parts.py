@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attribeam.lab.evaluation.measures.passage_sentences import whole_sentences
+from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.schemas import CharRange, SpanEvidence
 from attribeam.schemas.labelled_answer import JudgedAnswer
 

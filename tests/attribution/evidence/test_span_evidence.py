@@ -18,8 +18,8 @@ from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support, TargetSpan
 
 Attention = dict[str, list[tuple[int, float]]]
-UNION = MethodOptions(method=ATTN_UNION)
-DEP = MethodOptions(method=ATTN_UNION_DEP)
+UNION = MethodOptions(method=ATTN_UNION, token_evidence=True)
+DEP = MethodOptions(method=ATTN_UNION_DEP, token_evidence=True)
 
 
 @dataclass
@@ -95,9 +95,19 @@ def rain() -> Row:
 ATTENTION = [[(2, 0.4), (3, 0.2)], [(3, 0.5), (0, 0.3)], [(7, 0.8), (6, 0.1)]]
 
 
+def tokens(span: SpanEvidence) -> dict[str, float]:
+    """The score of each evidence token."""
+    found = {}
+    for token in span.token_evidence or ():
+        passage = PASSAGES[token.passage_index]
+        found[token.chars.of((passage.title or "") if token.in_title else passage.text).strip()] = token.score
+    return found
+
+
 def test_scores_are_summed_over_the_spans_tokens() -> None:
     (span,) = rain().evidence(ATTENTION, CharRange(0, 9))
-    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [("heavy rain", "a")]
+    assert tokens(span) == pytest.approx({"heavy": 0.4, "rain": 0.2 + 0.5})
+    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [("heavy rain fell", "a")]  # the sentence
     assert span.evidence[0].score == pytest.approx(0.4 + 0.2 + 0.5)
     assert span.passage_scores == pytest.approx((1.1, 0.0))
     assert (span.top_passage_index, span.top_passage_id, span.margin) == (0, "a", pytest.approx(1.0))
@@ -147,9 +157,7 @@ def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
     attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
     row = rain()
     (span,) = row.evidence(attention, CharRange(0, 14), settings=UNION.replaced(isolation_tau=9, evidence_window=2))
-    assert [(piece.text, piece.passage_id) for piece in span.evidence] == [
-        ("rain fell", "a"), ("here", "b"), ("Weather", "a")
-    ]  # fmt: skip
+    assert tokens(span) == pytest.approx({"Weather": 0.1, "rain": 0.2, "fell": 0.4, "here": 0.5})
     assert span.passage_scores == pytest.approx((0.2 + 0.4 + 0.1, 0.5))  # the title counts always
 
 
@@ -161,9 +169,9 @@ def test_mass_counts_the_spans_own_tokens_only() -> None:
 
 def test_pieces_stand_by_falling_score() -> None:
     (span,) = rain().evidence(ATTENTION, CharRange(0, 14))
-    assert [piece.text for piece in span.evidence] == ["heavy rain", "lay here"]
+    assert [piece.text for piece in span.evidence] == ["heavy rain fell", "snow lay here"]
     (span,) = rain().evidence([[(2, 0.1), (3, 0.1)], [(3, 0.1), (0, 0.3)], [(7, 0.8), (6, 0.1)]], CharRange(0, 14))
-    assert [piece.text for piece in span.evidence] == ["lay here", "heavy rain"]
+    assert [piece.text for piece in span.evidence] == ["snow lay here", "heavy rain fell"]
 
 
 def test_title_and_text_of_a_passage_are_two_pieces() -> None:
@@ -173,14 +181,14 @@ def test_title_and_text_of_a_passage_are_two_pieces() -> None:
 
 def test_isolated_evidence_token_is_dropped_beside_neighbouring_ones() -> None:
     (span,) = rain().evidence([[(3, 0.5), (4, 0.2)], [(7, 0.9), (0, 0.0)], [(0, 0.1), (7, 0.0)]], CharRange(0, 9))
-    assert [piece.text for piece in span.evidence] == ["rain fell"]
+    assert list(tokens(span)) == ["rain", "fell"]
     assert span.evidence_mass == pytest.approx(0.7 / 2)
     assert not span.evidence_isolated
 
 
 def test_isolated_evidence_alone_stands_and_is_marked() -> None:
     (span,) = rain().evidence([[(2, 0.6), (7, 0.3)]] * 3, CharRange(0, 4))
-    assert [piece.text for piece in span.evidence] == ["heavy", "here"]
+    assert tokens(span) == pytest.approx({"heavy": 0.6, "here": 0.3})
     assert (span.evidence_isolated, span.top_passage_index, span.margin) == (True, 0, pytest.approx(0.3 / 0.9))
 
 
@@ -213,6 +221,16 @@ def test_more_spans_than_are_done_at_once_are_the_same_as_each_alone() -> None:
     for span, chars in zip(together, spans, strict=True):
         (alone,) = rain().evidence(ATTENTION, chars, settings=DEP)
         assert replace(span, span_index=0, claim_index=0) == alone
+
+
+def test_tokens_are_recorded_only_when_asked_for_and_change_nothing_else() -> None:
+    (asked,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=DEP)
+    (span,) = rain().evidence(ATTENTION, CharRange(0, 9), settings=MethodOptions(method=ATTN_UNION_DEP))
+    assert span.token_evidence is None
+    assert replace(asked, token_evidence=None) == span
+    assert [(token.passage_index, token.in_title) for token in asked.token_evidence or ()] == [(0, False)] * 2 + [
+        (1, False)
+    ] * 2
 
 
 def test_ties_go_to_the_first_passage() -> None:
@@ -269,7 +287,7 @@ def test_augmented_scores_are_the_naive_sums(
     row = Row(PASSAGES, answer, parsed)
     first, end = words[0], words[0] + words[1]
     chars = CharRange(parsed.words[first].char_start, parsed.words[end - 1].char_end)
-    settings = MethodOptions(isolation_tau=float("inf"), own_token_weight=own_token_weight)
+    settings = DEP.replaced(isolation_tau=float("inf"), own_token_weight=own_token_weight)
     (span,) = row.evidence(attention, chars, settings=settings)
     expected = [0.0, 0.0]
     for word in range(first, end):
@@ -278,7 +296,8 @@ def test_augmented_scores_are_the_naive_sums(
                 if column:
                     expected[row.columns[column][0]] += score
     assert span.passage_scores == pytest.approx(expected)
-    assert sum(piece.score for piece in span.evidence) == pytest.approx(sum(expected))
+    assert sum(token.score for token in span.token_evidence or ()) == pytest.approx(sum(expected))
+    assert sum(piece.score for piece in span.evidence) <= sum(expected) * (1 + 1e-9)
     for piece in span.evidence:
         passage = PASSAGES[piece.passage_index]
         assert piece.text == piece.chars.of((passage.title or "") if piece.in_title else passage.text)

@@ -89,18 +89,18 @@ def evidence(name):
 
 def test_attn_union_of_ada_has_isolated_tokens_only_and_keeps_them():
     assert scores("attn-union") == (0.4, 0.3)
-    assert evidence("attn-union") == [("a", 0.4), ("x", 0.3)]
+    assert evidence("attn-union") == [("abc", 0.4), ("xyz", 0.3)]  # whole words
 
 
 def test_attn_union_dep_adds_sings_which_isolates_the_token_of_passage_0():
     assert scores("attn-union-dep") == (0, 0.8)
-    assert evidence("attn-union-dep") == [("xy", 0.8)]
+    assert evidence("attn-union-dep") == [("xyz", 0.8)]
 
 
 def test_attn_union_sent_sums_the_tokens_of_the_first_sentence():
     # columns 1: 0.4, 2: 0.3 + 0.2, 4: 0.3, 5: 0.5, 6: 0.1 + 0.6
     assert scores("attn-union-sent") == (0.9, 1.5)
-    assert evidence("attn-union-sent") == [("xyz", 1.5), ("ab", 0.9)]
+    assert evidence("attn-union-sent") == [("xyz", 1.5), ("abc", 0.9)]
 
 
 def test_augment_by_attn_adds_the_later_tokens_that_are_attributed_to_ada():

@@ -1,0 +1,89 @@
+"""Where words begin and end in any script, by Unicode's default rules (UAX #29), and which words carry no content.
+
+Scripts without spaces between words, such as Chinese, Japanese or Thai, have a border at every grapheme.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+
+import regex
+
+from attribeam.schemas import CharRange
+
+_BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)
+_FARTHEST = 64
+"""A border is looked for among so many characters on either side, or up to white space; longer words are cut."""
+
+FUNCTION_WORDS = frozenset(
+    """
+    a an the and or but nor so yet of in on at by for to from with without into onto over under up down out off upon
+    as than then that this these those such it its he him his she her hers they them their theirs i me my we us our
+    you your who whom whose which what when where why how there here is are was were be been being am do does did has
+    have had having will would shall should can could may might must not no if because while although though also some
+    any each both either neither about after before between during through against among it's that's there's he's
+    she's i'm i've you're you've we're we've they're they've s t re ve ll d m
+    """.split()  # noqa: SIM905
+)
+"""English words that say nothing on their own, lower-case, with what is left of contractions."""
+
+
+def on_word_borders(text: str, chars: CharRange) -> CharRange:
+    """The smallest range that holds ``chars`` and begins and ends between words of ``text``."""
+    return CharRange(_border_before(text, chars.char_start), _border_after(text, chars.char_end))
+
+
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a short text that have a letter or digit, lower-case, in their order."""
+    borders = _borders(text)
+    parts = (text[start:end] for start, end in pairwise(borders))
+    return tuple(part.lower().replace("’", "'") for part in parts if any(map(str.isalnum, part)))
+
+
+def has_content(text: str) -> bool:
+    """Whether a text has a word that is no function word."""
+    return any(word not in FUNCTION_WORDS for chunk in text.split() for word in words_of(chunk))
+
+
+def _border_before(text: str, place: int) -> int:
+    if _is_beside_space(text, place):
+        return place
+    start = _chunk_start(text, place)
+    chunk = text[start : _chunk_end(text, place)]
+    return start + max(border for border in _borders(chunk) if border <= place - start)
+
+
+def _border_after(text: str, place: int) -> int:
+    if _is_beside_space(text, place):
+        return place
+    start = _chunk_start(text, place)
+    chunk = text[start : _chunk_end(text, place)]
+    return start + min(border for border in _borders(chunk) if border >= place - start)
+
+
+def _is_beside_space(text: str, place: int) -> bool:
+    return place <= 0 or place >= len(text) or text[place - 1].isspace() or text[place].isspace()
+
+
+def _chunk_start(text: str, place: int) -> int:
+    """The end of the white space before ``place``, or some characters back."""
+    start = place
+    while start > max(place - _FARTHEST, 0) and not text[start - 1].isspace():
+        start -= 1
+    return start
+
+
+def _chunk_end(text: str, place: int) -> int:
+    """The white space after ``place``, or some characters on."""
+    end = place
+    while end < min(place + _FARTHEST, len(text)) and not text[end].isspace():
+        end += 1
+    return end
+
+
+@lru_cache(maxsize=4096)
+def _borders(chunk: str) -> tuple[int, ...]:
+    """The word borders of a text, ascending, both of its ends included."""
+    return tuple(sorted({0, len(chunk), *(match.start() for match in _BORDER.finditer(chunk))}))

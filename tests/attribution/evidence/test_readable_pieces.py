@@ -1,0 +1,94 @@
+"""What becomes a piece of evidence, step by step, on runs that are written by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribeam.attribution.evidence.readable_pieces import Run, readable_runs, text_of
+from attribeam.schemas import Passage
+
+HARBOUR = (
+    "The harbour bell of Ostrand was cast in 1874 by two brothers from the inland town of Vell, who also made "
+    "lamps. Gulls sleep on it."
+)
+PASSAGES = [Passage(HARBOUR, "The bell"), Passage("A lamp burned there for nine winters, says the keeper's book.")]
+
+
+def run(part: str, score: float = 1.0, passage: int = 0, *, in_title: bool = False) -> Run:
+    start = text_of((passage, in_title, 0, 0, 0.0), PASSAGES).index(part)
+    return passage, in_title, start, start + len(part), score
+
+
+def pieces(*runs: Run, leading: int | None = None) -> list[tuple[str, float]]:
+    found = readable_runs(runs, PASSAGES, leading=leading)
+    return [(text_of(one, PASSAGES)[one[2] : one[3]], pytest.approx(one[4])) for one in found]
+
+
+def test_piece_ends_where_words_end() -> None:
+    assert pieces(run("arbou")) == [("harbour", 1.0)]
+
+
+def test_two_runs_of_one_word_are_one_piece_with_both_scores() -> None:
+    assert pieces(run("har", 0.25), run("our", 0.5)) == [("harbour", 0.75)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        ("brothers", "inland", None),
+        ("harbour", "bell", "harbour bell"),
+        ("bell", "Ostrand", "bell of Ostrand"),
+        ("Vell", "who", "Vell, who"),
+        ("cast", "1874", "cast in 1874"),
+        ("bell", "cast", None),
+    ],
+)
+def test_neighbours_join_over_white_space_marks_and_one_function_word(
+    first: str, second: str, joined: str | None
+) -> None:
+    expected = [(joined, 2.0)] if joined else [(first, 1.0), (second, 1.0)]
+    assert pieces(run(first), run(second)) == expected
+
+
+def test_faint_piece_and_piece_without_content_are_dropped() -> None:
+    assert pieces(run("harbour", 4.0), run("was", 2.0), run("brothers", 0.21), run("lamps", 0.19)) == [
+        ("harbour", 4.0), ("brothers", 0.21)
+    ]  # fmt: skip
+
+
+def test_only_piece_stays_though_it_says_nothing() -> None:
+    assert pieces(run("of", 0.5), run("by", 0.6)) == [("by", 0.6)]
+
+
+def test_best_piece_of_the_leading_passage_stays_however_faint() -> None:
+    faint = run("lamp", 0.1, passage=1), run("winters", 0.2, passage=1)
+    assert pieces(run("harbour", 9.0), *faint) == [("harbour", 9.0)]
+    assert pieces(run("harbour", 9.0), *faint, leading=1) == [("harbour", 9.0), ("winters", 0.2)]
+
+
+def test_sentence_that_is_mostly_covered_is_one_piece() -> None:
+    assert pieces(run("Gulls sleep")) == [("Gulls sleep on it.", 1.0)]
+    assert pieces(run("Gulls")) == [("Gulls", 1.0)]
+
+
+def test_title_and_text_stay_apart() -> None:
+    assert pieces(run("bell", in_title=True), run("harbour")) == [("The bell", 1.0), ("harbour", 1.0)]
+
+
+def test_nothing_of_nothing() -> None:
+    assert pieces() == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 9), st.sampled_from([0.01, 0.5, 2.0])), min_size=1))
+def test_pieces_are_disjoint_ascend_and_hold_no_more_than_the_runs(given_runs: list[tuple[int, int, float]]) -> None:
+    runs = [(0, False, start, start + length, score) for start, length, score in sorted(given_runs)]
+    found = readable_runs(runs, PASSAGES)
+    assert found
+    assert all(first[3] <= second[2] for first, second in pairwise(found))
+    assert sum(one[4] for one in found) <= sum(one[4] for one in runs) * (1 + 1e-9)
+    for one in found:
+        assert any(one[2] <= start and end <= one[3] for _, _, start, end, _ in runs)
