@@ -44,7 +44,7 @@ from attribeam.lab.evaluation.model_arguments import (
 from attribeam.lab.evaluation.report import (
     RunDescription,
     comparison_table,
-    file_digest,
+    data_digest,
     skip_remarks,
     write_comparison,
 )
@@ -263,7 +263,7 @@ def _describe(args: argparse.Namespace, dataset: LabelledDataset, models: Loaded
     return RunDescription(
         dataset=args.dataset,
         data_file=args.data.name,
-        data_sha256=file_digest(args.data),
+        data_sha256=data_digest(args.data, args.dataset),
         skipped_rows=dataset.skipped,
         single_passage_spans=sum(len(one.spans) for one in dataset.answers if len(one.record.passages) == 1),
         bootstrap_draws=args.bootstrap_draws,

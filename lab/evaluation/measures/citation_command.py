@@ -19,8 +19,8 @@ from attribeam.lab.evaluation.measures.citations import (
     score_citations,
 )
 from attribeam.lab.evaluation.report import (
+    data_digest,
     failure_remarks,
-    file_digest,
     interval_cell,
     skip_remarks,
     text_table,
@@ -87,7 +87,7 @@ def evaluate_citations(
     report = CitationReport(
         dataset=args.dataset,
         data_file=args.data.name,
-        data_sha256=file_digest(args.data),
+        data_sha256=data_digest(args.data, args.dataset),
         skipped_rows=dataset.skipped,
         rows=score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed),
         nli_model=entailment.identity,

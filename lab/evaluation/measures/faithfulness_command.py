@@ -12,8 +12,8 @@ from tqdm import tqdm
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.measures.faithfulness_targets import AnswerChoice, SpanChoice, check_targets
 from attribeam.lab.evaluation.report import (
+    data_digest,
     failure_remarks,
-    file_digest,
     interval_cell,
     skip_remarks,
     text_table,
@@ -119,7 +119,7 @@ def _report(
     return FaithfulnessReport(
         dataset=args.dataset,
         data_file=args.data.name,
-        data_sha256=file_digest(args.data),
+        data_sha256=data_digest(args.data, args.dataset),
         answers=args.answers,
         spans=args.spans,
         skipped_rows=skipped_rows,

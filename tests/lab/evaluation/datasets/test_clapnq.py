@@ -1,5 +1,8 @@
+import json
+
 import pytest
 from tests.lab.evaluation.dataset_rows import clapnq_row, write_rows
+from tests.lab.evaluation.evaluate_command import evaluate
 
 from attribeam.lab.evaluation.datasets.clapnq import load_clapnq
 from attribeam.schemas import CharRange
@@ -7,6 +10,17 @@ from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import SkippedRow
 
 FIRST, LAST = "Ada Thorne lit the lamp .", "Jon Reed tends it ."
+
+
+def test_evidence_is_compared_with_the_chosen_sentences_of_a_directory_of_files(tmp_path):
+    write_rows(tmp_path / "clapnq_dev_answerable.jsonl", [clapnq_row(("Ada Thorne lit the lamp .", [FIRST]))])
+    write_rows(tmp_path / "clapnq_dev_unanswerable.jsonl", [clapnq_row(("", []))])
+    output = tmp_path / "figures.json"
+    asked = ("--dataset", "clapnq", "--data", tmp_path, "--method", "words", "--bootstrap-draws", 20)
+    assert evaluate(*asked, "--output", output) == 0
+    (figures,) = json.loads(output.read_text())
+    assert (figures["spans"], figures["sentences"]["recall"], figures["sentences"]["precision"]) == (1, 100, 100)
+    assert figures["skipped_rows"][0]["file"] == "clapnq_dev_unanswerable.jsonl"
 
 
 def load(tmp_path, *rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
@@ -35,8 +36,7 @@ def judged(
 
 def span(text: str, part: str, support: Support, index: int = 0, **fields: object) -> SpanEvidence:
     """Evidence of one part of a text; a claim of its own unless ``fields`` say otherwise."""
-    known: dict[str, object] = {"evidence_mass": 0.5, "claim_index": index}
-    return SpanEvidence(
+    plain = SpanEvidence(
         span_index=index,
         span_kind=SpanKind.FACTS,
         chars=place(part, text),
@@ -47,8 +47,10 @@ def span(text: str, part: str, support: Support, index: int = 0, **fields: objec
         top_passage_index=None,
         top_passage_id=None,
         margin=None,
+        evidence_mass=0.5,
         evidence_isolated=False,
         support=support,
         unmatched_values=(),
-        **(known | fields),  # type: ignore[arg-type]
+        claim_index=index,
     )
+    return replace(plain, **fields)  # type: ignore[arg-type]

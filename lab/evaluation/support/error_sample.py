@@ -1,0 +1,211 @@
+"""Write a readable sample of an audit's errors on judged answers, for people to sort by kind.
+
+``python -m attribeam.lab.evaluation.support.error_sample`` draws false alarms and misses at random and writes them as
+Markdown: the answer with the claim and people's marks, its evidence and scores, and the kinds that code can decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
+from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
+from attribeam.lab.evaluation.support.error_kinds import AuditError, ErrorKind, false_alarms, misses
+from attribeam.lab.evaluation.support.judged_answers import audited_records
+from attribeam.lab.markdown_table import markdown_table
+from attribeam.schemas import EvidencePiece, QARecord, RowFault, SpanEvidence
+from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
+from attribeam.schemas.labelled_answer import JudgedDataset
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attributor import Attributor
+
+_SPLIT = "test"
+_AROUND = 80
+_MOST_PIECES = 5
+_CLAIM_MARKS = ("⟦", "⟧")
+_PEOPLE_MARKS = ("⟨", "⟩")
+_LEGEND = (
+    f"{_CLAIM_MARKS[0]} {_CLAIM_MARKS[1]} enclose the error, {_PEOPLE_MARKS[0]} {_PEOPLE_MARKS[1]} what people marked. "
+    "Write a kind behind each `label:`."
+)
+
+
+def collect_errors(
+    dataset: JudgedDataset, attributor: Attributor
+) -> tuple[tuple[AuditError, ...], tuple[AuditError, ...]]:
+    """All false alarms and all misses of an audit, in the data set's order; rows that it refuses have none."""
+    alarms: list[AuditError] = []
+    missed: list[AuditError] = []
+    for index, outcome in audited_records([answer.record for answer in dataset.answers], attributor):
+        if not isinstance(outcome, RowFault):
+            alarms += false_alarms(dataset.answers[index], outcome)
+            missed += misses(dataset.answers[index], outcome)
+    return tuple(alarms), tuple(missed)
+
+
+def sample(errors: Sequence[AuditError], count: int, *, seed: int) -> list[AuditError]:
+    """``count`` errors drawn at random, all if there are fewer, in their order. Deterministic."""
+    chosen = random.Random(seed).sample(range(len(errors)), min(count, len(errors)))
+    return [errors[place] for place in sorted(chosen)]
+
+
+def error_document(title: str, sections: Sequence[tuple[str, Sequence[AuditError], Sequence[AuditError]]]) -> str:
+    """The Markdown text; each section is a name, all of its errors and the sample of them."""
+    parts = [f"# {title}", _LEGEND]
+    for name, everything, chosen in sections:
+        parts += [f"## {name}: {len(chosen)} of {len(everything)}", _kind_table(everything, chosen)]
+        parts += [_entry(number, error) for number, error in enumerate(chosen, start=1)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _kind_table(everything: Sequence[AuditError], chosen: Sequence[AuditError]) -> str:
+    rows = []
+    for kind in ErrorKind:
+        cells: list[str] = [str(kind)]
+        for errors in (everything, chosen):
+            count = sum(kind in error.kinds for error in errors)
+            cells += [str(count), f"{100 * count / len(errors):.1f}" if errors else ""]
+        rows.append(cells)
+    return markdown_table(("kind, several may apply", "all", "%", "sample", "%"), rows)
+
+
+def _entry(number: int, error: AuditError) -> str:
+    record = error.answer.record
+    head = [record.record_id, error.answer.group, record.generator]
+    lines = [f"### {number}. {', '.join(one for one in head if one)}"]
+    if record.question:
+        lines.append(f"question: {_one_line(record.question)}")
+    lines.append(f"answer: {_one_line(_marked_answer(error))}")
+    lines += [line for span in error.spans for line in _span_lines(record, span)] or ["no audited span is here"]
+    if error.answer.faithfulness is not None:
+        lines.append(f"mean grade: {error.answer.faithfulness:.2f}")
+    lines.append(f"kinds: {', '.join(kind for kind in ErrorKind if kind in error.kinds)}")
+    return "\n".join(f"- {line}" if place else f"{line}\n" for place, line in enumerate([*lines, "label:"]))
+
+
+def _marked_answer(error: AuditError) -> str:
+    """The answer, from two windows before the error to two behind it, with marks."""
+    text, chars = error.answer.record.answer, error.chars
+    start, end = max(0, chars.char_start - 4 * _AROUND), min(len(text), chars.char_end + 4 * _AROUND)
+    marks = [(chars, _CLAIM_MARKS), *((one.chars, _PEOPLE_MARKS) for one in error.answer.unsupported or ())]
+    places = [(one.char_start, opening) for one, (opening, _) in marks]
+    places += [(one.char_end, closing) for one, (_, closing) in marks]
+    parts, last = [], start
+    for place, mark in sorted(places, key=_place):
+        if start <= place <= end:
+            parts += [text[last:place], mark]
+            last = place
+    return ("... " if start else "") + "".join([*parts, text[last:end]]) + (" ..." if end < len(text) else "")
+
+
+def _place(mark: tuple[int, str]) -> tuple[int, bool]:
+    """Marks in the order of their places; where one range ends and another begins, the end comes first."""
+    place, sign = mark
+    return place, sign in (_CLAIM_MARKS[0], _PEOPLE_MARKS[0])
+
+
+def _span_lines(record: QARecord, span: SpanEvidence) -> Iterator[str]:
+    scores = [f"{span.span_kind} span {_quoted(span.text)}: {span.support}"]
+    for name, value in (
+        ("mass", span.evidence_mass),
+        ("margin", span.margin),
+        ("support score", span.support_score),
+        ("answer risk", span.answer_risk),
+    ):
+        scores += [] if value is None else [f"{name} {value:.3f}"]
+    scores += [f"unmatched {_quoted(', '.join(span.unmatched_values))}"] if span.unmatched_values else []
+    yield ", ".join(scores)
+    best = sorted(span.evidence, key=lambda piece: -piece.score)[:_MOST_PIECES]
+    for piece in best:
+        yield f"evidence {piece.score:.3f}, passage {piece.passage_index + 1}: {_in_context(record, piece)}"
+
+
+def _in_context(record: QARecord, piece: EvidencePiece) -> str:
+    passage = record.passages[piece.passage_index]
+    text, chars = (passage.title or "") if piece.in_title else passage.text, piece.chars
+    start, end = max(0, chars.char_start - _AROUND), min(len(text), chars.char_end + _AROUND)
+    before, after = text[start : chars.char_start], text[chars.char_end : end]
+    return _one_line(f"{before}{_CLAIM_MARKS[0]}{chars.of(text)}{_CLAIM_MARKS[1]}{after}")
+
+
+def _quoted(text: str) -> str:
+    return f'"{_one_line(text)}"'
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    try:
+        _run(_arguments(arguments))
+    except AttribeamError as error:
+        print(f"error_sample: {error}", file=sys.stderr)
+        return error.exit_code
+    return ExitCode.DONE
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m attribeam.lab.evaluation.support.error_sample", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--dataset", required=True, choices=[*JUDGED_LOADERS], help="which judged data set")
+    parser.add_argument(
+        "--data", required=True, type=Path, metavar="PATH", help="its file, or a directory of its files"
+    )
+    parser.add_argument("--false-alarms", type=whole_number, default=100, metavar="N", help="how many (default: 100)")
+    parser.add_argument("--misses", type=whole_number, default=100, metavar="N", help="how many (default: 100)")
+    parser.add_argument("--seed", type=whole_number, default=0, help="seed of the draw (default: 0)")
+    parser.add_argument("--output", required=True, type=Path, metavar="FILE.md", help="the file to write")
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
+    parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
+    parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
+    parser.add_argument("--method", choices=UNIONS, default=ATTN_UNION_DEP)
+    parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
+    return parser.parse_args(arguments)
+
+
+def _run(args: argparse.Namespace) -> None:
+    if args.output.is_dir() or not args.output.parent.is_dir():
+        raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
+    dataset = JUDGED_LOADERS[args.dataset](args.data).of_split(_SPLIT)
+    if not dataset.answers:
+        raise RunError(f"data {args.data} should have answers with labels of support, has none")
+    dataset = dataset if args.limit is None else dataset.first(args.limit)
+    alarms, missed = collect_errors(dataset, _attributor(args))
+    text = error_document(
+        f"Errors of {args.method} on {len(dataset.answers)} answers of {args.dataset}",
+        [
+            ("False alarms", alarms, sample(alarms, args.false_alarms, seed=args.seed)),
+            ("Misses", missed, sample(missed, args.misses, seed=args.seed)),
+        ],
+    )
+    try:
+        args.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"--output {args.output} could not be written: {error}") from error
+    print(f"{len(alarms)} false alarms, {len(missed)} misses; sample written to {args.output}")
+
+
+def _attributor(args: argparse.Namespace) -> Attributor:
+    from attribeam.attribution.attributor import Attributor
+
+    try:
+        return Attributor.from_pretrained(
+            args.model, parser=args.parser, spans=DEFAULT_SPAN_KINDS, threads=args.threads, method=args.method
+        )
+    except (OSError, ValueError) as error:
+        raise RunError(f"model or parser could not be loaded: {error}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
