@@ -176,11 +176,15 @@ def _cells(score: MethodScore) -> tuple[str, ...]:
     )
 
 
+_MOST_SKIPPED_LINES = 20
 _FALLBACK = "decided by isolated evidence, because they have no other"
 
 
 def _remarks(scores: Sequence[MethodScore], description: RunDescription) -> list[str]:
-    remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in description.skipped_rows]
+    skipped = description.skipped_rows
+    remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in skipped]
+    if len(skipped) > _MOST_SKIPPED_LINES:
+        remarks = skip_remarks(skipped)
     if description.single_passage_spans:
         remarks.append(f"{description.single_passage_spans} spans have only one passage to choose from")
     for score in scores:

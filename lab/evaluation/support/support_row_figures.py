@@ -106,12 +106,13 @@ def _figures(
     kind: str, own: Sequence[FlaggedSpan], compared: Sequence[FlaggedSpan], counts: npt.NDArray[np.int64]
 ) -> KindFigures:
     supported = 100 * sum(span.support is Support.SUPPORTED for span in own) / len(own)
+    flagged = 100 * sum(span.support in (Support.UNSUPPORTED, Support.WEAK) for span in own) / len(own)
     return KindFigures(
         kind=str(kind),
         spans=len(own),
         evidence_mass=_auroc([span.evidence_mass for span in compared], compared, counts),
         flag=_auroc([span.flag for span in compared], compared, counts),
-        flagged=100 - supported,
+        flagged=flagged,
         called_supported=supported,
         unmatched=100 * sum(span.has_unmatched_values for span in own) / len(own),
     )

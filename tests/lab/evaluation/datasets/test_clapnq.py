@@ -12,15 +12,16 @@ from attribeam.schemas.labelled_answer import SkippedRow
 FIRST, LAST = "Ada Thorne lit the lamp .", "Jon Reed tends it ."
 
 
-def test_evidence_is_compared_with_the_chosen_sentences_of_a_directory_of_files(tmp_path):
+def test_evidence_is_compared_with_the_chosen_sentences_of_a_directory_of_files(tmp_path, capsys):
     write_rows(tmp_path / "clapnq_dev_answerable.jsonl", [clapnq_row(("Ada Thorne lit the lamp .", [FIRST]))])
-    write_rows(tmp_path / "clapnq_dev_unanswerable.jsonl", [clapnq_row(("", []))])
+    write_rows(tmp_path / "clapnq_dev_unanswerable.jsonl", [clapnq_row(("", []))] * 30)
     output = tmp_path / "figures.json"
     asked = ("--dataset", "clapnq", "--data", tmp_path, "--method", "words", "--bootstrap-draws", 20)
     assert evaluate(*asked, "--output", output) == 0
     (figures,) = json.loads(output.read_text())
     assert (figures["spans"], figures["sentences"]["recall"], figures["sentences"]["precision"]) == (1, 100, 100)
     assert figures["skipped_rows"][0]["file"] == "clapnq_dev_unanswerable.jsonl"
+    assert "30 rows skipped: unanswerable" in capsys.readouterr().out
 
 
 def load(tmp_path, *rows):

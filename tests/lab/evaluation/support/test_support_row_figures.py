@@ -81,3 +81,9 @@ def test_most_supported_spans_lie_above_weak_and_weak_below_supported():
 def test_thresholds_need_both_sides():
     assert best_thresholds([flagged(RIGHT, 0.5)]) is None
     assert best_thresholds([flagged(WRONG, 0.5)]) is None
+
+
+def test_span_without_a_verdict_is_neither_flagged_nor_called_supported():
+    spans = [flagged(RIGHT, 0.6, Support.SUPPORTED), flagged(RIGHT, 0.1, Support.NO_CLAIM)]
+    figures, *_ = kind_figures(spans, draws=5, seed=0)
+    assert (figures.flagged, figures.called_supported) == (0, 50)
