@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import VERDICTS, Support
+from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 _MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
@@ -58,19 +58,20 @@ def _log_remark(manifest: RunManifest, previous: RunManifest) -> Iterator[str]:
 
 
 def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple[Figure, ...]:
-    """Rows, spans, shares by support, dead letters and duration."""
+    """Rows, claims, shares by support, refusals and what is not judged where there are any, dead letters, duration."""
     counts, before = audit.counts, None if previous is None else previous.counts
     earlier = before or AuditCounts()
     return (
         Figure("rows", "Rows", f"{counts.rows:,}", f"{counts.audited:,} audited", _growth(counts.rows, earlier.rows)),
         Figure(
-            "spans",
-            "Target spans",
-            f"{counts.span_count:,}",
-            f"{counts.span_count / counts.audited:.1f} an answer" if counts.audited else "no answer was audited",
-            _growth(counts.span_count, earlier.span_count),
+            "claims",
+            "Claims",
+            f"{counts.claim_count:,}",
+            f"{counts.claim_count / counts.audited:.1f} an answer" if counts.audited else "no answer was audited",
+            _growth(counts.claim_count, earlier.claim_count),
         ),
         *_support_figures(counts, before),
+        *_apart_figures(counts),
         _dead_letter_figure(counts, before),
         _duration_figure(audit),
     )  # fmt: skip
@@ -78,11 +79,23 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
 
 def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
     for support in VERDICTS:
-        spans = counts.spans.get(support, 0)
-        share = _share(spans, counts.span_count)
-        earlier = None if before is None else _share(before.spans.get(support, 0), before.span_count)
+        claims = counts.by_support.get(support, 0)
+        share = _share(claims, counts.claim_count)
+        earlier = None if before is None else _share(before.by_support.get(support, 0), before.claim_count)
         change = _points(share, earlier, more_is_better=_MORE_IS_BETTER[support])
-        yield Figure(str(support), str(support).capitalize(), _percent(share), f"{spans:,} spans", change)
+        yield Figure(str(support), str(support).capitalize(), _percent(share), f"{claims:,} claims", change)
+
+
+def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
+    """What is counted apart from the verdicts, where there is any of it."""
+    if uncalibrated := counts.by_support.get(Support.NOT_CALIBRATED, 0):
+        yield Figure("not_calibrated", "Not calibrated", f"{uncalibrated:,}", "claims without a verdict")
+    if refusals := counts.answers.get(AnswerKind.REFUSAL, 0):
+        note = f"{_percent(_share(refusals, counts.audited))} of the answers"
+        yield Figure("refusals", "Refusals", f"{refusals:,}", note)
+    if counts.not_judged_count:
+        reasons = ", ".join(sorted(counts.not_judged, key=lambda kind: -counts.not_judged[kind]))
+        yield Figure("not_judged", "Not judged", f"{counts.not_judged_count:,}", f"spans: {reasons}")
 
 
 def _dead_letter_figure(counts: AuditCounts, before: AuditCounts | None) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,6 +39,17 @@ class AuditedAnswer:
     generator: str | None
     spans: tuple[SpanEvidence, ...]
     extra_columns: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def kind(self) -> AnswerKind:
+        """What the answer is as a whole."""
+        return self.spans[0].answer_kind
+
+    @property
+    def not_judged(self) -> tuple[ClaimKind, ...]:
+        """Why some of its spans cannot be judged: each reason once, the most frequent first."""
+        reasons = Counter(span.claim_kind for span in self.spans if span.support is Support.NOT_JUDGED)
+        return tuple(reason for reason, _ in reasons.most_common())
 
 
 def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:

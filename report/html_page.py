@@ -32,6 +32,7 @@ from attribeam.report.page_data import (
     plots_json,
     read_overview,
 )
+from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import VERDICTS
 from attribeam.schemas.run_manifest import RunStatus
@@ -75,6 +76,9 @@ def html_page(request: PageRequest) -> str:
         figures=top_figures(audit, request.previous),
         shares=tuple(_shares(audit)),
         overview=overview,
+        no_proof=no_proof(audit.manifest.models),
+        meaning=tuple(verdict_meaning(audit.manifest.models)),
+        ranked=tuple(ranking_meaning(calibrated=overview.ranking.mean_risk is not None)),
         embedded=embedded,
         notes=tuple(_notes(request, overview, embedded, problems)),
         facts=audit_facts(audit),
@@ -113,10 +117,10 @@ def _dead_letters_by_reason(audit: AuditDirectory) -> list[dict[str, object]]:
 
 
 def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
-    """(support, start, width) of each support in a bar of width 100."""
+    """(support, start, width) of each support in a bar of width 100, all claims."""
     counts, start = audit.counts, 0.0
     for support in VERDICTS:
-        width = 100 * counts.spans.get(support, 0) / (counts.span_count or 1)
+        width = 100 * counts.by_support.get(support, 0) / (counts.claim_count or 1)
         yield str(support), round(start, 3), round(width, 3)
         start += width
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attribeam.report.answer_ranking import RiskTally
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.terminal_text import harmless, one_line
-from attribeam.report.worklist import EmbeddedAnswer, RiskTally, embedded_answers
-from attribeam.schemas import VERDICTS, SpanEvidence, Support
+from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
+from attribeam.schemas import VERDICTS, AnswerKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts
 
 DEFAULT_DIGEST_ANSWERS = 50
 _LONGEST_SPAN = 200
 _SPAN_TABLE = (
-    "| support | kind | on evidence | span | not in the passages | best evidence |\n|---|---|---:|---|---|---|"
+    "| support | score | on evidence | claim | not in the passages | best evidence |\n|---|---:|---:|---|---|---|"
 )
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~$&#@])")
 _LINE_START = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))")
@@ -53,9 +54,15 @@ def _figures(audit: AuditDirectory) -> Iterator[str]:
 
 
 def _span_figures(counts: AuditCounts) -> Iterator[str]:
-    yield _figure("target spans", counts.span_count, None)
+    yield _figure("claims", counts.claim_count, None)
     for support in VERDICTS:
-        yield _figure(str(support), counts.spans.get(support, 0), counts.span_count)
+        yield _figure(str(support), counts.by_support.get(support, 0), counts.claim_count)
+    for support in (Support.NOT_CALIBRATED, Support.NO_CLAIM, Support.NOT_JUDGED):
+        if spans := counts.by_support.get(support, 0):
+            yield _figure(f"spans with support `{support}`", spans, None)
+    for kind in (AnswerKind.REFUSAL, AnswerKind.PARTIAL):
+        if answers := counts.answers.get(kind, 0):
+            yield _figure(f"answers of the kind `{kind}`", answers, counts.audited)
 
 
 def _figure(name: str, count: int, whole: int | None) -> str:
@@ -64,17 +71,25 @@ def _figure(name: str, count: int, whole: int | None) -> str:
 
 def _answer(place: int, one: EmbeddedAnswer) -> Iterator[str]:
     answer = one.answer
-    yield f"### {place}. {escape_markdown(answer.record_id)} (risk {one.risk:.2f})\n"
+    yield f"### {place}. {escape_markdown(answer.record_id)} ({_standing(one)})\n"
     yield f"{escape_markdown(answer.source.source_file)}, row {answer.source.source_row}{_facts(answer)}\n"
     if one.texts is not None:
         yield from _quoted("Question", one.texts.question)
         yield from _quoted("Answer", one.texts.answer)
-    worth = [span for span in answer.spans if span.support is not Support.SUPPORTED or span.unmatched_values]
+    claims = [span for span in answer.spans if span.is_claim]
+    worth = [span for span in claims if span.support is not Support.SUPPORTED or span.unmatched_values]
     if worth:
         yield _SPAN_TABLE
         yield from map(_span, worth)
-    others = len(answer.spans) - len(worth)
-    yield f"\nSupported spans besides: {others}.\n"
+    yield f"\nSupported claims besides: {len(claims) - len(worth)}.\n"
+
+
+def _standing(one: EmbeddedAnswer) -> str:
+    """The answer's risk, or why it has none; and what it is, if it does not just answer."""
+    if one.risk is None:
+        return f"not judged: {', '.join(one.answer.not_judged) or 'nothing in it can be'}"
+    kinds = {AnswerKind.REFUSAL: ", a refusal", AnswerKind.PARTIAL: ", refuses in part"}
+    return f"risk {one.risk:.2f}{kinds.get(one.answer.kind, '')}"
 
 
 def _facts(answer: AuditedAnswer) -> str:
@@ -85,8 +100,12 @@ def _facts(answer: AuditedAnswer) -> str:
 
 def _span(span: SpanEvidence) -> str:
     unmatched = ", ".join(escape_markdown(value) for value in span.unmatched_values)
-    cells = (span.support, span.span_kind, _mass(span), _cut(span.text), unmatched, _best(span))
+    cells = (span.support, _score(span), _mass(span), _cut(span.text), unmatched, _best(span))
     return f"| {' | '.join(cells)} |"
+
+
+def _score(span: SpanEvidence) -> str:
+    return "" if span.support_score is None else f"{span.support_score:.2f}"
 
 
 def _mass(span: SpanEvidence) -> str:

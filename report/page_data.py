@@ -7,12 +7,13 @@ scores have three significant digits. A text that the page can cut out of the an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.passage_use import PassageRanking, PassageTally, RankTally, RankUse, retrieved_passages
@@ -24,8 +25,9 @@ from attribeam.report.support_distribution import (
     Timeline,
     TimelineTally,
 )
-from attribeam.report.worklist import AnswerRanking, EmbeddedAnswer, EmbeddedDeadLetter, RiskTally
+from attribeam.report.worklist import EmbeddedAnswer, EmbeddedDeadLetter
 from attribeam.schemas import CharRange, EvidencePiece, SpanEvidence
+from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows, judged_rows
 
 
 class _Tally(Protocol):
@@ -37,7 +39,7 @@ class _Tally(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Aggregates of a whole audit; their size does not depend on the number of spans.
+    """Aggregates of a whole audit's claims; their size does not depend on the number of spans.
 
     ``shares`` has one entry for the generator, one for the kind of span, and one per extra column that can be grouped.
     """
@@ -51,7 +53,7 @@ class Overview:
 
 
 def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> Overview:
-    """Aggregate an audit in one pass, and rank its ``answers`` riskiest answers.
+    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers.
 
     Raises:
         RunError: if a file of the audit cannot be read.
@@ -59,11 +61,15 @@ def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> 
     timeline, masses, ranks, passages, risks = TimelineTally(), MassTally(), RankTally(), PassageTally(), RiskTally()
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
-    tallies: Sequence[_Tally] = (timeline, masses, ranks, passages, risks, *shares)
-    columns = sorted({column for tally in tallies for column in tally.columns})
+    rows_of: Mapping[_Tally, Callable[[pa.RecordBatch], pa.RecordBatch]] = {
+        risks: lambda batch: batch,
+        **dict.fromkeys((ranks, passages), claim_rows),
+        **dict.fromkeys((timeline, masses, *shares), judged_rows),
+    }
+    columns = sorted({*CLAIM_COLUMNS, *(column for tally in rows_of for column in tally.columns)})
     for batch in evidence_columns(audit, columns):
-        for tally in tallies:
-            tally.add(batch)
+        for tally, rows in rows_of.items():
+            tally.add(rows(batch))
     return Overview(
         timeline=timeline.result(),
         masses=masses.result(),
@@ -127,6 +133,7 @@ def compact_json(value: object) -> str:
 def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
     answer, texts = embedded.answer, embedded.texts
     passages = () if texts is None else texts.passages
+    worst, places = riskiest_claim(answer.spans), {span.span_index: place for place, span in enumerate(answer.spans)}
     return {
         "id": answer.record_id,
         "file": answer.source.source_file,
@@ -134,15 +141,19 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
         "at": None if answer.answered_at is None else answer.answered_at.isoformat(),
         "generator": answer.generator,
         "risk": _rounded(embedded.risk),
+        "answer_kind": answer.kind,
+        "not_judged": answer.not_judged,
+        "worst": None if worst is None else places[worst.span_index],
         "extra": embedded.extra_columns,
         "question": None if texts is None else texts.question,
         "answer": None if texts is None else texts.answer,
         "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
-        "spans": [_span_json(span, with_texts=texts is not None) for span in answer.spans],
+        "spans": [_span_json(span, places, with_texts=texts is not None) for span in answer.spans],
     }
 
 
-def _span_json(span: SpanEvidence, *, with_texts: bool) -> dict[str, object]:
+def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
+    """``claim`` is the place of the span's claim among the spans of its answer, None where there is no claim."""
     return {
         "index": span.span_index,
         "kind": span.span_kind,
@@ -157,6 +168,9 @@ def _span_json(span: SpanEvidence, *, with_texts: bool) -> dict[str, object]:
         "isolated": span.evidence_isolated,
         "support": span.support,
         "unmatched": span.unmatched_values,
+        "claim": None if span.claim_index is None else places[span.claim_index],
+        "claim_kind": span.claim_kind,
+        "score": _rounded(span.support_score),
     }
 
 

@@ -9,16 +9,35 @@ from rich.text import Text
 
 from attribeam.report.audited_answer import AuditedAnswer
 from attribeam.report.terminal_text import Mark, harmless, line_ranges, marked_lines, one_line
-from attribeam.schemas import EvidencePiece, QARecord, SpanEvidence, Support
+from attribeam.schemas import AnswerKind, ClaimKind, EvidencePiece, QARecord, SpanEvidence, Support
 
-_STYLES = {Support.SUPPORTED: "cyan", Support.WEAK: "yellow underline", Support.UNSUPPORTED: "bold red underline"}
-_LETTERS = {Support.SUPPORTED: "s", Support.WEAK: "w", Support.UNSUPPORTED: "U"}
+_STYLES = {
+    Support.NO_CLAIM: "dim",
+    Support.NOT_JUDGED: "dim",
+    Support.NOT_CALIBRATED: "underline",
+    Support.SUPPORTED: "cyan",
+    Support.WEAK: "yellow underline",
+    Support.UNSUPPORTED: "bold red underline",
+}
+"""How spans look, from what matters least to what matters most."""
+
+_LETTERS = {
+    Support.SUPPORTED: "s",
+    Support.WEAK: "w",
+    Support.UNSUPPORTED: "U",
+    Support.NO_CLAIM: "-",
+    Support.NOT_JUDGED: "?",
+    Support.NOT_CALIBRATED: "c",
+}
 _EVIDENCE = "cyan underline"
 _HEADING = "bold"
 _QUIET = "dim"
 _LONGEST = 240
 _MARGIN = "  "
-_LEGEND = "s supported, w weak, U unsupported; a number names the span that starts there; the worst is on top"
+_LEGEND = (
+    "s supported, w weak, U unsupported, - no claim, ? not judged; "
+    "a number names the span that starts there; the worst is on top"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +66,8 @@ class AnswerView:
         known = [f"{name}: {value}" for name, value in facts if value is not None]
         if known:
             yield Text(_MARGIN + one_line(" | ".join(known)))
+        if verdict := _answer_verdict(answer):
+            yield Text(_MARGIN + verdict)
 
     def _block(self, title: str, text: str, marks: Sequence[Mark]) -> Iterator[Text]:
         yield Text()
@@ -58,15 +79,18 @@ class AnswerView:
 
     def _spans(self, answer: AuditedAnswer) -> Iterator[Text]:
         yield Text()
-        yield Text(f"Spans ({len(answer.spans)})", style=_HEADING)
+        claims = sum(span.is_claim for span in answer.spans)
+        yield Text(f"Spans ({len(answer.spans)}, of which {claims} are claims)", style=_HEADING)
         for number, span in enumerate(answer.spans, start=1):
             yield from self._span(number, span)
 
     def _span(self, number: int, span: SpanEvidence) -> Iterator[Text]:
         label = Text(f"{_MARGIN}{number:>3} {_LETTERS[span.support]} ")
-        label.append(f"{span.support:<12}", style=_STYLES[span.support])
-        label.append(f"{span.span_kind:<10}{_mass(span)}  ")
+        label.append(f"{span.support:<15}", style=_STYLES[span.support])
+        label.append(f"{span.span_kind:<10}{_score(span)}{_mass(span)}  ")
         yield label.append(_cut(span.text), style=_STYLES[span.support])
+        if about := _claim(span):
+            yield Text(f"{_MARGIN}        {about}", style=_QUIET)
         if span.unmatched_values:
             values = ", ".join(one_line(value) for value in span.unmatched_values)
             yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])
@@ -89,7 +113,7 @@ class AnswerView:
 
 
 def _answer_marks(spans: Sequence[SpanEvidence]) -> list[Mark]:
-    ranks = list(Support)
+    ranks = list(_STYLES)
     return [
         Mark(
             span.chars.char_start,
@@ -111,6 +135,30 @@ def _passage_marks(spans: Sequence[SpanEvidence], index: int, *, in_title: bool)
         for piece in span.evidence
         if (piece.passage_index, piece.in_title) == (index, in_title)
     ]
+
+
+def _answer_verdict(answer: AuditedAnswer) -> str:
+    """What the answer is, if it does not just answer; its risk; what of it is not judged. Empty for a plain answer."""
+    risk = answer.spans[0].answer_risk
+    parts = [
+        "" if answer.kind is AnswerKind.ANSWER else f"kind of answer: {answer.kind}",
+        "" if risk is None else f"risk {risk:.2f}",
+        f"not judged: {', '.join(answer.not_judged)}" if answer.not_judged else "",
+    ]
+    return " | ".join(part for part in parts if part)
+
+
+def _claim(span: SpanEvidence) -> str:
+    """Why a span is no claim, or whose verdict it takes; empty for a claim."""
+    if span.claim_kind is not ClaimKind.CLAIM:
+        return f"no claim: {span.claim_kind}" if span.support is Support.NO_CLAIM else f"{span.claim_kind}"
+    return (
+        f"within the claim of span {span.claim_index + 1}" if span.claim_index is not None and not span.is_claim else ""
+    )
+
+
+def _score(span: SpanEvidence) -> str:
+    return "" if span.support_score is None else f"score {span.support_score:.2f}, "
 
 
 def _mass(span: SpanEvidence) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.schemas.evidence_record import Support
+from attribeam.schemas.evidence_record import VERDICTS, Support
 
 COUNTED_COLUMNS = ("span_index", "claim_index")
 """What ``counted_rows`` needs of a batch."""
@@ -13,19 +13,32 @@ COUNTED_COLUMNS = ("span_index", "claim_index")
 CLAIM_COLUMNS = (*COUNTED_COLUMNS, "support")
 """What ``claim_rows`` needs of a batch."""
 
-CLAIM_SUPPORTS = (Support.SUPPORTED, Support.WEAK, Support.UNSUPPORTED, Support.NOT_CALIBRATED)
+CLAIM_SUPPORTS = (*VERDICTS, Support.NOT_CALIBRATED)
 """What ``support`` says of claims; the others say that there is none, or none that can be judged."""
 
 _SUPPORTS = pa.array([support.value for support in CLAIM_SUPPORTS])
+_VERDICTS = pa.array([support.value for support in VERDICTS])
 
 
 def counted_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that stand for themselves: without those that take their verdict from the row of their claim."""
-    own = pc.equal(batch.column("claim_index"), batch.column("span_index"))
-    return batch.filter(pc.fill_null(own, True))
+    return batch.filter(_counted(batch))
 
 
 def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims."""
-    counted = counted_rows(batch)
-    return counted.filter(pc.is_in(counted.column("support"), value_set=_SUPPORTS))
+    return batch.filter(claim_mask(batch))
+
+
+def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The counted rows that are claims with a verdict."""
+    return batch.filter(pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_VERDICTS)))
+
+
+def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """True for each row that is a claim itself."""
+    return pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_SUPPORTS))
+
+
+def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), True)

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 c325b32d3e94230ae9f8bd69c7ed1781e83859880001e4a97ff517bde067faf8
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 8fcdb5f2a59439eafba8ae44d76c26b7a6351303901b2c289f0cab06c81823b7
 "use strict";
 (() => {
   // elements.js
@@ -24,6 +24,24 @@
   function shareBar(share, kind = "") {
     const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
     return svg("svg", { "aria-hidden": "true" }, svg("rect", { class: kind, width, height: "100%" }));
+  }
+  var LONGEST_ID = 40;
+  function copyable(id) {
+    if (id.length <= LONGEST_ID) return el("bdi", {}, id);
+    const copy = (event) => {
+      event.stopPropagation();
+      navigator.clipboard?.writeText(id).then(() => announce("Copied"));
+    };
+    return [
+      el("bdi", { title: id }, shortId(id)),
+      el("button", { type: "button", class: "link copy", "aria-label": `Copy ${id}`, onclick: copy }, "copy")
+    ];
+  }
+  function shortId(id, size = LONGEST_ID) {
+    const points = [...id];
+    if (points.length <= size) return id;
+    const end = Math.floor((size - 1) / 2);
+    return `${points.slice(0, size - 1 - end).join("")}…${points.slice(-end).join("")}`;
   }
   function announce(text) {
     byId("announcer").textContent = text;
@@ -85,7 +103,14 @@
   var audit = embedded("audit");
   var plotData = embedded("plots");
   var SUPPORTS = ["supported", "weak", "unsupported"];
-  var GLYPHS = { supported: "●", weak: "◐", unsupported: "○" };
+  var GLYPHS = {
+    supported: "●",
+    weak: "◐",
+    unsupported: "○",
+    not_calibrated: "◌",
+    no_claim: "–",
+    not_judged: "?"
+  };
   var items = [
     ...embedded("answers").map((answer) => ({ kind: "answer", ...answer })),
     ...embedded("dead-letters").map((deadLetter) => ({
@@ -97,20 +122,21 @@
     }))
   ].map((item, index) => ({ ...item, index, ...item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item) }));
   function answerFacts(answer) {
-    const counts = { supported: 0, weak: 0, unsupported: 0 };
-    for (const span of answer.spans) counts[span.support] += 1;
-    const reasons = /* @__PURE__ */ new Set();
-    for (const span of answer.spans) {
+    const claims = answer.spans.filter((span, index) => span.claim === index);
+    const counts = {};
+    for (const span of claims) counts[span.support] = (counts[span.support] ?? 0) + 1;
+    const reasons = new Set(answer.not_judged.map((reason) => `not judged: ${reason}`));
+    for (const span of claims) {
       if (span.unmatched.length) reasons.add("unmatched value");
       if (span.top === null) reasons.add("no evidence at all");
       if (span.isolated) reasons.add("isolated evidence only");
     }
-    const unmatched = [...new Set(answer.spans.flatMap((span) => span.unmatched))];
+    const unmatched = [...new Set(claims.flatMap((span) => span.unmatched))];
     return { counts, reasons, unmatched };
   }
   function deadLetterFacts(deadLetter) {
     return {
-      counts: { supported: 0, weak: 0, unsupported: 0 },
+      counts: {},
       reasons: /* @__PURE__ */ new Set([deadLetter.reason]),
       unmatched: [],
       spans: []
@@ -141,6 +167,112 @@
       item.haystack = texts.filter(Boolean).join("\n").toLowerCase();
     }
     return item.haystack;
+  }
+
+  // segments.js
+  function cut(text, ranges) {
+    const size = length(text);
+    const inside = ranges.filter(([start, end]) => start >= 0 && start < end && end <= size);
+    const ends = [.../* @__PURE__ */ new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
+    return ends.slice(1).map((end, index) => {
+      const start = ends[index];
+      return [
+        slice(text, start, end),
+        inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)
+      ];
+    });
+  }
+  function answerRanges(item) {
+    return item.spans.flatMap((span, index) => [
+      [...span.at, { kind: "span", span: index }],
+      ...span.fact.map((range) => [...range, { kind: "fact", span: index }]),
+      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }])
+    ]);
+  }
+  function unmatchedRanges(item, span) {
+    const text = spanText(item, span);
+    const found = span.unmatched.flatMap((value) => occurrences(text, value));
+    return found.map(([start, end]) => [start + span.at[0], end + span.at[0]]);
+  }
+  function evidenceRanges(item, passage, inTitle) {
+    return item.spans.flatMap(
+      (span, index) => pieces(span).filter((piece2) => piece2.passage === passage && piece2.title === inTitle).map((piece2) => [...piece2.at, { span: index, score: piece2.score }])
+    );
+  }
+  function innermost(item, spans) {
+    const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
+    return spans.reduce((best, index) => best === null || size(index) < size(best) ? index : best, null);
+  }
+
+  // claims.js
+  var NAMES = { no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated" };
+  var ANSWER_KINDS = {
+    answer: "answer",
+    partial: "refuses in part",
+    refusal: "refusal",
+    no_claim: "no claim",
+    not_judged: "not judged"
+  };
+  var SCORE_WORDS = [
+    [0.9, "very likely"],
+    [0.7, "likely"],
+    [0.4, "unclear"],
+    [0.15, "unlikely"],
+    [0, "very unlikely"]
+  ];
+  var SCORE_MEANING = "A calibrated probability that the passages support the claim, from 0 to 1.";
+  var MASS_MEANING = "The evidence mass: the share of the claim's attention that lies on evidence, from 0 to 1.";
+  var MARGIN_MEANING = "How far the best passage leads: its share of all scores minus the share of the second.";
+  function claimsOf(item) {
+    const claims = item.spans.flatMap((span, index) => span.claim === index ? [{ index, parts: [] }] : []);
+    const byIndex = new Map(claims.map((claim) => [claim.index, claim]));
+    for (const [index, span] of item.spans.entries())
+      if (span.claim !== index) byIndex.get(span.claim)?.parts.push(index);
+    for (const claim of claims) claim.parts.sort(inOrder(item));
+    return claims.sort((a, b) => inOrder(item)(a.index, b.index));
+  }
+  function othersOf(item) {
+    return [...item.spans.keys()].filter((index) => item.spans[index].claim === null).sort(inOrder(item));
+  }
+  function inOrder(item) {
+    return (a, b) => item.spans[a].at[0] - item.spans[b].at[0] || item.spans[b].at[1] - item.spans[a].at[1];
+  }
+  function supportName(support) {
+    return NAMES[support] ?? support;
+  }
+  function answerKindName(kind) {
+    return ANSWER_KINDS[kind] ?? kind;
+  }
+  function verdict(span) {
+    const why = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
+    return el("b", { class: `verdict ${span.support}` }, `${supportName(span.support)}${why}`);
+  }
+  function scoreWord(score) {
+    return SCORE_WORDS.find(([least]) => score >= least)[1];
+  }
+  function measureOf(span) {
+    return span.score === null ? [span.mass, MASS_MEANING] : [span.score, SCORE_MEANING];
+  }
+  function spanFacts(span) {
+    const facts = [span.kind];
+    if (span.score !== null) facts.unshift(`support ${scoreWord(span.score)} (${span.score.toFixed(2)})`);
+    if (span.top === null) facts.push("no evidence");
+    else
+      facts.push([
+        `best passage ${span.top + 1}, `,
+        el("abbr", { title: MARGIN_MEANING }, `margin ${span.margin.toFixed(2)}`)
+      ]);
+    if (span.isolated) facts.push("isolated evidence only");
+    if (span.unmatched.length) facts.push(["not in the passages: ", el("bdi", {}, span.unmatched.join(", "))]);
+    return facts.flatMap((fact) => [", ", fact]).flat();
+  }
+  function struckText(item, span) {
+    const text = spanText(item, span);
+    const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
+    return cut(text, ranges).map(([part, hits]) => hits.length ? el("s", { class: "unmatched" }, part) : part);
+  }
+  function glyph(span) {
+    return el("span", { class: `glyph ${span.support}`, "aria-hidden": "true" }, GLYPHS[span.support]);
   }
 
   // marks.js
@@ -185,12 +317,21 @@
   }
 
   // filters.js
-  var FILTERS = ["support", "kind", "reason", "generator", "mark"];
+  var FILTERS = ["answer", "support", "kind", "reason", "generator", "mark"];
   var ORDERS = { risk: "risk", newest: "newest", id: "record id" };
   var NO_GENERATOR = "\0none";
   function fillFilters() {
     const answers = items.filter((item) => item.kind === "answer");
-    options("support", SUPPORTS);
+    const present = new Set(answers.flatMap((item) => item.spans.map((span) => span.support)));
+    options("answer", distinct(answers.map((item) => item.answer_kind)), answerKindName);
+    options(
+      "support",
+      [
+        ...SUPPORTS,
+        ...Object.keys(GLYPHS).slice(SUPPORTS.length).filter((one) => present.has(one))
+      ],
+      supportName
+    );
     options("kind", distinct(answers.flatMap((item) => item.spans.map((span) => span.kind))));
     const why = distinct(answers.flatMap((item) => [...item.reasons]));
     const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
@@ -230,7 +371,8 @@
     const found = items.filter((item) => passes(item, chosen) && words.every((word) => haystack(item).includes(word)));
     return found.sort(order(byId("filter-order").value));
   }
-  function passes(item, { support, kind, reason, generator, mark }) {
+  function passes(item, { answer, support, kind, reason, generator, mark }) {
+    if (answer && item.answer_kind !== answer) return false;
     if ((support || kind) && !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind)))
       return false;
     if (reason && !item.reasons.has(reason)) return false;
@@ -247,6 +389,9 @@
   }
   function compare(a, b) {
     return a < b ? -1 : a > b ? 1 : 0;
+  }
+  function isRanked() {
+    return byId("filter-order").value === "risk";
   }
   function anyFilter() {
     return byId("filter-text").value !== "" || Object.values(chosenFilters()).some(Boolean);
@@ -283,8 +428,17 @@
   }
   function moreRows(until = rowsMade + PAGE) {
     const next = listed.slice(rowsMade, until);
-    byId("worklist").append(...next.map((item) => el("li", {}, row(item))));
+    for (const [place, item] of next.entries()) {
+      const heading = isRanked() ? groupOf(item) : "";
+      if (heading && heading !== groupOf(listed[rowsMade + place - 1]))
+        byId("worklist").append(el("li", { class: "group" }, heading));
+      byId("worklist").append(el("li", {}, row(item)));
+    }
     rowsMade += next.length;
+  }
+  function groupOf(item) {
+    if (item?.kind === "deadLetter") return "Dead letters: rows that were not audited";
+    return { refusal: "Refusals", not_judged: "Not judged" }[item?.answer_kind] ?? "";
   }
   function row(item) {
     const link = el("a", { href: address(item), id: `row-${item.index}` });
@@ -297,25 +451,47 @@
   function answerRow(item) {
     const question = item.question ?? spanText(item, item.spans[0]);
     return [
-      el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk")),
+      riskOf(item),
       el("span", { class: "item-question", dir: "auto" }, question || "(no question)"),
-      el("span", { class: "item-meta" }, el("bdi", {}, item.id), ...whyTags(item), ...markTags(item))
+      el(
+        "span",
+        { class: "item-meta" },
+        el("bdi", { title: item.id }, shortId(item.id)),
+        ...whyTags(item),
+        ...markTags(item)
+      )
     ];
+  }
+  function riskOf(item) {
+    if (item.risk === null) return el("span", { class: "risk", title: "This answer cannot be judged." }, "–");
+    if (item.answer_kind === "refusal") return el("span", { class: "risk" }, el("small", {}, "refusal"));
+    return el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk"));
   }
   function deadLetterRow(item) {
     return [
       el("span", { class: "risk", "aria-hidden": "true" }, "✕"),
-      el("span", { class: "item-question", dir: "auto" }, item.id ?? `row ${item.row}`),
+      el(
+        "span",
+        { class: "item-question", dir: "auto", title: item.id ?? "" },
+        item.id === null ? `row ${item.row}` : shortId(item.id)
+      ),
       el("span", { class: "item-meta" }, el("span", { class: "tag" }, `dead letter: ${item.reason}`), ...markTags(item))
     ];
   }
   function whyTags(item) {
-    const counts = ["unsupported", "weak"].filter((support) => item.counts[support]);
+    const counts = ["unsupported", "weak", "not_calibrated"].filter((support) => item.counts[support]);
     const tags = counts.map(
-      (support) => el("span", { class: `tag ${support}` }, `${GLYPHS[support]} ${item.counts[support]} ${support}`)
+      (support) => el("span", { class: `tag ${support}` }, `${GLYPHS[support]} ${item.counts[support]} ${supportName(support)}`)
     );
     if (item.unmatched.length) tags.push(el("bdi", { class: "struck-tag" }, shortened(item.unmatched[0], 24)));
-    return tags.length ? tags : [el("span", { class: "tag supported" }, `${GLYPHS.supported} all supported`)];
+    if (!tags.length && item.counts.supported)
+      tags.push(el("span", { class: "tag supported" }, `${GLYPHS.supported} all supported`));
+    return [...kindTags(item), ...tags];
+  }
+  function kindTags(item) {
+    const reasons = item.not_judged.map((reason) => `not judged: ${reason}`);
+    const kind = ["answer", "not_judged"].includes(item.answer_kind) ? [] : [answerKindName(item.answer_kind)];
+    return [...kind, ...reasons].map((text) => el("span", { class: "tag kind" }, text));
   }
   function markTags(item) {
     const mark = itemMark(item);
@@ -349,21 +525,19 @@
     addEventListener("scroll", () => byId("worklist").clientHeight && scrolled(document.scrollingElement));
   }
   function showFirst() {
-    const rows = items.filter((item) => item.kind === "answer" && item.risk > 0).slice(0, 5);
-    byId("first-answers").append(
-      ...rows.map(
-        (item) => el(
-          "li",
-          {},
-          el(
-            "a",
-            { href: address(item) },
-            el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk")),
-            el("span", { class: "what", dir: "auto" }, item.question ?? spanText(item, item.spans[0])),
-            el("span", { class: "why item-meta" }, ...whyTags(item))
-          )
-        )
-      )
+    const first = items.filter((item) => item.kind === "answer" && item.risk > 0 && item.worst !== null).slice(0, 5);
+    byId("first-answers").append(...first.map((item) => el("li", {}, firstLink(item))));
+  }
+  function firstLink(item) {
+    const claim = item.spans[item.worst];
+    const missing = claim.unmatched.filter((value) => !spanText(item, claim).includes(value));
+    return el(
+      "a",
+      { href: address(item) },
+      riskOf(item),
+      el("span", { class: "what", dir: "auto" }, struckText(item, claim)),
+      el("span", { class: "asked", dir: "auto" }, item.question ?? item.id),
+      el("span", { class: "why item-meta" }, ...whyTags({ ...item, unmatched: missing }))
     );
   }
 
@@ -428,41 +602,6 @@
     if (mark) meta.append(el("span", { class: "mark-badge" }, mark));
   }
 
-  // segments.js
-  function cut(text, ranges) {
-    const size = length(text);
-    const inside = ranges.filter(([start, end]) => start >= 0 && start < end && end <= size);
-    const ends = [.../* @__PURE__ */ new Set([0, size, ...inside.flatMap((range) => range.slice(0, 2))])].sort((a, b) => a - b);
-    return ends.slice(1).map((end, index) => {
-      const start = ends[index];
-      return [
-        slice(text, start, end),
-        inside.filter(([from, to]) => from <= start && end <= to).map(([, , value]) => value)
-      ];
-    });
-  }
-  function answerRanges(item) {
-    return item.spans.flatMap((span, index) => [
-      [...span.at, { kind: "span", span: index }],
-      ...span.fact.map((range) => [...range, { kind: "fact", span: index }]),
-      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }])
-    ]);
-  }
-  function unmatchedRanges(item, span) {
-    const text = spanText(item, span);
-    const found = span.unmatched.flatMap((value) => occurrences(text, value));
-    return found.map(([start, end]) => [start + span.at[0], end + span.at[0]]);
-  }
-  function evidenceRanges(item, passage, inTitle) {
-    return item.spans.flatMap(
-      (span, index) => pieces(span).filter((piece2) => piece2.passage === passage && piece2.title === inTitle).map((piece2) => [...piece2.at, { span: index, score: piece2.score }])
-    );
-  }
-  function innermost(item, spans) {
-    const size = (index) => item.spans[index].at[1] - item.spans[index].at[0];
-    return spans.reduce((best, index) => best === null || size(index) < size(best) ? index : best, null);
-  }
-
   // highlights.js
   function lightSpan(index) {
     const detail = byId("detail");
@@ -476,7 +615,7 @@
       node.classList.toggle("fact", index !== null && has(node, "facts", index));
     for (const node of detail.querySelectorAll("[data-span]"))
       node.classList.toggle("lit", Number(node.dataset.span) === index);
-    for (const node of detail.querySelectorAll(".span-row.touched")) node.classList.remove("touched");
+    for (const node of detail.querySelectorAll("[data-span].touched")) node.classList.remove("touched");
     showScores(index);
   }
   function has(node, name, index) {
@@ -514,6 +653,7 @@
     selection.span = index;
     for (const node of byId("detail").querySelectorAll("[data-span]"))
       node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
+    byId("detail").querySelector(`details:not([open]) [data-span="${index}"]`)?.closest("details").setAttribute("open", "");
     lightSpan(index);
     showMarkBar();
   }
@@ -525,8 +665,10 @@
   }
   function pinNeighbour(step2) {
     if (selection.item?.kind !== "answer") return;
-    const count = selection.item.spans.length;
-    pin(selection.span === null ? step2 > 0 ? 0 : count - 1 : (selection.span + step2 + count) % count);
+    const rows = [...byId("detail").querySelectorAll(".span-row")].map((row3) => Number(row3.dataset.span));
+    if (!rows.length) return;
+    const place = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
+    pin(rows[place < 0 ? step2 > 0 ? 0 : rows.length - 1 : (place + step2 + rows.length) % rows.length]);
     showBest();
     const row2 = byId("detail").querySelector(`[data-span="${selection.span}"]`);
     row2.scrollIntoView({ block: "nearest" });
@@ -660,8 +802,8 @@ ${number.format(row2.spans)} ${row2.support}`;
     }));
     const title = (row2) => `${row2.name}
 ${percent.format(row2.unsupported)} unsupported, ${percent.format(row2.weak)} weak
-${plural(row2.spans, "span")}`;
-    const end = Math.max(0.02, ...rows.map((row2) => row2.unsupported + row2.weak));
+${plural(row2.spans, "claim")}`;
+    const end = Math.max(0.02, ...rows.map((row2) => row2.unsupported));
     return draw(width, {
       height: 30 + rows.length * 25,
       marginLeft: Math.min(150, width * 0.36),
@@ -671,15 +813,6 @@ ${plural(row2.spans, "span")}`;
       x: { domain: [0, end], axis: null },
       y: { domain: rows.map((row2) => row2.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20) },
       marks: [
-        Plot.barX(rows, {
-          y: "name",
-          x1: "unsupported",
-          x2: (row2) => row2.unsupported + row2.weak,
-          fill: "url(#dots)",
-          insetTop: 4,
-          insetBottom: 4,
-          className: "pick-weak"
-        }),
         Plot.barX(rows, {
           y: "name",
           x: "unsupported",
@@ -692,7 +825,7 @@ ${plural(row2.spans, "span")}`;
         }),
         Plot.text(rows, {
           y: "name",
-          x: (row2) => row2.unsupported + row2.weak,
+          x: "unsupported",
           text: (row2) => percent.format(row2.unsupported),
           dx: 6,
           textAnchor: "start",
@@ -704,7 +837,7 @@ ${plural(row2.spans, "span")}`;
   }
   function drawRanks(width, ranks) {
     const each = Math.ceil(ranks.length * 22 / (width - 58));
-    const title = (one) => `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}
+    const title = (one) => `passage ${one.rank}, in the prompt of ${plural(one.offered, "claim")}
 best for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
     return draw(width, {
       height: 220,
@@ -734,6 +867,17 @@ best for ${percent.format(one.best / one.offered)}, some evidence for ${percent.
       ]
     });
   }
+  function labels(uses) {
+    const ids = uses.map((use) => use.passage_id);
+    const shared = uses.length > 1 ? sharedStart(ids) : 0;
+    return (id) => shared > 7 ? `…${shortId(id.slice(shared), 21)}` : shortId(id, 22);
+  }
+  function sharedStart(texts) {
+    const [first] = texts;
+    let size = 0;
+    while (size < first.length && texts.every((text) => text[size] === first[size])) size += 1;
+    return first.slice(0, size).search(/[/:_.#?=-][^/:_.#?=-]*$/) + 1;
+  }
   function drawPassages(width, uses) {
     const title = (use) => `${use.passage_id}
 evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
@@ -746,7 +890,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       marginTop: 4,
       marginBottom: 4,
       x: { domain: [0, Math.max(1, ...uses.map(size))], axis: null },
-      y: { domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 22) },
+      y: { domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: labels(uses) },
       marks: [
         Plot.barX(uses, {
           y: "passage_id",
@@ -835,13 +979,8 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     }
   }
   function letPick(node, onPick) {
-    for (const [bars, support] of [
-      ["g.pick", "unsupported"],
-      ["g.pick-weak", "weak"]
-    ]) {
-      for (const bar of node.querySelectorAll(`${bars} rect`))
-        bar.addEventListener("click", () => onPick(bar.__data__, support));
-    }
+    for (const bar of node.querySelectorAll("g.pick rect"))
+      bar.addEventListener("click", () => onPick(bar.__data__, "unsupported"));
   }
   function figureTable(caption, heads, rows) {
     const head = el(
@@ -868,9 +1007,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function timelineCard(timeline) {
     if (!timeline.bins.length) return null;
-    const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
+    const undated = timeline.undated ? ` ${plural(timeline.undated, "claim")} without a time are left out.` : "";
     const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
-    const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
+    const sub = `Claims by support, one bar for each ${timeline.unit} in UTC.${undated}`;
     return card({
       title: "When answers were given",
       sub,
@@ -883,7 +1022,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     if (!masses.length) return null;
     return card({
       title: "Evidence mass",
-      sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
+      sub: "Claims by the share of their attention that lies on evidence; dotted lines are the thresholds.",
       draw: (width) => drawMasses(width, masses),
       table: massTable(masses)
     });
@@ -900,7 +1039,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
     const worst = share.groups[0];
     const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
-    const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "span")} of ${number.format(spansOf(worst.counts))}.${rest}`;
+    const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "claim")} of ${number.format(spansOf(worst.counts))}.${rest}`;
     const rows = share.groups.map((group) => [
       group.value ?? NOTHING,
       ...supportCells(group.counts),
@@ -912,8 +1051,8 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
         ...supportCells(share.others),
         percent.format(share.others.unsupported / spansOf(share.others))
       ]);
-    const filter = { generator: "generator", span_kind: "kind" }[share.column];
-    const onPick = filter ? (index, support) => pick({ [filter]: share.groups[index].value ?? "", support }) : null;
+    const filter2 = { generator: "generator", span_kind: "kind" }[share.column];
+    const onPick = filter2 ? (index, support) => pick({ [filter2]: share.groups[index].value ?? "", support }) : null;
     return card({
       title,
       sub,
@@ -925,7 +1064,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function rankCard(ranks) {
     if (!ranks.length) return null;
     const used = ranks.filter((one) => one.used).at(-1);
-    const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
+    const sub = `Dark: claims whose best passage stands at that place. Light: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
     const rows = ranks.map((one) => [
       String(one.rank),
       number.format(one.offered),
@@ -936,7 +1075,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       title: "Which place in the prompt is used",
       sub,
       draw: (width) => drawRanks(width, ranks),
-      table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows)
+      table: figureTable("Which place in the prompt is used", ["place", "claims", "with evidence", "best"], rows)
     });
   }
   function passageCards({ most_used: most, least_used: least, passage_count: count }) {
@@ -980,13 +1119,93 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     });
   }
 
+  // span_list.js
+  function spanList(item) {
+    const claims = claimsOf(item);
+    const others = othersOf(item);
+    return el(
+      "section",
+      { class: "spans", "aria-label": "Claims" },
+      claims.length ? el("p", { class: "label" }, plural(claims.length, "claim")) : null,
+      el(
+        "ol",
+        {},
+        claims.map(
+          ({ index, parts }) => el("li", {}, spanRow(item, index), parts.length ? partList(item, index, parts) : null)
+        )
+      ),
+      others.length ? otherSpans(item, others, !claims.length) : null
+    );
+  }
+  function otherSpans(item, others, open) {
+    const judged = others.some((index) => item.spans[index].support === "not_judged");
+    return el(
+      "details",
+      { class: "others", open },
+      el(
+        "summary",
+        {},
+        `${plural(others.length, "span")} ${judged ? "that are no claim or cannot be judged" : "that claim nothing"}`
+      ),
+      el(
+        "ol",
+        {},
+        others.map((index) => el("li", {}, spanRow(item, index)))
+      )
+    );
+  }
+  function spanRow(item, index) {
+    const span = item.spans[index];
+    return el(
+      "button",
+      { type: "button", class: "span-row", "data-span": index, "aria-pressed": "false" },
+      glyph(span),
+      el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
+      measure(span),
+      spanMeta(item, index)
+    );
+  }
+  function partList(item, claim, parts) {
+    return el(
+      "div",
+      { class: "parts", role: "group", "aria-label": "Within this claim" },
+      parts.map((index) => {
+        const span = item.spans[index];
+        const own = span.unmatched.length || span.support !== item.spans[claim].support ? span.support : "";
+        return el(
+          "button",
+          { type: "button", class: `part-chip ${own}`, "data-span": index, "aria-pressed": "false" },
+          el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
+          spanMeta(item, index)
+        );
+      })
+    );
+  }
+  function measure(span) {
+    const [share, meaning] = measureOf(span);
+    if (share === null) return el("span", { class: "mass" }, el("span", {}, "–"));
+    return el("span", { class: "mass", title: meaning }, shareBar(share, span.support), el("span", {}, share.toFixed(2)));
+  }
+  function spanMeta(item, index) {
+    const span = item.spans[index];
+    const mark = markOf(item, index).mark;
+    return el(
+      "span",
+      { class: "span-meta" },
+      el("span", {}, verdict(span), spanFacts(span), " "),
+      mark ? el("span", { class: "mark-badge" }, mark) : null
+    );
+  }
+
   // record_view.js
   function answerView(item) {
     return [
       crumbs(item, [
         item.generator,
         moment(item.at),
-        `risk ${percentOf(item.risk)}`,
+        ["answer", "not_judged"].includes(item.answer_kind) ? "" : answerKindName(item.answer_kind),
+        item.risk === null ? "" : `risk ${percentOf(item.risk)}`,
+        ...item.not_judged.map((reason) => `not judged: ${reason}`),
         ...item.extra.map(([name, value]) => `${name}: ${value}`)
       ]),
       item.question === null ? el(
@@ -1007,7 +1226,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       el(
         "p",
         { class: "crumbs" },
-        el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)),
+        el("b", {}, item.id === null ? `row ${item.row}` : copyable(item.id)),
         el("bdi", {}, `${item.file}, row ${item.row}`),
         parts
       )
@@ -1029,46 +1248,6 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       "span",
       { class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner },
       text
-    );
-  }
-  function spanList(item) {
-    const rows = item.spans.map((span, index) => el("li", {}, spanRow(item, span, index)));
-    return el(
-      "section",
-      { class: "spans", "aria-label": "Spans" },
-      el("p", { class: "label" }, plural(item.spans.length, "span")),
-      el("ol", {}, rows)
-    );
-  }
-  function spanRow(item, span, index) {
-    const mark = markOf(item, index).mark;
-    return el(
-      "button",
-      { type: "button", class: "span-row", "data-span": index, "aria-pressed": "false" },
-      el("span", { class: `glyph ${span.support}`, "aria-hidden": "true" }, GLYPHS[span.support]),
-      el("span", { class: "span-text", dir: "auto" }, struckText(item, span)),
-      massBar(span),
-      el("span", { class: "span-meta" }, spanMeta(span), mark ? el("span", { class: "mark-badge" }, mark) : null)
-    );
-  }
-  function massBar(span) {
-    if (span.mass === null) return el("span", { class: "mass" }, el("span", {}, "–"));
-    return el("span", { class: "mass" }, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2)));
-  }
-  function struckText(item, span) {
-    const text = spanText(item, span);
-    const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
-    return cut(text, ranges).map(([part, hits]) => hits.length ? el("s", { class: "unmatched" }, part) : part);
-  }
-  function spanMeta(span) {
-    const best = span.top === null ? "no evidence" : `best passage ${span.top + 1}, margin ${span.margin.toFixed(2)}`;
-    const isolated = span.isolated ? ", isolated evidence only" : "";
-    return el(
-      "span",
-      {},
-      `${span.support}, ${span.kind}, ${best}${isolated}`,
-      span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null,
-      " "
     );
   }
   function passageCardsOf(item) {
@@ -1097,7 +1276,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       "div",
       { class: "passage-head" },
       el("span", { class: "rank" }, `Passage ${index + 1}`),
-      el("bdi", { class: "id" }, id ?? ""),
+      el("span", { class: "id" }, id ? copyable(id) : ""),
       el("span", { class: "score" })
     );
   }
@@ -1183,10 +1362,15 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     else redraw();
   }
   function showAnswers(place) {
+    if (!listed.length) return showNothing();
     const wanted = place ? items[Number(place) - 1] : wide() ? selection.item ?? listed[0] : null;
     byId("view-answers").classList.toggle("open", Boolean(place));
     if (wanted) openItem(wanted);
     else if (!selection.item) byId("detail").replaceChildren(el("p", { class: "hint" }, "Choose an answer."));
+  }
+  function showNothing() {
+    selection.item = null;
+    byId("detail").replaceChildren(el("p", { class: "hint" }, "Nothing passes these filters."));
   }
   function wide() {
     return matchMedia("(min-width: 54.01rem)").matches;
@@ -1204,6 +1388,11 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     }
     showMarkBar();
     showCurrent();
+  }
+  function filter() {
+    const wasEmpty = !listed.length;
+    updateWorklist();
+    if (inAnswers() && (wasEmpty || !listed.length)) showView();
   }
   function showFiltered(filters) {
     resetFilters();
@@ -1372,10 +1561,10 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   byId("help-button").addEventListener("click", () => byId("help").showModal());
   byId("filter-reset").addEventListener("click", () => {
     resetFilters();
-    updateWorklist();
+    filter();
   });
-  byId("filter-text").addEventListener("input", updateWorklist);
-  for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", updateWorklist);
+  byId("filter-text").addEventListener("input", filter);
+  for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", filter);
   for (const button of document.querySelectorAll("[data-export]"))
     button.addEventListener("click", () => saveMarks(button.dataset.export));
   addEventListener("keydown", pressed);

@@ -32,6 +32,29 @@ export function shareBar(share, kind = "") {
   return svg("svg", {"aria-hidden": "true"}, svg("rect", {class: kind, width, height: "100%"}));
 }
 
+const LONGEST_ID = 40;
+
+/** An id; the middle of a long one is left out, and a button copies the whole. */
+export function copyable(id) {
+  if (id.length <= LONGEST_ID) return el("bdi", {}, id);
+  const copy = (event) => {
+    event.stopPropagation();
+    navigator.clipboard?.writeText(id).then(() => announce("Copied"));
+  };
+  return [
+    el("bdi", {title: id}, shortId(id)),
+    el("button", {type: "button", class: "link copy", "aria-label": `Copy ${id}`, onclick: copy}, "copy"),
+  ];
+}
+
+/** The start and the end of a long id. */
+export function shortId(id, size = LONGEST_ID) {
+  const points = [...id];
+  if (points.length <= size) return id;
+  const end = Math.floor((size - 1) / 2);
+  return `${points.slice(0, size - 1 - end).join("")}…${points.slice(-end).join("")}`;
+}
+
 /** Announce a text to screen readers. */
 export function announce(text) {
   byId("announcer").textContent = text;

@@ -1,17 +1,29 @@
 // Filters and order of the worklist.
 
+import {answerKindName, supportName} from "./claims.js";
 import {byId, el} from "./elements.js";
 import {itemMark, MARKS} from "./marks.js";
-import {haystack, items, SUPPORTS} from "./page_data.js";
+import {GLYPHS, haystack, items, SUPPORTS} from "./page_data.js";
 import {NOTHING} from "./texts.js";
 
-export const FILTERS = ["support", "kind", "reason", "generator", "mark"];
+export const FILTERS = ["answer", "support", "kind", "reason", "generator", "mark"];
 const ORDERS = {risk: "risk", newest: "newest", id: "record id"};
 export const NO_GENERATOR = "\u0000none";
 
 export function fillFilters() {
   const answers = items.filter((item) => item.kind === "answer");
-  options("support", SUPPORTS);
+  const present = new Set(answers.flatMap((item) => item.spans.map((span) => span.support)));
+  options("answer", distinct(answers.map((item) => item.answer_kind)), answerKindName);
+  options(
+    "support",
+    [
+      ...SUPPORTS,
+      ...Object.keys(GLYPHS)
+        .slice(SUPPORTS.length)
+        .filter((one) => present.has(one)),
+    ],
+    supportName,
+  );
   options("kind", distinct(answers.flatMap((item) => item.spans.map((span) => span.kind))));
   const why = distinct(answers.flatMap((item) => [...item.reasons]));
   const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
@@ -59,7 +71,8 @@ export function filteredItems() {
   return found.sort(order(byId("filter-order").value));
 }
 
-function passes(item, {support, kind, reason, generator, mark}) {
+function passes(item, {answer, support, kind, reason, generator, mark}) {
+  if (answer && item.answer_kind !== answer) return false;
   if (
     (support || kind) &&
     !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind))
@@ -81,6 +94,11 @@ function order(name) {
 
 function compare(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Whether the worklist is in the order of risk. */
+export function isRanked() {
+  return byId("filter-order").value === "risk";
 }
 
 export function anyFilter() {

@@ -20,7 +20,7 @@ function lightSpan(index) {
     node.classList.toggle("fact", index !== null && has(node, "facts", index));
   for (const node of detail.querySelectorAll("[data-span]"))
     node.classList.toggle("lit", Number(node.dataset.span) === index);
-  for (const node of detail.querySelectorAll(".span-row.touched")) node.classList.remove("touched");
+  for (const node of detail.querySelectorAll("[data-span].touched")) node.classList.remove("touched");
   showScores(index);
 }
 
@@ -62,11 +62,15 @@ function lightPiece(node) {
   for (const other of detail.querySelectorAll(".piece")) other.classList.toggle("lit", other === node);
 }
 
-/** Keep one span lit, and let marks belong to it; null releases it. */
+/** Keep one span lit and its row in view, and let marks belong to it; null releases it. */
 export function pin(index) {
   selection.span = index;
   for (const node of byId("detail").querySelectorAll("[data-span]"))
     node.setAttribute("aria-pressed", String(Number(node.dataset.span) === index));
+  byId("detail")
+    .querySelector(`details:not([open]) [data-span="${index}"]`)
+    ?.closest("details")
+    .setAttribute("open", "");
   lightSpan(index);
   showMarkBar();
 }
@@ -81,8 +85,10 @@ function showBest() {
 
 export function pinNeighbour(step) {
   if (selection.item?.kind !== "answer") return;
-  const count = selection.item.spans.length;
-  pin(selection.span === null ? (step > 0 ? 0 : count - 1) : (selection.span + step + count) % count);
+  const rows = [...byId("detail").querySelectorAll(".span-row")].map((row) => Number(row.dataset.span));
+  if (!rows.length) return;
+  const place = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
+  pin(rows[place < 0 ? (step > 0 ? 0 : rows.length - 1) : (place + step + rows.length) % rows.length]);
   showBest();
   const row = byId("detail").querySelector(`[data-span="${selection.span}"]`);
   row.scrollIntoView({block: "nearest"});

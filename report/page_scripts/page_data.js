@@ -10,9 +10,16 @@ function embedded(name) {
 export const audit = embedded("audit");
 export const plotData = embedded("plots");
 export const SUPPORTS = ["supported", "weak", "unsupported"];
-export const GLYPHS = {supported: "●", weak: "◐", unsupported: "○"};
+export const GLYPHS = {
+  supported: "●",
+  weak: "◐",
+  unsupported: "○",
+  not_calibrated: "◌",
+  no_claim: "–",
+  not_judged: "?",
+};
 
-/** Answers in the order of their risk, then dead letters; ``index`` is an item's place in this list. */
+/** Answers by risk, then refusals, then answers that cannot be judged, then dead letters; ``index`` is an item's place in this list. */
 export const items = [
   ...embedded("answers").map((answer) => ({kind: "answer", ...answer})),
   ...embedded("dead-letters").map((deadLetter) => ({
@@ -26,21 +33,22 @@ export const items = [
 
 /** What filters and the worklist need to know of an answer. */
 function answerFacts(answer) {
-  const counts = {supported: 0, weak: 0, unsupported: 0};
-  for (const span of answer.spans) counts[span.support] += 1;
-  const reasons = new Set();
-  for (const span of answer.spans) {
+  const claims = answer.spans.filter((span, index) => span.claim === index);
+  const counts = {};
+  for (const span of claims) counts[span.support] = (counts[span.support] ?? 0) + 1;
+  const reasons = new Set(answer.not_judged.map((reason) => `not judged: ${reason}`));
+  for (const span of claims) {
     if (span.unmatched.length) reasons.add("unmatched value");
     if (span.top === null) reasons.add("no evidence at all");
     if (span.isolated) reasons.add("isolated evidence only");
   }
-  const unmatched = [...new Set(answer.spans.flatMap((span) => span.unmatched))];
+  const unmatched = [...new Set(claims.flatMap((span) => span.unmatched))];
   return {counts, reasons, unmatched};
 }
 
 function deadLetterFacts(deadLetter) {
   return {
-    counts: {supported: 0, weak: 0, unsupported: 0},
+    counts: {},
     reasons: new Set([deadLetter.reason]),
     unmatched: [],
     spans: [],

@@ -63,15 +63,10 @@ export function redraw() {
   }
 }
 
-/** Make the bars of groups, and the weak parts of these bars, react to clicks. */
+/** Make the bars of groups react to clicks. */
 function letPick(node, onPick) {
-  for (const [bars, support] of [
-    ["g.pick", "unsupported"],
-    ["g.pick-weak", "weak"],
-  ]) {
-    for (const bar of node.querySelectorAll(`${bars} rect`))
-      bar.addEventListener("click", () => onPick(bar.__data__, support));
-  }
+  for (const bar of node.querySelectorAll("g.pick rect"))
+    bar.addEventListener("click", () => onPick(bar.__data__, "unsupported"));
 }
 
 function figureTable(caption, heads, rows) {
@@ -101,9 +96,9 @@ function supportCells(counts) {
 
 function timelineCard(timeline) {
   if (!timeline.bins.length) return null;
-  const undated = timeline.undated ? ` ${plural(timeline.undated, "span")} without a time are left out.` : "";
+  const undated = timeline.undated ? ` ${plural(timeline.undated, "claim")} without a time are left out.` : "";
   const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
-  const sub = `Spans by support, one bar for each ${timeline.unit} in UTC.${undated}`;
+  const sub = `Claims by support, one bar for each ${timeline.unit} in UTC.${undated}`;
   return card({
     title: "When answers were given",
     sub,
@@ -118,7 +113,7 @@ function massCard(masses) {
   if (!masses.length) return null;
   return card({
     title: "Evidence mass",
-    sub: "Spans by the share of their attention that lies on evidence; dotted lines are the thresholds.",
+    sub: "Claims by the share of their attention that lies on evidence; dotted lines are the thresholds.",
     draw: (width) => drawMasses(width, masses),
     table: massTable(masses),
   });
@@ -138,7 +133,7 @@ function shareCard(share, pick) {
   const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
   const worst = share.groups[0];
   const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
-  const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "span")} of ${number.format(spansOf(worst.counts))}.${rest}`;
+  const sub = `Highest for ${shortened(worst.value ?? NOTHING, 30)}: ${plural(worst.counts.unsupported, "claim")} of ${number.format(spansOf(worst.counts))}.${rest}`;
   const rows = share.groups.map((group) => [
     group.value ?? NOTHING,
     ...supportCells(group.counts),
@@ -164,7 +159,7 @@ function shareCard(share, pick) {
 function rankCard(ranks) {
   if (!ranks.length) return null;
   const used = ranks.filter((one) => one.used).at(-1);
-  const sub = `Dark: spans whose best passage stands at that place. Light: spans with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
+  const sub = `Dark: claims whose best passage stands at that place. Light: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
   const rows = ranks.map((one) => [
     String(one.rank),
     number.format(one.offered),
@@ -175,7 +170,7 @@ function rankCard(ranks) {
     title: "Which place in the prompt is used",
     sub,
     draw: (width) => drawRanks(width, ranks),
-    table: figureTable("Which place in the prompt is used", ["place", "spans", "with evidence", "best"], rows),
+    table: figureTable("Which place in the prompt is used", ["place", "claims", "with evidence", "best"], rows),
   });
 }
 

@@ -1,5 +1,6 @@
 // The drawings, made by Observable Plot. Colours are variables of the style sheet, so they follow the theme.
 
+import {shortId} from "./elements.js";
 import {audit, SUPPORTS} from "./page_data.js";
 import {NOTHING, number, percent, plural, shortened} from "./texts.js";
 
@@ -93,7 +94,7 @@ export function drawMasses(width, masses) {
   });
 }
 
-/** Bars of the unsupported share and, behind them, of the weak share; the unsupported share stands at the end. */
+/** Bars of the unsupported share, which stands at their ends. */
 export function drawShares(width, groups) {
   const rows = groups.map(({value, counts}) => ({
     name: value ?? NOTHING,
@@ -102,8 +103,8 @@ export function drawShares(width, groups) {
     weak: counts.weak / spansOf(counts),
   }));
   const title = (row) =>
-    `${row.name}\n${percent.format(row.unsupported)} unsupported, ${percent.format(row.weak)} weak\n${plural(row.spans, "span")}`;
-  const end = Math.max(0.02, ...rows.map((row) => row.unsupported + row.weak));
+    `${row.name}\n${percent.format(row.unsupported)} unsupported, ${percent.format(row.weak)} weak\n${plural(row.spans, "claim")}`;
+  const end = Math.max(0.02, ...rows.map((row) => row.unsupported));
   return draw(width, {
     height: 30 + rows.length * 25,
     marginLeft: Math.min(150, width * 0.36),
@@ -113,15 +114,6 @@ export function drawShares(width, groups) {
     x: {domain: [0, end], axis: null},
     y: {domain: rows.map((row) => row.name), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 20)},
     marks: [
-      Plot.barX(rows, {
-        y: "name",
-        x1: "unsupported",
-        x2: (row) => row.unsupported + row.weak,
-        fill: "url(#dots)",
-        insetTop: 4,
-        insetBottom: 4,
-        className: "pick-weak",
-      }),
       Plot.barX(rows, {
         y: "name",
         x: "unsupported",
@@ -134,7 +126,7 @@ export function drawShares(width, groups) {
       }),
       Plot.text(rows, {
         y: "name",
-        x: (row) => row.unsupported + row.weak,
+        x: "unsupported",
         text: (row) => percent.format(row.unsupported),
         dx: 6,
         textAnchor: "start",
@@ -148,7 +140,7 @@ export function drawShares(width, groups) {
 export function drawRanks(width, ranks) {
   const each = Math.ceil((ranks.length * 22) / (width - 58));
   const title = (one) =>
-    `passage ${one.rank}, in the prompt of ${plural(one.offered, "span")}\nbest for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
+    `passage ${one.rank}, in the prompt of ${plural(one.offered, "claim")}\nbest for ${percent.format(one.best / one.offered)}, some evidence for ${percent.format(one.used / one.offered)}`;
   return draw(width, {
     height: 220,
     marginLeft: 46,
@@ -178,6 +170,21 @@ export function drawRanks(width, ranks) {
   });
 }
 
+/** Ids short enough for a label; what they all begin with, such as a site's address, is left out. */
+function labels(uses) {
+  const ids = uses.map((use) => use.passage_id);
+  const shared = uses.length > 1 ? sharedStart(ids) : 0;
+  return (id) => (shared > 7 ? `…${shortId(id.slice(shared), 21)}` : shortId(id, 22));
+}
+
+/** How many UTF-16 units all texts begin with in common, up to the last mark between words. */
+function sharedStart(texts) {
+  const [first] = texts;
+  let size = 0;
+  while (size < first.length && texts.every((text) => text[size] === first[size])) size += 1;
+  return first.slice(0, size).search(/[/:_.#?=-][^/:_.#?=-]*$/) + 1;
+}
+
 /** Bars of the answers with evidence in a passage and, behind them, of the rows that retrieved it. */
 export function drawPassages(width, uses) {
   const title = (use) =>
@@ -194,7 +201,7 @@ export function drawPassages(width, uses) {
     marginTop: 4,
     marginBottom: 4,
     x: {domain: [0, Math.max(1, ...uses.map(size))], axis: null},
-    y: {domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: (name) => shortened(name, 22)},
+    y: {domain: uses.map((use) => use.passage_id), label: null, tickSize: 0, tickFormat: labels(uses)},
     marks: [
       Plot.barX(uses, {
         y: "passage_id",

@@ -1,18 +1,21 @@
 // One item beside the list: an answer with its spans and passages, or a dead letter.
 
-import {el, shareBar} from "./elements.js";
+import {answerKindName} from "./claims.js";
+import {copyable, el} from "./elements.js";
 import {markBar} from "./mark_bar.js";
-import {markOf} from "./marks.js";
-import {GLYPHS, pieces, spanText} from "./page_data.js";
+import {pieces, spanText} from "./page_data.js";
 import {answerRanges, cut, evidenceRanges, innermost} from "./segments.js";
-import {moment, occurrences, percentOf, plural, shortened} from "./texts.js";
+import {spanList} from "./span_list.js";
+import {moment, percentOf, shortened} from "./texts.js";
 
 export function answerView(item) {
   return [
     crumbs(item, [
       item.generator,
       moment(item.at),
-      `risk ${percentOf(item.risk)}`,
+      ["answer", "not_judged"].includes(item.answer_kind) ? "" : answerKindName(item.answer_kind),
+      item.risk === null ? "" : `risk ${percentOf(item.risk)}`,
+      ...item.not_judged.map((reason) => `not judged: ${reason}`),
       ...item.extra.map(([name, value]) => `${name}: ${value}`),
     ]),
     item.question === null
@@ -36,7 +39,7 @@ function crumbs(item, facts) {
     el(
       "p",
       {class: "crumbs"},
-      el("b", {}, el("bdi", {}, item.id ?? `row ${item.row}`)),
+      el("b", {}, item.id === null ? `row ${item.row}` : copyable(item.id)),
       el("bdi", {}, `${item.file}, row ${item.row}`),
       parts,
     ),
@@ -62,52 +65,6 @@ function segment(item, part, hits) {
     "span",
     {class: `part ${support}`, "data-spans": spans.join(" "), "data-facts": of("fact").join(" "), "data-inner": inner},
     text,
-  );
-}
-
-function spanList(item) {
-  const rows = item.spans.map((span, index) => el("li", {}, spanRow(item, span, index)));
-  return el(
-    "section",
-    {class: "spans", "aria-label": "Spans"},
-    el("p", {class: "label"}, plural(item.spans.length, "span")),
-    el("ol", {}, rows),
-  );
-}
-
-function spanRow(item, span, index) {
-  const mark = markOf(item, index).mark;
-  return el(
-    "button",
-    {type: "button", class: "span-row", "data-span": index, "aria-pressed": "false"},
-    el("span", {class: `glyph ${span.support}`, "aria-hidden": "true"}, GLYPHS[span.support]),
-    el("span", {class: "span-text", dir: "auto"}, struckText(item, span)),
-    massBar(span),
-    el("span", {class: "span-meta"}, spanMeta(span), mark ? el("span", {class: "mark-badge"}, mark) : null),
-  );
-}
-
-/** The evidence mass as a bar and a figure; methods that are not attention have none. */
-function massBar(span) {
-  if (span.mass === null) return el("span", {class: "mass"}, el("span", {}, "–"));
-  return el("span", {class: "mass"}, shareBar(span.mass, span.support), el("span", {}, span.mass.toFixed(2)));
-}
-
-function struckText(item, span) {
-  const text = spanText(item, span);
-  const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
-  return cut(text, ranges).map(([part, hits]) => (hits.length ? el("s", {class: "unmatched"}, part) : part));
-}
-
-function spanMeta(span) {
-  const best = span.top === null ? "no evidence" : `best passage ${span.top + 1}, margin ${span.margin.toFixed(2)}`;
-  const isolated = span.isolated ? ", isolated evidence only" : "";
-  return el(
-    "span",
-    {},
-    `${span.support}, ${span.kind}, ${best}${isolated}`,
-    span.unmatched.length ? el("span", {}, ", not in the passages: ", el("bdi", {}, span.unmatched.join(", "))) : null,
-    " ",
   );
 }
 
@@ -143,7 +100,7 @@ function passageHead(id, index) {
     "div",
     {class: "passage-head"},
     el("span", {class: "rank"}, `Passage ${index + 1}`),
-    el("bdi", {class: "id"}, id ?? ""),
+    el("span", {class: "id"}, id ? copyable(id) : ""),
     el("span", {class: "score"}),
   );
 }

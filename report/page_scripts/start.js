@@ -8,7 +8,7 @@ import {saveMarks} from "./mark_files.js";
 import {showMarkCount} from "./marks.js";
 import {showPlots} from "./plot_cards.js";
 import {nextTheme, setTheme, storedTheme} from "./theme.js";
-import {showFiltered, showView} from "./views.js";
+import {filter, showFiltered, showView} from "./views.js";
 import {showFirst, updateWorklist, watchList} from "./worklist.js";
 
 setTheme(storedTheme());
@@ -22,10 +22,10 @@ byId("theme-button").addEventListener("click", nextTheme);
 byId("help-button").addEventListener("click", () => byId("help").showModal());
 byId("filter-reset").addEventListener("click", () => {
   resetFilters();
-  updateWorklist();
+  filter();
 });
-byId("filter-text").addEventListener("input", updateWorklist);
-for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", updateWorklist);
+byId("filter-text").addEventListener("input", filter);
+for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", filter);
 for (const button of document.querySelectorAll("[data-export]"))
   button.addEventListener("click", () => saveMarks(button.dataset.export));
 addEventListener("keydown", pressed);

@@ -32,10 +32,17 @@ export function showView() {
 }
 
 function showAnswers(place) {
+  if (!listed.length) return showNothing();
   const wanted = place ? items[Number(place) - 1] : wide() ? (selection.item ?? listed[0]) : null;
   byId("view-answers").classList.toggle("open", Boolean(place));
   if (wanted) openItem(wanted);
   else if (!selection.item) byId("detail").replaceChildren(el("p", {class: "hint"}, "Choose an answer."));
+}
+
+/** No answer stays in view that the filters do not let pass. */
+function showNothing() {
+  selection.item = null;
+  byId("detail").replaceChildren(el("p", {class: "hint"}, "Nothing passes these filters."));
 }
 
 function wide() {
@@ -56,6 +63,13 @@ function openItem(item) {
   }
   showMarkBar();
   showCurrent();
+}
+
+/** Show the worklist with the filters that are chosen. */
+export function filter() {
+  const wasEmpty = !listed.length;
+  updateWorklist();
+  if (inAnswers() && (wasEmpty || !listed.length)) showView();
 }
 
 /** Show the worklist with these filters only. */

@@ -1,7 +1,8 @@
 // The list of answers. Rows are made page by page, as they come into view.
 
-import {byId, el} from "./elements.js";
-import {anyFilter, filteredItems} from "./filters.js";
+import {answerKindName, struckText, supportName} from "./claims.js";
+import {byId, el, shortId} from "./elements.js";
+import {anyFilter, filteredItems, isRanked} from "./filters.js";
 import {itemMark} from "./marks.js";
 import {GLYPHS, items, spanText} from "./page_data.js";
 import {selection} from "./selection.js";
@@ -28,8 +29,19 @@ export function updateWorklist() {
 
 function moreRows(until = rowsMade + PAGE) {
   const next = listed.slice(rowsMade, until);
-  byId("worklist").append(...next.map((item) => el("li", {}, row(item))));
+  for (const [place, item] of next.entries()) {
+    const heading = isRanked() ? groupOf(item) : "";
+    if (heading && heading !== groupOf(listed[rowsMade + place - 1]))
+      byId("worklist").append(el("li", {class: "group"}, heading));
+    byId("worklist").append(el("li", {}, row(item)));
+  }
   rowsMade += next.length;
+}
+
+/** What stands above the items that come apart, after those that are ranked by risk. */
+function groupOf(item) {
+  if (item?.kind === "deadLetter") return "Dead letters: rows that were not audited";
+  return {refusal: "Refusals", not_judged: "Not judged"}[item?.answer_kind] ?? "";
 }
 
 function row(item) {
@@ -45,28 +57,53 @@ export function address(item) {
 function answerRow(item) {
   const question = item.question ?? spanText(item, item.spans[0]);
   return [
-    el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk")),
+    riskOf(item),
     el("span", {class: "item-question", dir: "auto"}, question || "(no question)"),
-    el("span", {class: "item-meta"}, el("bdi", {}, item.id), ...whyTags(item), ...markTags(item)),
+    el(
+      "span",
+      {class: "item-meta"},
+      el("bdi", {title: item.id}, shortId(item.id)),
+      ...whyTags(item),
+      ...markTags(item),
+    ),
   ];
+}
+
+function riskOf(item) {
+  if (item.risk === null) return el("span", {class: "risk", title: "This answer cannot be judged."}, "–");
+  if (item.answer_kind === "refusal") return el("span", {class: "risk"}, el("small", {}, "refusal"));
+  return el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk"));
 }
 
 function deadLetterRow(item) {
   return [
     el("span", {class: "risk", "aria-hidden": "true"}, "✕"),
-    el("span", {class: "item-question", dir: "auto"}, item.id ?? `row ${item.row}`),
+    el(
+      "span",
+      {class: "item-question", dir: "auto", title: item.id ?? ""},
+      item.id === null ? `row ${item.row}` : shortId(item.id),
+    ),
     el("span", {class: "item-meta"}, el("span", {class: "tag"}, `dead letter: ${item.reason}`), ...markTags(item)),
   ];
 }
 
 /** Tags that say why an answer is worth a look. */
 function whyTags(item) {
-  const counts = ["unsupported", "weak"].filter((support) => item.counts[support]);
+  const counts = ["unsupported", "weak", "not_calibrated"].filter((support) => item.counts[support]);
   const tags = counts.map((support) =>
-    el("span", {class: `tag ${support}`}, `${GLYPHS[support]} ${item.counts[support]} ${support}`),
+    el("span", {class: `tag ${support}`}, `${GLYPHS[support]} ${item.counts[support]} ${supportName(support)}`),
   );
   if (item.unmatched.length) tags.push(el("bdi", {class: "struck-tag"}, shortened(item.unmatched[0], 24)));
-  return tags.length ? tags : [el("span", {class: "tag supported"}, `${GLYPHS.supported} all supported`)];
+  if (!tags.length && item.counts.supported)
+    tags.push(el("span", {class: "tag supported"}, `${GLYPHS.supported} all supported`));
+  return [...kindTags(item), ...tags];
+}
+
+/** Tags that say what an answer is, if it does not just answer. */
+function kindTags(item) {
+  const reasons = item.not_judged.map((reason) => `not judged: ${reason}`);
+  const kind = ["answer", "not_judged"].includes(item.answer_kind) ? [] : [answerKindName(item.answer_kind)];
+  return [...kind, ...reasons].map((text) => el("span", {class: "tag kind"}, text));
 }
 
 function markTags(item) {
@@ -108,21 +145,21 @@ export function watchList() {
   addEventListener("scroll", () => byId("worklist").clientHeight && scrolled(document.scrollingElement));
 }
 
+/** The riskiest answers, each by its riskiest claim. */
 export function showFirst() {
-  const rows = items.filter((item) => item.kind === "answer" && item.risk > 0).slice(0, 5);
-  byId("first-answers").append(
-    ...rows.map((item) =>
-      el(
-        "li",
-        {},
-        el(
-          "a",
-          {href: address(item)},
-          el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk")),
-          el("span", {class: "what", dir: "auto"}, item.question ?? spanText(item, item.spans[0])),
-          el("span", {class: "why item-meta"}, ...whyTags(item)),
-        ),
-      ),
-    ),
+  const first = items.filter((item) => item.kind === "answer" && item.risk > 0 && item.worst !== null).slice(0, 5);
+  byId("first-answers").append(...first.map((item) => el("li", {}, firstLink(item))));
+}
+
+function firstLink(item) {
+  const claim = item.spans[item.worst];
+  const missing = claim.unmatched.filter((value) => !spanText(item, claim).includes(value));
+  return el(
+    "a",
+    {href: address(item)},
+    riskOf(item),
+    el("span", {class: "what", dir: "auto"}, struckText(item, claim)),
+    el("span", {class: "asked", dir: "auto"}, item.question ?? item.id),
+    el("span", {class: "why item-meta"}, ...whyTags({...item, unmatched: missing})),
   );
 }

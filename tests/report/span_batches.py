@@ -17,6 +17,7 @@ SPAN: Mapping[str, object] = {
     "unmatched_values": [],
     "evidence": [],
     "passage_scores": [],
+    "answer_kind": "answer",
 }
 
 

@@ -14,7 +14,7 @@ from tests.report.made_audit import PASSAGES, made_audit, supported_span, unsupp
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.markdown_digest import digest_lines, escape_markdown
 from attribeam.report.terminal_text import one_line
-from attribeam.schemas import Passage
+from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
 
 HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"
 
@@ -33,8 +33,32 @@ def test_figures_come_first_and_then_answers_by_risk(tmp_path: Path) -> None:
     headings = [line.split()[2] for line in lines if line.startswith("### ")]
     assert headings == ["ferry-2", "ferry-1"]
     assert "> When does the ferry leave?  " in lines
-    assert "| unsupported | mentions | 6% | 40 cars | 40 | none |" in lines
-    assert "Supported spans besides: 1." in text
+    assert "| unsupported |  | 6% | 40 cars | 40 | none |" in lines
+    assert "Supported claims besides: 1." in text
+
+
+def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path: Path) -> None:
+    claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25, answer_risk=0.75)
+    part = replace(claim, span_index=1, text="40")
+    no_claim = replace(supported_span(), claim_index=None, claim_kind=ClaimKind.REFUSAL, support=Support.NO_CLAIM)
+    unread = replace(no_claim, claim_kind=ClaimKind.LANGUAGE, support=Support.NOT_JUDGED)
+    spans = {
+        0: (replace(unread, answer_kind=AnswerKind.NOT_JUDGED),),
+        1: (replace(no_claim, answer_kind=AnswerKind.REFUSAL, answer_risk=0.125),),
+        2: (claim, part),
+    }
+    lines = list(digest_lines(AuditDirectory.open(made_audit(tmp_path, spans=spans).root), answers=9))
+    assert [line for line in lines if line.startswith("### ")] == [
+        "### 1. ferry-2 (risk 0.75)\n",
+        "### 2. ferry-1 (risk 0.12, a refusal)\n",
+        "### 3. ferry-0 (not judged: language)\n",
+    ]
+    assert [line for line in lines if line.startswith("| unsupp")] == [
+        "| unsupported | 1 | 100.0% |",
+        "| unsupported | 0.25 | 6% | 40 cars | 40 | none |",
+    ]
+    assert "| spans with support `not_judged` | 1 |  |" in lines
+    assert "| answers of the kind `refusal` | 1 | 33.3% |" in lines
 
 
 def test_a_digest_without_its_log_has_no_whole_texts(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.report.made_audit import ANSWER, PASSAGES, MadeAudit, made_audit, sup
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.show_command import nearest_ids
-from attribeam.schemas import Passage, QARecord
+from attribeam.schemas import AnswerKind, ClaimKind, Passage, QARecord, Support
 
 _COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
 
@@ -124,11 +124,33 @@ def test_a_dead_letter_is_shown_with_its_reason(tmp_path: Path, capsys: pytest.C
     assert "an answer was expected" in out
 
 
+def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25)
+    part = replace(claim, span_index=1, text="40")
+    heading = replace(
+        supported_span(), span_index=2, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM
+    )
+    code = replace(heading, span_index=3, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED)
+    spans = [replace(one, answer_kind=AnswerKind.PARTIAL, answer_risk=0.75) for one in (claim, part, heading, code)]
+    made = made_audit(tmp_path, record_ids=["ferry"], spans={0: tuple(spans)})
+    assert _show(made, "ferry") == 0
+    out = capsys.readouterr().out
+    for text in (
+        "kind of answer: partial | risk 0.75 | not judged: code",
+        "Spans (4, of which 1 are claims)",
+        "score 0.25",
+        "within the claim of span 1",
+        "no claim: heading",
+    ):
+        assert text in out
+    assert out.count("within the claim") == 1
+
+
 def test_an_id_of_several_rows_shows_them_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = made_audit(tmp_path, record_ids=["ferry", "ferry-bad"])
     assert _show(made, "ferry-bad") == 0
     out = capsys.readouterr().out
-    assert (out.count("Spans (2)"), out.count("dead letter:")) == (1, 1)
+    assert (out.count("Spans (2, of which 2 are claims)"), out.count("dead letter:")) == (1, 1)
 
 
 def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(

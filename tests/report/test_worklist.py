@@ -1,98 +1,18 @@
-"""The risk of spans and answers, their order, and what the worklist holds of them."""
+"""What the worklist holds of each answer, and its dead letters."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from tests.report.made_audit import made_audit
-from tests.report.span_batches import span_batches
 
+from attribeam.report.answer_ranking import AnswerRisk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.worklist import (
-    DEAD_LETTERS_PER_REASON,
-    AnswerRanking,
-    AnswerRisk,
-    RiskTally,
-    embedded_answers,
-    embedded_dead_letters,
-)
-
-START_RISK = {"supported": 0.0, "weak": 0.5, "unsupported": 1.0}
-
-
-def ranking_of(rows: Sequence[dict[str, object]], *, size: int, batch_size: int = 4) -> AnswerRanking:
-    tally = RiskTally()
-    for batch in span_batches(rows, size=batch_size):
-        tally.add(batch)
-    return tally.ranking(size)
-
-
-def naive_risk(spans: Sequence[dict[str, object]]) -> float:
-    """The formula of docs/report.md."""
-    risks = [
-        min(1.0, START_RISK[one["support"]] * (1 - one["evidence_mass"]) + (0.5 if one["unmatched_values"] else 0.0))
-        for one in spans
-    ]
-    return 2 / 3 * max(risks) + 1 / 3 * sum(risks) / len(risks)
-
-
-def random_spans(seed: int) -> dict[tuple[str, int], list[dict[str, object]]]:
-    """The spans of 30 answers in two files; every fifth answer is supported through and through."""
-    chance = random.Random(seed)
-    answers: dict[tuple[str, int], list[dict[str, object]]] = {}
-    for file in ("b.parquet", "a.parquet"):
-        for row in range(15):
-            answers[file, row] = [
-                {
-                    "source_file": file,
-                    "source_row": row,
-                    "support": "supported" if row % 5 == 0 else chance.choice(list(START_RISK)),
-                    "evidence_mass": chance.randrange(64) / 64,
-                    "unmatched_values": ["40"] if row % 5 and chance.random() < 0.3 else [],
-                }
-                for _ in range(chance.randrange(1, 6))
-            ]
-    return answers
-
-
-@pytest.mark.parametrize("batch_size", [1, 4, 1000])
-def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batch_size: int) -> None:
-    answers = random_spans(batch_size)
-    rows = [span for spans in answers.values() for span in spans]
-    found = ranking_of(rows, size=28, batch_size=batch_size)
-    order = sorted(answers, key=lambda one: -naive_risk(answers[one]))  # stable
-    assert [(one.source.source_file, one.source.source_row) for one in found.riskiest] == order[:28]
-    for one in found.riskiest:
-        assert one.risk == pytest.approx(naive_risk(answers[one.source.source_file, one.source.source_row]))
-    assert found.answer_count == len(answers)
-    assert found.supported_count == sum(naive_risk(spans) == 0 for spans in answers.values()) >= 6
-
-
-@pytest.mark.parametrize(
-    ("span", "risk"),
-    [
-        ({"support": "supported", "evidence_mass": 0.5}, 0.0),
-        ({"support": "weak", "evidence_mass": 0.25}, 0.375),
-        ({"support": "unsupported", "evidence_mass": 0.125}, 0.875),
-        ({"support": "weak", "evidence_mass": None}, 0.5),
-        ({"support": "supported", "unmatched_values": ["40"]}, 0.5),
-        ({"support": "unsupported", "evidence_mass": 0.125, "unmatched_values": ["40"]}, 1.0),
-    ],
-)
-def test_a_single_span_gives_its_answer_its_own_risk(span: dict[str, object], risk: float) -> None:
-    (one,) = ranking_of([span], size=5).riskiest
-    assert one.risk == pytest.approx(risk)
-
-
-def test_an_audit_without_a_span_ranks_nothing() -> None:
-    assert ranking_of([], size=5) == AnswerRanking((), 0, 0)
+from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 
 
 def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path: Path) -> None:

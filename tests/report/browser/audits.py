@@ -12,7 +12,17 @@ import pyarrow.parquet as pq
 from tests.report.made_audit import MadeAudit, made_audit, supported_span, unsupported_span
 
 from attribeam.report.html_page import write_html_report
-from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence, SpanKind, Support
+from attribeam.schemas import (
+    AnswerKind,
+    CharRange,
+    ClaimKind,
+    EvidencePiece,
+    Passage,
+    QARecord,
+    SpanEvidence,
+    SpanKind,
+    Support,
+)
 
 ATTACK = (
     '<script>window.hacked=1</script><img src=x onerror="window.hacked=2"></script>'
@@ -43,6 +53,35 @@ def harbour_audit(folder: Path) -> LoggedAudit:
     spans = {1: (supported,), 2: (weak,), 3: (_arabic_span(),)}
     ids = tuple(f"ferry-{row}" for row in range(4))
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans, change=_harbour_record), folder)
+
+
+def claims_audit(folder: Path) -> LoggedAudit:
+    """Answers of every kind, with scores, and a dead letter.
+
+    ``ferry-0`` has a supported claim, then an unsupported one with a part, and a heading; ``ferry-1`` refuses;
+    ``ferry-2`` is in another language; ``ferry-3`` has a claim that is not calibrated and a table.
+    """
+    no_claim = replace(supported_span(), claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING)
+    claim = replace(unsupported_span(), support_score=0.0625)
+    first = (
+        replace(supported_span(), support_score=0.9375),
+        claim,
+        replace(claim, span_index=2, chars=CharRange(claim.chars.char_start, claim.chars.char_start + 2), text="40"),
+        replace(no_claim, span_index=3, chars=CharRange(0, 9), text="The ferry"),
+    )
+    refusal = replace(no_claim, claim_kind=ClaimKind.REFUSAL)
+    language = replace(no_claim, claim_kind=ClaimKind.LANGUAGE, support=Support.NOT_JUDGED)
+    uncalibrated = replace(supported_span(), support=Support.NOT_CALIBRATED)
+    table = replace(language, span_index=1, claim_kind=ClaimKind.TABLE)
+    spans = {
+        0: tuple(replace(one, answer_risk=0.875) for one in first),
+        1: (replace(refusal, answer_kind=AnswerKind.REFUSAL),),
+        2: (replace(language, answer_kind=AnswerKind.NOT_JUDGED),),
+        3: (uncalibrated, table),
+    }
+    long_id = f"{'0123456789abcdef' * 4}-row-3"
+    ids = ("ferry-0", "ferry-1", "ferry-2", long_id)
+    return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans), folder)
 
 
 def hostile_audit(folder: Path) -> LoggedAudit:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.report.browser.audits import LoggedAudit, crowded_audit, harbour_audit, hostile_audit
+from tests.report.browser.audits import LoggedAudit, claims_audit, crowded_audit, harbour_audit, hostile_audit
 from tests.report.browser.open_page import OpenPage, start_browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -36,6 +36,11 @@ def page(browser: OpenPage) -> OpenPage:
 @pytest.fixture(scope="session")
 def harbour(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
     return harbour_audit(tmp_path_factory.mktemp("harbour"))
+
+
+@pytest.fixture(scope="session")
+def claims(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
+    return claims_audit(tmp_path_factory.mktemp("claims"))
 
 
 @pytest.fixture(scope="session")

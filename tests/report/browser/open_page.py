@@ -90,9 +90,9 @@ class OpenPage:
         return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)", selector)
 
     def ids(self) -> list[str]:
-        """Record ids in the worklist, in its order; dead letters have theirs as a title."""
+        """Record ids in the worklist, in its order, whole; dead letters have theirs as a heading."""
         chosen = "#worklist .item-meta bdi:first-child, #worklist li:has(.risk[aria-hidden]) .item-question"
-        return self.texts(chosen)
+        return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.title)", chosen)
 
     def choose(self, name: str, value: str) -> None:
         field = Select(self.one(f"#filter-{name}"))

@@ -1,0 +1,186 @@
+"""Ranks answers: those that claim something by risk, then refusals, then those that cannot be judged.
+
+The risk of an answer is its ``answer_risk``, a calibrated probability. Where an audit has none, it is made of its
+claims: a claim's risk starts at 0 if it is supported, at 1/2 if weak and at 1 if unsupported. It is multiplied by the
+share of its attention that does not lie on evidence (1 - evidence_mass), grows by 1/2 if it has unmatched values, and
+is at most 1. The answer's risk is two thirds of its claims' largest risk plus one third of their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribeam.schemas import AnswerKind, RowSource, SpanEvidence, Support
+from attribeam.schemas.claim_rows import CLAIM_COLUMNS, CLAIM_SUPPORTS, claim_mask
+
+UNMATCHED_RISK = 0.5
+WORST_SHARE = 2 / 3
+_START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 1.0, Support.NOT_CALIBRATED: 0.5}
+_START_RISK = np.array([_START_RISKS[support] for support in CLAIM_SUPPORTS])
+_FLAGGED = pa.array([Support.WEAK.value, Support.UNSUPPORTED.value])
+_KINDS = pa.array([kind.value for kind in AnswerKind])
+_GROUPS = {AnswerKind.REFUSAL: 1, AnswerKind.NOT_JUDGED: 2}
+_GROUP_OF_KIND = np.array([_GROUPS.get(kind, 0) for kind in AnswerKind])
+_ANSWER_KEYS = ["file", "row"]
+_SUMS = [("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("flagged", "max"), ("group", "max"), ("given", "max")]
+_RESERVED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRisk:
+    """One audited answer and its risk, 0 to 1; None where it cannot be judged."""
+
+    source: RowSource
+    risk: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRanking:
+    """The first answers: by risk, largest first, then refusals, then those that cannot be judged.
+
+    Ties stay in the order of the input.
+
+    Attributes:
+        answer_count: number of all answers.
+        flagged_count: those that have a claim which is weak or unsupported, or has an unmatched value.
+        mean_risk: mean of the calibrated risks; None where the audit has none, and the risks are made of the claims.
+    """
+
+    riskiest: tuple[AnswerRisk, ...]
+    answer_count: int
+    flagged_count: int
+    mean_risk: float | None = None
+
+
+class RiskTally:
+    """Adds up risks batch after batch; it needs about 60 bytes of memory per answer."""
+
+    columns: tuple[str, ...] = (
+        *CLAIM_COLUMNS,
+        "source_file",
+        "source_row",
+        "evidence_mass",
+        "unmatched_values",
+        "answer_kind",
+        "answer_risk",
+    )
+
+    def __init__(self) -> None:
+        self._files: dict[str, int] = {}
+        self._parts: list[pa.Table] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of spans."""
+        claims = claim_mask(batch).to_numpy(zero_copy_only=False)
+        kinds = pc.index_in(batch.column("answer_kind"), value_set=_KINDS).to_numpy(zero_copy_only=False)
+        flagged = pc.is_in(batch.column("support"), value_set=_FLAGGED).to_numpy(zero_copy_only=False)
+        table = pa.table(
+            {
+                "file": self._file_numbers(batch),
+                "row": batch.column("source_row"),
+                "risk": span_risks(batch) * claims,
+                "claim": claims.astype(np.int64),
+                "flagged": claims & (flagged | _has_unmatched_values(batch)),
+                "group": _GROUP_OF_KIND[kinds],
+                "given": batch.column("answer_risk").cast(pa.float64()),
+            }
+        )
+        self._parts.append(table.group_by(_ANSWER_KEYS).aggregate(_SUMS))
+
+    def ranking(self, size: int) -> AnswerRanking:
+        """The first ``size`` answers; a tenth of them are kept for refusals, and a tenth for what cannot be judged."""
+        if not self._parts:
+            return AnswerRanking((), 0, 0)
+        answers = _answer_risks(pa.concat_tables(self._parts))
+        names = list(self._files)
+        chosen = tuple(
+            AnswerRisk(RowSource(names[one["file"]], one["row"]), one["risk"])
+            for group, places in enumerate(_places(answers, size))
+            for one in _first(answers.filter(pc.equal(answers["group"], group)), places)
+        )
+        flagged = pc.sum(answers["flagged"]).as_py()
+        return AnswerRanking(chosen, answers.num_rows, flagged, pc.mean(answers["given"]).as_py())
+
+    def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
+        """Each span's file as a number, in the order in which files were first seen."""
+        encoded = batch.column("source_file").dictionary_encode()
+        numbers = [self._files.setdefault(name, len(self._files)) for name in encoded.dictionary.to_pylist()]
+        return pa.array(numbers, pa.int32()).take(encoded.indices)
+
+
+def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
+    """The risk of each span, shape (spans,), 0 for what is no claim; without evidence mass it counts as of mass 0."""
+    codes = pc.index_in(batch.column("support"), value_set=pa.array([one.value for one in CLAIM_SUPPORTS]))
+    start = np.append(_START_RISK, 0.0)[pc.fill_null(codes, len(CLAIM_SUPPORTS)).to_numpy(zero_copy_only=False)]
+    mass = pc.fill_null(batch.column("evidence_mass"), 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
+    return _risk(start, mass, _has_unmatched_values(batch))
+
+
+def riskiest_claim(spans: Sequence[SpanEvidence]) -> SpanEvidence | None:
+    """The claim that most likely lacks support, of equal ones the first; None where there is no claim."""
+    claims = [span for span in spans if span.is_claim and span.support in CLAIM_SUPPORTS]
+    return max(claims, key=_claim_risk, default=None)
+
+
+def _claim_risk(span: SpanEvidence) -> float:
+    if span.support_score is not None:
+        return 1 - span.support_score
+    start = np.array(_START_RISKS[span.support])
+    return float(_risk(start, np.array(span.evidence_mass or 0.0), np.array(bool(span.unmatched_values))))
+
+
+def _risk(
+    start: npt.NDArray[np.float64], mass: npt.NDArray[np.float64], unmatched: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    return np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
+
+
+def _has_unmatched_values(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    lengths = pc.list_value_length(batch.column("unmatched_values")).to_numpy(zero_copy_only=False)
+    has: npt.NDArray[np.bool_] = lengths > 0
+    return has
+
+
+def _answer_risks(parts: pa.Table) -> pa.Table:
+    """One row per answer, even if its spans came in several batches; no risk where it cannot be judged."""
+    sums = parts.group_by(_ANSWER_KEYS).aggregate([(f"{name}_{how}", how) for name, how in _SUMS])
+    claims = pc.max_element_wise(sums["claim_sum_sum"], 1).cast(pa.float64())
+    mean = pc.multiply(pc.divide(sums["risk_sum_sum"], claims), 1 - WORST_SHARE)
+    made = pc.add(pc.multiply(sums["risk_max_max"], WORST_SHARE), mean)
+    group = sums["group_max_max"]
+    cannot = pc.equal(group, _GROUPS[AnswerKind.NOT_JUDGED])
+    return pa.table(
+        {
+            "file": sums["file"],
+            "row": sums["row"],
+            "risk": pc.if_else(cannot, None, pc.coalesce(sums["given_max_max"], made)),
+            "given": sums["given_max_max"],
+            "flagged": sums["flagged_max_max"],
+            "group": group,
+        }
+    )
+
+
+def _places(answers: pa.Table, size: int) -> list[int]:
+    """How many answers of each group are shown; what one group does not need falls to the others."""
+    judged, refusals, not_judged = (pc.sum(pc.equal(answers["group"], group)).as_py() for group in range(3))
+    kept = [min(refusals, size // _RESERVED), min(not_judged, size // _RESERVED)]
+    first = min(judged, size - sum(kept))
+    second = min(refusals, size - first - kept[1])
+    return [first, second, min(not_judged, size - first - second)]
+
+
+def _first(answers: pa.Table, size: int) -> list[dict[str, Any]]:
+    if not size:
+        return []
+    order = [("risk", "descending"), ("file", "ascending"), ("row", "ascending")]
+    first = answers.take(pc.select_k_unstable(answers, k=size, sort_keys=order))
+    rows: list[dict[str, Any]] = first.sort_by(order).to_pylist()
+    return rows

@@ -1,0 +1,93 @@
+// Claims: which spans of an answer are claims, what lies within each, and verdicts in words.
+
+import {el} from "./elements.js";
+import {GLYPHS, spanText} from "./page_data.js";
+import {cut} from "./segments.js";
+import {occurrences} from "./texts.js";
+
+const NAMES = {no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated"};
+const ANSWER_KINDS = {
+  answer: "answer",
+  partial: "refuses in part",
+  refusal: "refusal",
+  no_claim: "no claim",
+  not_judged: "not judged",
+};
+const SCORE_WORDS = [
+  [0.9, "very likely"],
+  [0.7, "likely"],
+  [0.4, "unclear"],
+  [0.15, "unlikely"],
+  [0, "very unlikely"],
+];
+const SCORE_MEANING = "A calibrated probability that the passages support the claim, from 0 to 1.";
+const MASS_MEANING = "The evidence mass: the share of the claim's attention that lies on evidence, from 0 to 1.";
+const MARGIN_MEANING = "How far the best passage leads: its share of all scores minus the share of the second.";
+
+/** The claims in the order of the answer, each with the spans within it that take its verdict. */
+export function claimsOf(item) {
+  const claims = item.spans.flatMap((span, index) => (span.claim === index ? [{index, parts: []}] : []));
+  const byIndex = new Map(claims.map((claim) => [claim.index, claim]));
+  for (const [index, span] of item.spans.entries())
+    if (span.claim !== index) byIndex.get(span.claim)?.parts.push(index);
+  for (const claim of claims) claim.parts.sort(inOrder(item));
+  return claims.sort((a, b) => inOrder(item)(a.index, b.index));
+}
+
+/** The spans that are no claim and within none, in the order of the answer. */
+export function othersOf(item) {
+  return [...item.spans.keys()].filter((index) => item.spans[index].claim === null).sort(inOrder(item));
+}
+
+function inOrder(item) {
+  return (a, b) => item.spans[a].at[0] - item.spans[b].at[0] || item.spans[b].at[1] - item.spans[a].at[1];
+}
+
+export function supportName(support) {
+  return NAMES[support] ?? support;
+}
+
+export function answerKindName(kind) {
+  return ANSWER_KINDS[kind] ?? kind;
+}
+
+/** The verdict on a span, or why there is none. */
+export function verdict(span) {
+  const why = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
+  return el("b", {class: `verdict ${span.support}`}, `${supportName(span.support)}${why}`);
+}
+
+function scoreWord(score) {
+  return SCORE_WORDS.find(([least]) => score >= least)[1];
+}
+
+/** The figure that stands for a span: its support score, else its evidence mass, and what it means. */
+export function measureOf(span) {
+  return span.score === null ? [span.mass, MASS_MEANING] : [span.score, SCORE_MEANING];
+}
+
+/** What follows the verdict: the score in words, the passage, and what is not in the passages. */
+export function spanFacts(span) {
+  const facts = [span.kind];
+  if (span.score !== null) facts.unshift(`support ${scoreWord(span.score)} (${span.score.toFixed(2)})`);
+  if (span.top === null) facts.push("no evidence");
+  else
+    facts.push([
+      `best passage ${span.top + 1}, `,
+      el("abbr", {title: MARGIN_MEANING}, `margin ${span.margin.toFixed(2)}`),
+    ]);
+  if (span.isolated) facts.push("isolated evidence only");
+  if (span.unmatched.length) facts.push(["not in the passages: ", el("bdi", {}, span.unmatched.join(", "))]);
+  return facts.flatMap((fact) => [", ", fact]).flat();
+}
+
+/** The text of a span, with what no passage has struck out. */
+export function struckText(item, span) {
+  const text = spanText(item, span);
+  const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
+  return cut(text, ranges).map(([part, hits]) => (hits.length ? el("s", {class: "unmatched"}, part) : part));
+}
+
+export function glyph(span) {
+  return el("span", {class: `glyph ${span.support}`, "aria-hidden": "true"}, GLYPHS[span.support]);
+}

@@ -1,0 +1,119 @@
+"""Claims with their parts, what is no claim, and answers that come apart."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from tests.report.browser.audits import LoggedAudit
+from tests.report.browser.open_page import OpenPage
+
+LONG_ID = f"{'0123456789abcdef' * 4}-row-3"
+
+
+@pytest.fixture(scope="module")
+def opened(browser: OpenPage, claims: LoggedAudit) -> OpenPage:
+    browser.forget()
+    browser.open(claims.page, "#answers/1")
+    return browser
+
+
+@pytest.fixture
+def answer(opened: OpenPage) -> OpenPage:
+    """The answer with two claims, no filter, and nothing chosen."""
+    opened.script("document.activeElement.blur(); document.querySelector('#filter-reset').click()")
+    opened.go("#answers/1")
+    opened.press(Keys.ESCAPE)
+    return opened
+
+
+def test_a_claim_is_one_row_with_its_parts_within(answer: OpenPage) -> None:
+    assert answer.texts(".spans > ol > li > .span-row .span-text") == ["leaves at noon", "40 cars"]
+    assert answer.texts(".spans > ol > li:nth-child(2) .part-chip .span-text") == ["40"]
+    assert answer.texts(".spans .label") == ["2 claims"]
+    assert answer.texts(".spans .others .span-text") == ["The ferry"]
+    assert not answer.one(".spans .others .span-row").is_displayed()
+
+
+def test_a_verdict_has_its_score_in_figures_and_words(answer: OpenPage) -> None:
+    assert answer.texts(".spans > ol .mass") == ["0.94", "0.06"]
+    supported, unsupported = answer.texts(".spans > ol .span-row .span-meta")
+    assert supported.startswith("supported, support very likely (0.94), facts, best passage 1, margin 0.75")
+    assert unsupported.strip().endswith("no evidence, not in the passages: 40")
+    assert answer.texts(".others .verdict") == ["no claim: heading"]
+
+
+def test_keys_go_from_claim_to_claim_and_open_what_is_folded(answer: OpenPage) -> None:
+    chosen = "return document.querySelector('.span-row[aria-pressed=true] .span-text').textContent"
+    seen = []
+    for _ in range(4):
+        answer.press("]")
+        seen.append(answer.script(chosen))
+    assert seen == ["leaves at noon", "40 cars", "The ferry", "leaves at noon"]
+    assert answer.one(".spans .others .span-row").is_displayed()
+
+
+def test_a_chosen_part_says_more_and_can_be_marked(answer: OpenPage) -> None:
+    chip = answer.one(".part-chip")
+    assert not answer.one(".part-chip .verdict").is_displayed()
+    chip.click()
+    assert answer.one(".part-chip .verdict").is_displayed()
+    assert answer.one("#mark-of").text == "“40”"
+    answer.press("]")
+    assert answer.texts(".span-row[aria-pressed=true] .span-text") == ["The ferry"]
+
+
+def test_the_overview_starts_with_the_riskiest_claim_and_its_unmatched_value(
+    page: OpenPage, claims: LoggedAudit
+) -> None:
+    page.open(claims.page)
+    assert page.texts("#first-answers .what")[0] == "40 cars"
+    assert page.texts("#first-answers li:first-child .what s") == ["40"]
+    assert page.texts("#first-answers .asked")[0] == "When does the ferry leave?"
+    assert page.complaints() == []
+
+
+def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer: OpenPage) -> None:
+    assert [one.partition(":")[0] for one in answer.texts("#worklist .group")] == [
+        "Refusals",
+        "Not judged",
+        "Dead letters",
+    ]
+    assert answer.texts("#worklist .risk")[0] == "88risk"
+    assert answer.texts("#row-2 .risk") == ["refusal"]
+    assert answer.texts("#row-3 .risk") == ["–"]
+    assert answer.texts("#row-3 .tag") == ["not judged: language"]
+    answer.choose("order", "id")
+    assert answer.texts("#worklist .group") == []
+    answer.choose("order", "risk")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rows"),
+    [
+        ("answer", "refusal", ["row-2"]),
+        ("answer", "not_judged", ["row-3"]),
+        ("answer", "answer", ["row-0", "row-1"]),
+        ("support", "not_calibrated", ["row-1"]),
+        ("support", "not_judged", ["row-1", "row-3"]),
+        ("reason", "not judged: table", ["row-1"]),
+    ],
+)
+def test_kinds_and_reasons_can_be_filtered(answer: OpenPage, name: str, value: str, rows: list[str]) -> None:
+    answer.choose(name, value)
+    assert answer.script("return [...document.querySelectorAll('#worklist a')].map((row) => row.id)") == rows
+
+
+def test_filters_that_nothing_passes_leave_no_answer_in_view(answer: OpenPage) -> None:
+    answer.press("/", "hovercraft")
+    assert answer.texts("#detail") == ["Nothing passes these filters."]
+    answer.script("document.querySelector('#filter-reset').click()")
+    assert answer.texts(".crumbs b") == ["ferry-0"]
+
+
+def test_a_long_id_is_shortened_and_can_be_copied(answer: OpenPage) -> None:
+    answer.go("#answers/2")
+    (shown,) = answer.texts(".crumbs b bdi")
+    assert len(shown) == 40
+    assert (shown[:8], shown[-5:]) == (LONG_ID[:8], LONG_ID[-5:])
+    assert answer.one(".crumbs .copy").accessible_name == f"Copy {LONG_ID}"
+    assert answer.complaints() == []

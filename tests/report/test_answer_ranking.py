@@ -1,0 +1,158 @@
+"""The risk of spans and answers, and their order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tests.report.made_audit import supported_span, unsupported_span
+from tests.report.span_batches import span_batches
+
+from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
+from attribeam.schemas import ClaimKind, Support
+
+START_RISK = {"supported": 0.0, "weak": 0.5, "unsupported": 1.0}
+
+
+def ranking_of(rows: Sequence[dict[str, object]], *, size: int, batch_size: int = 4) -> AnswerRanking:
+    tally = RiskTally()
+    for batch in span_batches(rows, size=batch_size):
+        tally.add(batch)
+    return tally.ranking(size)
+
+
+def naive_risk(spans: Sequence[dict[str, object]]) -> float:
+    """The formula of docs/report.md."""
+    risks = [
+        min(1.0, START_RISK[one["support"]] * (1 - one["evidence_mass"]) + (0.5 if one["unmatched_values"] else 0.0))
+        for one in spans
+    ]
+    return 2 / 3 * max(risks) + 1 / 3 * sum(risks) / len(risks)
+
+
+def random_spans(seed: int) -> dict[tuple[str, int], list[dict[str, object]]]:
+    """The spans of 30 answers in two files; every fifth answer is supported through and through."""
+    chance = random.Random(seed)
+    answers: dict[tuple[str, int], list[dict[str, object]]] = {}
+    for file in ("b.parquet", "a.parquet"):
+        for row in range(15):
+            answers[file, row] = [
+                {
+                    "source_file": file,
+                    "source_row": row,
+                    "support": "supported" if row % 5 == 0 else chance.choice(list(START_RISK)),
+                    "evidence_mass": chance.randrange(64) / 64,
+                    "unmatched_values": ["40"] if row % 5 and chance.random() < 0.3 else [],
+                }
+                for _ in range(chance.randrange(1, 6))
+            ]
+    return answers
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 1000])
+def test_answers_are_ranked_by_risk_and_ties_stay_in_the_order_of_the_input(batch_size: int) -> None:
+    answers = random_spans(batch_size)
+    rows = [span for spans in answers.values() for span in spans]
+    found = ranking_of(rows, size=28, batch_size=batch_size)
+    order = sorted(answers, key=lambda one: -naive_risk(answers[one]))  # stable
+    assert [(one.source.source_file, one.source.source_row) for one in found.riskiest] == order[:28]
+    for one in found.riskiest:
+        assert one.risk == pytest.approx(naive_risk(answers[one.source.source_file, one.source.source_row]))
+    assert found.answer_count == len(answers)
+    assert found.answer_count - found.flagged_count == sum(naive_risk(spans) == 0 for spans in answers.values()) >= 6
+
+
+@pytest.mark.parametrize(
+    ("span", "risk"),
+    [
+        ({"support": "supported", "evidence_mass": 0.5}, 0.0),
+        ({"support": "weak", "evidence_mass": 0.25}, 0.375),
+        ({"support": "unsupported", "evidence_mass": 0.125}, 0.875),
+        ({"support": "weak", "evidence_mass": None}, 0.5),
+        ({"support": "supported", "unmatched_values": ["40"]}, 0.5),
+        ({"support": "unsupported", "evidence_mass": 0.125, "unmatched_values": ["40"]}, 1.0),
+    ],
+)
+def test_a_single_span_gives_its_answer_its_own_risk(span: dict[str, object], risk: float) -> None:
+    (one,) = ranking_of([span], size=5).riskiest
+    assert one.risk == pytest.approx(risk)
+
+
+def test_an_audit_without_a_span_ranks_nothing() -> None:
+    assert ranking_of([], size=5) == AnswerRanking((), 0, 0)
+
+
+def answer(
+    row: int, *spans: dict[str, object], kind: str = "answer", risk: float | None = None
+) -> list[dict[str, object]]:
+    """The spans of one answer; each is a claim of its own unless it says otherwise."""
+    own = {"source_row": row, "answer_kind": kind, "answer_risk": risk}
+    return [{**own, "span_index": index, "claim_index": index, **span} for index, span in enumerate(spans)]
+
+
+def rows_of(found: AnswerRanking) -> list[int]:
+    return [one.source.source_row for one in found.riskiest]
+
+
+FLAGGED = {"support": "unsupported", "evidence_mass": 0.0}
+LANGUAGE = {"support": "not_judged", "claim_kind": "language", "claim_index": None, "evidence_mass": 0.0}
+
+
+def test_a_calibrated_risk_goes_before_what_the_claims_say() -> None:
+    spans = [*answer(0, FLAGGED, risk=0.25), *answer(1, {}, risk=0.75), *answer(2, FLAGGED, risk=0.5)]
+    found = ranking_of(spans, size=3)
+    assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(1, 0.75), (2, 0.5), (0, 0.25)]
+    assert (found.mean_risk, found.flagged_count) == (0.5, 2)
+
+
+def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others() -> None:
+    spans = [
+        *answer(0, LANGUAGE, kind="not_judged"),
+        *answer(1, {"support": "no_claim", "claim_index": None}, kind="refusal"),
+        *answer(2, {}),
+        *answer(3, FLAGGED, {"support": "no_claim", "claim_index": None}, kind="partial"),
+    ]
+    found = ranking_of(spans, size=9)
+    assert [(one.source.source_row, one.risk) for one in found.riskiest] == [(3, 1.0), (2, 0.0), (1, 0.0), (0, None)]
+    assert (found.flagged_count, found.mean_risk) == (1, None)
+
+
+def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk() -> None:
+    part = {**FLAGGED, "claim_index": 0}
+    (one,) = ranking_of(answer(0, {"support": "weak", "evidence_mass": 0.5}, part), size=1).riskiest
+    assert one.risk == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("size", "rows"),
+    [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])],
+)
+def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(size: int, rows: list[int]) -> None:
+    spans = [
+        *(span for row in range(40) for span in answer(row, FLAGGED)),
+        *(span for row in range(40, 60) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
+        *(span for row in range(60, 80) for span in answer(row, LANGUAGE, kind="not_judged")),
+    ]
+    assert rows_of(ranking_of(spans, size=size, batch_size=7)) == rows
+
+
+def test_places_that_one_group_does_not_need_fall_to_the_others() -> None:
+    spans = [
+        *answer(0, FLAGGED),
+        *(span for row in range(1, 20) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
+        *(span for row in range(20, 22) for span in answer(row, LANGUAGE, kind="not_judged")),
+    ]
+    assert rows_of(ranking_of(spans, size=10)) == [*range(9), 20]
+
+
+def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict() -> None:
+    first, second = supported_span(), unsupported_span()
+    assert riskiest_claim([first, second]) == second
+    scored = [replace(first, support_score=0.25), replace(second, support_score=0.5)]
+    assert riskiest_claim(scored) == scored[0]
+    part = replace(second, claim_index=0)
+    heading = replace(second, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
+    assert riskiest_claim([first, part, heading]) == first
+    assert riskiest_claim([heading]) is None

@@ -1,0 +1,33 @@
+"""What a report says of the verdict: figures where they were measured, and always that it is no proof."""
+
+from __future__ import annotations
+
+import pytest
+
+from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
+
+
+def test_figures_stand_where_the_manifest_has_them() -> None:
+    models = {
+        "verdict_precision": "0.714",
+        "verdict_recall": "0.64",
+        "verdict_false_alarms": "0.125",
+        "verdict_measured_on": "90 answers",
+    }
+    text = no_proof(models)
+    assert "71% do have an unsupported claim" in text
+    assert "it flags 64% (measured on 90 answers)." in text
+    assert "nothing wrong with, it flags 12%." in text
+    assert text in list(verdict_meaning(models))
+
+
+@pytest.mark.parametrize("models", [{}, {"verdict_precision": "0.7"}, {"verdict_measured_on": "90 answers"}])
+def test_without_figures_nothing_is_said_of_them(models: dict[str, str]) -> None:
+    assert no_proof(models) == "A verdict is a measurement and no proof: it says where to look first."
+
+
+@pytest.mark.parametrize(("calibrated", "text"), [(True, "is a calibrated probability"), (False, "is no probability")])
+def test_the_order_is_explained_as_it_was_made(calibrated: bool, text: str) -> None:
+    told = " ".join(ranking_meaning(calibrated=calibrated))
+    assert text in told
+    assert "Refusals come after" in told
