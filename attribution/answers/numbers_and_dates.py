@@ -27,13 +27,14 @@ _SMALL = (
 )  # fmt: skip
 _ORDINALS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
 )  # fmt: skip
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _NUMBER_WORDS = (
     {name: value for value, name in enumerate(_SMALL)}
     | {name: value for value, name in enumerate(_ORDINALS, start=1)}
     | {name: 10 * value for value, name in enumerate(_TENS, start=2)}
+    | {f"{name[:-1]}ieth": 10 * value for value, name in enumerate(_TENS, start=2)}
     | _SCALES
 )
 

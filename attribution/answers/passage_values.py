@@ -7,7 +7,9 @@ import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
+from itertools import pairwise
 
+from attribeam.attribution.answers.clock_times import clock_times_in
 from attribeam.attribution.answers.numbers_and_dates import (
     DOTTED_DATE,
     ISO_DATE,
@@ -31,6 +33,10 @@ _WORD = re.compile(r"[^\W_]+")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _FRACTION_WORD = re.compile(r"half|quarter", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
+_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
+COUNTED_LETTERS = 5
 _POSSESSIVE = re.compile(r"'s\b")
 _FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
 _CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
@@ -45,8 +51,11 @@ class PassageContent:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Words in lower case, without diacritics."""
-        return frozenset(comparable_words(self._plain))
+        """Words in lower case, without diacritics; "OutdoorSeating" counts as one word and as two."""
+        words = comparable_words(self._plain)
+        if _CAMEL_CASE.search(self._plain):
+            words += comparable_words(_CAMEL_CASE.sub(" ", self._plain))
+        return frozenset(words)
 
     @cached_property
     def numbers(self) -> frozenset[Decimal]:
@@ -82,6 +91,46 @@ class PassageContent:
             dates = (*ISO_DATE.finditer(self._plain), *DOTTED_DATE.finditer(self._plain))
             named |= {int(match.group(2)) for match in dates}
         return frozenset(named)
+
+    @cached_property
+    def clock_minutes(self) -> frozenset[int]:
+        """Minutes after midnight that its times of day may mean."""
+        return frozenset(one for time in clock_times_in(self._plain) for one in time.minutes)
+
+    @cached_property
+    def counted_nouns(self) -> frozenset[str]:
+        """Words behind a number, cut to their first five letters: "moons" of "three moons"."""
+        ends = [end for _, end in self._found]
+        behind = (_WORD_BEHIND.match(self._plain, end) for end in ends)
+        return frozenset(match[1].lower()[:COUNTED_LETTERS] for match in behind if match)
+
+    def names_before(self, name: str) -> frozenset[str]:
+        """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
+        pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
+        found = (match for match in pattern.finditer(self._plain) if match[1][0].isupper() and match[2][0].isupper())
+        return frozenset(match[1].lower() for match in found)
+
+    @cached_property
+    def names_every_day(self) -> bool:
+        """Whether it names all days of the week."""
+        return self.words.issuperset(_DAYS)
+
+    @cached_property
+    def capitals(self) -> frozenset[str]:
+        """Words all in capitals, without full stops: "US" for "U.S."."""
+        undotted = _FULL_STOP_AFTER_LETTER.sub("", self._plain)
+        return frozenset(word for word in _WORD.findall(undotted) if word.isupper())
+
+    @cached_property
+    def capitalised(self) -> frozenset[str]:
+        """Words with a capital first letter, as they are written."""
+        return frozenset(word for word in _WORD.findall(self._plain) if word[0].isupper())
+
+    @cached_property
+    def joined_words(self) -> frozenset[str]:
+        """Neighbouring words written as one: "wifi" for "Wi-Fi" and "wi fi"."""
+        words = comparable_words(self._plain)
+        return frozenset(map("".join, pairwise(words)))
 
     @cached_property
     def versions(self) -> frozenset[str]:

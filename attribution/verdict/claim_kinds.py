@@ -16,9 +16,9 @@ from attribeam.attribution.answers.markup import (
     range_overlapping,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
+from attribeam.attribution.answers.passage_references import reference_ranges
 from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
-from attribeam.attribution.verdict.passage_references import reference_ranges
 from attribeam.attribution.verdict.phrase_patterns import Span
 from attribeam.attribution.verdict.refusal_phrases import refusals
 from attribeam.schemas import CharRange, ClaimKind

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attribeam.attribution.verdict.passage_references import SOURCE
+from attribeam.attribution.answers.passage_references import SOURCE
 from attribeam.attribution.verdict.phrase_patterns import Span, any_of, phrase_pattern, spans_of, words_of
 
 SAID = words_of(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attribeam.attribution.answers.passage_references import SOURCE
 from attribeam.attribution.verdict.discourse_phrases import ADVERBS, REPORTS, SAID
-from attribeam.attribution.verdict.passage_references import SOURCE
 from attribeam.attribution.verdict.phrase_patterns import Span, any_of, first_at_or_after, phrase_pattern, words_of
 
 _INFORMATION = words_of(

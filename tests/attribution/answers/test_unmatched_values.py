@@ -1,7 +1,7 @@
 import pytest
 from tests.attribution.trees import COMPANY_UNIVERSAL, tree
 
-from attribeam.attribution.answers.unmatched_values import ValueMatcher, answer_values
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.schemas import CharRange, Passage
 
 
@@ -86,7 +86,7 @@ def test_value_is_found_in_another_form(answer: str, passage: str) -> None:
         ("it opened in March", "Opened in May.", ("March",)),
         ("in the 1990s it grew", "Growth began in 1984.", ("1990s",)),
         ("by Ada Byron herself", "Charles wrote it.", ("Ada Byron",)),
-        ("by Ada Byron herself", "Ada Lovelace wrote it.", ("Byron",)),
+        ("by Ada Byron herself", "Ada Lovelace wrote it.", ("Ada Byron",)),
         ("from Oslo to Bergen", "A train from Lund.", ("Oslo", "Bergen")),
         ("it took two weeks", "two months later", ("two",)),
         ("it took 30 days", "within 30 hours", ("30",)),
@@ -208,5 +208,6 @@ def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch: pytest.
     overlaps = CharRange.overlaps
     monkeypatch.setattr(CharRange, "overlaps", lambda one, other: (compared.append(one), overlaps(one, other))[1])
     text, parsed = tree("Ada/root/0/PROPN " + "5/nummod/1/NUM km/dep/1/PROPN " * 300)
-    assert len(answer_values(parsed, text)) == 1 + 300
+    matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage("Nothing.")])
+    assert matcher.unmatched_values(CharRange(0, len(text)), [0]) == ("Ada", "5")
     assert len(compared) < 5 * len(parsed.words)

@@ -1,0 +1,225 @@
+"""The numbers, dates, versions and times of day of an answer, and what a passage must hold to repeat them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from attribeam.attribution.answers.answer_names import is_capitalised_as_first
+from attribeam.attribution.answers.clock_times import clock_times_in
+from attribeam.attribution.answers.label_schemes import base_label
+from attribeam.attribution.answers.numbers_and_dates import (
+    DATE,
+    DOTTED_DATE,
+    GROUPED_NUMBER,
+    ISO_DATE,
+    MONTHS,
+    NUMBER,
+    VERSION,
+    Duration,
+    amounts,
+    durations_of,
+    is_percentage,
+    worded_amount,
+    worded_numbers,
+)
+from attribeam.attribution.answers.own_numbers import own_number_ranges
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.passage_values import COUNTED_LETTERS, PassageContent, comparable_words, plain_text
+from attribeam.schemas import CharRange
+
+_EXACT = (Decimal(0), Decimal(0))
+_FEWEST_COUNTED_IN_WORDS = 3
+_WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
+_DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerValue:
+    """One value and what a passage must hold to repeat it.
+
+    Attributes:
+        chars: where it stands in the answer.
+        numbers: for each number of the value the amounts of which one must occur.
+        months: months that must occur.
+        version: a number such as "4.8.2" that must occur as it is written, "" for none.
+        durations: lengths of time, where the number counts one, of which one must occur unless the number stands alone.
+        is_in_percent: whether the number is a percentage, which a fraction in words may repeat.
+        tolerance: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
+        counted: the word behind a small number in words, cut to its first letters, "" otherwise: people count what a
+            passage only names, so such a number is a value only where a passage counts the same.
+        is_every_day: whether it counts the days of every week, which a passage repeats that names all seven.
+        minutes: minutes after midnight, for a time of day, of which one must occur; where a passage has no times of
+            day, its numbers count instead.
+    """
+
+    chars: CharRange
+    numbers: tuple[frozenset[Decimal], ...] = ()
+    months: tuple[int, ...] = ()
+    version: str = ""
+    durations: frozenset[Duration] = frozenset()
+    is_in_percent: bool = False
+    tolerance: tuple[Decimal, Decimal] = _EXACT
+    counted: str = ""
+    is_every_day: bool = False
+    minutes: frozenset[int] = frozenset()
+
+    def parts_in(self, passage: PassageContent) -> frozenset[int]:
+        """The value itself, as its only part, if a passage repeats it."""
+        return frozenset({0}) if self.occurs_in(passage) else frozenset()
+
+    def is_repeated_by(self, parts: frozenset[int]) -> bool:
+        """Whether the parts that passages repeat are enough."""
+        return bool(parts)
+
+    def occurs_in(self, passage: PassageContent) -> bool:
+        """True where the passage repeats all parts of the value."""
+        if self.minutes and passage.clock_minutes:
+            return not self.minutes.isdisjoint(passage.clock_minutes)
+        return (
+            all(month in passage.months for month in self.months)
+            and (not self.version or self.version in passage.versions)
+            and self._numbers_occur(passage)
+        )
+
+    def _numbers_occur(self, passage: PassageContent) -> bool:
+        if not self.numbers:
+            return True
+        numbers = passage.numbers_without_time if self.durations else passage.numbers
+        if all(_amount_occurs(one, self.tolerance, numbers) for one in self.numbers):
+            return True
+        if self.durations and not self.durations.isdisjoint(passage.durations):
+            return True
+        if self.is_every_day and passage.names_every_day:
+            return True
+        return self.is_in_percent and any(not one.isdisjoint(passage.fractions_in_percent) for one in self.numbers)
+
+
+def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerValue, ...]:
+    """The values of an answer, ascending; a number that is part of a date, time or version is none of its own.
+
+    ``text`` is the answer without its markup. Numbers that say something about the answer alone are no values.
+    """
+    values: list[AnswerValue] = []
+    taken = bytearray(len(text))
+    for own in own_number_ranges(answer, text):
+        taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
+    kinds = (_dates(text), _versions(text), _times(text), _numbers(text), _worded_numbers(parsed, text))
+    for kind in (*kinds, _months(parsed, text)):
+        for found in kind:
+            place = slice(found.chars.char_start, found.chars.char_end)
+            if not any(taken[place]):
+                values.append(found)
+                taken[place] = b"\1" * (place.stop - place.start)
+    return tuple(sorted(values, key=lambda value: value.chars))
+
+
+def _dates(text: str) -> Iterator[AnswerValue]:
+    for match in DATE.finditer(text):
+        plain = plain_text(match.group()).lower()
+        figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
+        days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
+        months = (
+            [int(figures[2])] if figures else [MONTHS[word] for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
+        )
+        yield AnswerValue(
+            CharRange(*match.span()),
+            numbers=tuple(frozenset({Decimal(number)}) for number in days_and_years),
+            months=tuple(months),
+        )
+
+
+def _versions(text: str) -> Iterator[AnswerValue]:
+    for match in VERSION.finditer(text):
+        if not GROUPED_NUMBER.fullmatch(match.group()):
+            yield AnswerValue(CharRange(*match.span()), version=plain_text(match.group()))
+
+
+def _times(text: str) -> Iterator[AnswerValue]:
+    for time in clock_times_in(text):
+        digits = re.findall(r"\d+", text[time.start : time.end])
+        if digits:
+            numbers = tuple(frozenset({Decimal(one)}) for one in digits if int(one))
+            yield AnswerValue(CharRange(time.start, time.end), numbers=numbers, minutes=time.minutes)
+
+
+def _numbers(text: str) -> Iterator[AnswerValue]:
+    for match in NUMBER.finditer(text):
+        plain = NUMBER.match(plain_text(match.group()))
+        if plain is None or _is_enumerator(match, text):
+            continue
+        meant = frozenset(amounts(plain))
+        tolerance = (Decimal(0), Decimal(9 if plain["decade"] else 0))
+        if plain["scale"] and len(meant) == 1:
+            tolerance = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
+        if meant:
+            yield _number(match, text, meant, tolerance)
+
+
+def _number(
+    match: re.Match[str], text: str, meant: frozenset[Decimal], tolerance: tuple[Decimal, Decimal] = _EXACT
+) -> AnswerValue:
+    return AnswerValue(
+        CharRange(*match.span()),
+        numbers=(meant,),
+        durations=frozenset() if tolerance != _EXACT else frozenset(durations_of(text, match.end(), meant)),
+        is_in_percent=is_percentage(text, match.end()),
+        is_every_day=_DAYS_A_WEEK.match(text, match.end()) is not None and Decimal(7) in meant,
+        tolerance=tolerance,
+    )
+
+
+def _is_enumerator(number: re.Match[str], text: str) -> bool:
+    """True for "(2)": one or two digits alone in brackets number the parts of a sentence, or cite.
+
+    So is the number of "COVID-19", which is part of the name.
+    """
+    if text[max(number.start() - 6, 0) : number.start()].upper() == "COVID-":
+        return True
+    around = text[max(number.start() - 1, 0) : number.end() + 1]
+    return re.fullmatch(r"\(\d{1,2}\)", around) is not None
+
+
+def _half_of_last_digit(digits: str, amount: Decimal) -> Decimal:
+    """Half of what the last written digit is worth: 50,000 for "1.2 million"."""
+    written = Decimal(digits.replace(",", "")) if re.fullmatch(r"\d+(?:,\d{3})*(?:\.\d+)?", digits) else Decimal(0)
+    exponent = written.as_tuple().exponent
+    if not written or not isinstance(exponent, int):
+        return Decimal(0)
+    return amount / written * Decimal(10) ** exponent / 2
+
+
+def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
+    """Numbers in words that count something, from two on; "one" and ordinals are too often no number."""
+    counting = {
+        parsed.words[word].char_start
+        for word, label in enumerate(parsed.dependency_labels)
+        if parsed.universal_tags[word] == "NUM" and base_label(label) in ("nummod", "compound", "quantmod")
+    }
+    for match in worded_numbers(text):
+        amount = worded_amount(match.group())
+        if match.start() in counting and amount > 1:
+            value = _number(match, text, frozenset({amount}))
+            noun = _WORD_BEHIND.match(text, match.end())
+            is_small = amount < _FEWEST_COUNTED_IN_WORDS and not value.durations
+            yield replace(value, counted=noun[1].lower()[:COUNTED_LETTERS]) if is_small and noun else value
+
+
+def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
+    for word in [word for word, tag in enumerate(parsed.universal_tags) if tag == "PROPN"]:
+        chars = parsed.words[word]
+        name = chars.of(text)
+        months = tuple(MONTHS[one] for one in comparable_words(name) if one in MONTHS)
+        if months and any(map(str.isupper, name)) and not is_capitalised_as_first(parsed, word, text):
+            yield AnswerValue(chars, months=months)
+
+
+def _amount_occurs(meant: frozenset[Decimal], tolerance: tuple[Decimal, Decimal], numbers: frozenset[Decimal]) -> bool:
+    if not meant.isdisjoint(numbers):
+        return True
+    below, above = tolerance
+    return bool(below or above) and any(
+        amount - below <= number <= amount + above for amount in meant for number in numbers
+    )

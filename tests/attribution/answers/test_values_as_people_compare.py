@@ -1,0 +1,153 @@
+"""Values as people compare them, read with the bundled parser on sentences of our own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.schemas import CharRange, Passage
+
+
+@cache
+def parser() -> AnswerParser:
+    return AnswerParser.from_pretrained("bundled")
+
+
+def unmatched(answer: str, *texts: str) -> tuple[str, ...]:
+    matcher = ValueMatcher(answer=answer, parsed=parser().parse(answer), passages=[Passage(one) for one in texts])
+    return matcher.unmatched_values(CharRange(0, len(answer)), ())
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("The bridge stands in New York.", "A bridge in Albany, NY, was closed."),
+        ("The bridge stands in Albany, NY.", "Albany is a city of New York."),
+        ("The mill lies in Goleta, California.", "city: Goleta, state: CA"),
+        ("The treaty binds the United States.", "The U.S. signed the treaty."),
+        ("The treaty binds the US.", "The United States of America signed it."),
+        ("Many workers came from Britain.", "British workers came in large numbers."),
+        ("She moved to New York City.", "She has lived in NYC since."),
+        ("She moved to NYC.", "She has lived in New York City since."),
+        ("The Bureau of Fair Weather (BFW) opened.", "The BFW opened its doors."),
+        ("The American Cloud Society warned of it.", "A warning of the ACS followed."),
+        ("It was made by Kestrel Corporation.", "Kestrel Corp. makes it."),
+        ("It was made by Kestrel Inc.", "Kestrel makes it."),
+        ("Mr. Halloran opened the door.", "John Halloran opened the door."),
+        ("Governor Mira Falk signed it.", "Gov. Falk signed it. Mira Falk is in office."),
+        ("Jonas Halloran won.", "Mr. Halloran won the race."),
+        ("They offer free Wi-Fi.", "WiFi: free"),
+        ("They offer free WiFi.", "Free wi-fi for all guests."),
+        ("The museum closes on Sunday.", "closed on Sun."),
+        ("The Take-Out is good.", "RestaurantsTakeOut: true"),
+        ("The Defence Ministry said so.", "The defense ministry said so."),
+        ("Oslo's harbour froze.", "the harbour of OSLO"),
+        ("The P. G. Falk prize was given.", "the Falk Prize"),
+    ],
+)
+def test_a_name_is_found_in_another_form(answer: str, passage: str) -> None:
+    assert unmatched(answer, passage) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("The bridge stands in New York.", "A new bridge stands in Albany.", ("New York",)),
+        ("The bridge stands in Indiana.", "The bridge stands in town.", ("Indiana",)),
+        ("It was painted by Mary Halloran.", "John Halloran painted it.", ("Mary Halloran",)),
+        ("It was painted by Ada Byron.", "Ada Lovelace painted it.", ("Ada Byron",)),
+        ("The Bureau of Fair Weather opened.", "The BFI opened its doors.", ("Bureau", "Fair Weather")),
+    ],
+)
+def test_a_name_that_no_passage_repeats_is_reported_whole(answer: str, passage: str, expected: tuple[str, ...]) -> None:
+    assert unmatched(answer, passage) == expected
+
+
+def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
+    answer = "It was painted by Ada Byron."
+    matcher = ValueMatcher(answer=answer, parsed=parser().parse(answer), passages=[Passage("Ada Lovelace")])
+    start = answer.index("Byron")
+    assert matcher.unmatched_values(CharRange(start, start + 5), ()) == ("Ada Byron",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("It cost $5M to build.", "The building cost 5 million dollars."),
+        ("It cost 5 million dollars to build.", "The building cost $5M."),
+        ("It cost $5,000,000 to build.", "The price was 5m USD."),
+        ("It cost 5m USD to build.", "The price was $5,000,000."),
+        ("About 30k people came.", "About 30,000 people came."),
+        ("It earned 2.5bn euros.", "It earned 2.5 billion euros."),
+        ("Some 50% of them left.", "Half of them left."),
+        ("Some 50 percent of them left.", "Fifty percent of them left."),
+        ("Fifty percent of them left.", "50% of them left."),
+        ("It dates from the 21st century.", "in the twenty-first century"),
+        ("It dates from the 19th century.", "in the nineteenth century"),
+        ("He came 1st in the race.", "He came first."),
+        ("Open from 11AM-5PM daily.", "hours: 11:0-17:0"),
+        ("Open from 7:00 am to 9:30 pm.", "Monday: 7:0-21:30"),
+        ("It closes at 17:00.", "It closes at 5 p.m."),
+        ("Lunch starts at 12 PM.", "Lunch starts at noon."),
+        ("They open seven days a week.", "Monday Tuesday Wednesday Thursday Friday Saturday Sunday: 9-17"),
+        ("It was shut during COVID-19.", "It was shut during covid."),
+    ],
+)
+def test_an_amount_or_time_is_found_in_another_form(answer: str, passage: str) -> None:
+    assert unmatched(answer, passage) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("It cost $5M to build.", "The building cost 6 million dollars.", ("5M",)),
+        ("Some 40% of them left.", "Half of them left.", ("40",)),
+        ("It closes at 8:00 PM.", "hours: 11:0-17:0", ("8:00 PM",)),
+        ("It closes at 5 AM.", "It closes at 5 p.m.", ("5 AM",)),
+        ("It dates from the 18th century.", "in the nineteenth century", ("18",)),
+        ("Heat it to 350°F (175°C).", "Heat it to 350 degrees.", ("175",)),
+        ("It got 4 stars, good reviews, thanks and praise.", "It got 3 stars.", ("4",)),
+        ("They open seven days a week.", "Monday Tuesday Wednesday: 9-17", ("seven",)),
+        ("It has two towers.", "It has three towers.", ("two",)),
+    ],
+)
+def test_another_amount_or_time_is_unmatched(answer: str, passage: str, expected: tuple[str, ...]) -> None:
+    assert unmatched(answer, passage) == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Passage 3 says that it rained.",
+        "It rained (Ref: Passage 2), as documents 1 and 4 say.",
+        "Step 2: Let it rest. Repeat steps 7 and 8.",
+        "Here is a summary of the article in 200 words:",
+        "The two countries are Falkland and Runa.",
+        "The three colours are red, green and blue.",
+        "There are three ways:\n\n1. Wait for it.\n2. Look for it.\n3. Forget it.",
+        "It got 4.5 stars out of 5.",
+        "Sow seeds directly into the pot.",
+        "- Sunshine: there is plenty of it.",
+        "1. May prevent colds.",
+        "Features: Indoor and outdoor seats.",
+        "It rained on two sides of the river.",
+    ],
+)
+def test_what_counts_the_answers_own_parts_or_only_begins_a_sentence_is_no_value(answer: str) -> None:
+    assert unmatched(answer, "Falkland, Runa: 4.5 stars, sides.") == ()
+
+
+def test_values_in_ignored_ranges_are_none() -> None:
+    answer = "As JSON from Oslo: it has 40 rooms in Bergen."
+    parsed, passages = parser().parse(answer), [Passage("Nothing.")]
+    everything = CharRange(0, len(answer))
+    assert ValueMatcher(answer=answer, parsed=parsed, passages=passages).unmatched_values(everything, ()) == (
+        "Oslo",
+        "40",
+        "Bergen",
+    )
+    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=passages, ignored=[CharRange(0, 18)])
+    assert matcher.unmatched_values(everything, ()) == ("40", "Bergen")
