@@ -16,8 +16,9 @@ import numpy.typing as npt
 from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
 from attribeam.lab.evaluation.measures.calibration import Reliability, reliability
 from attribeam.lab.evaluation.measures.ranking import PrecisionAt, RankCorrelation, precision_at, rank_correlation
-from attribeam.lab.evaluation.measures.source_folds import balanced_accuracy, f1, fold_thresholds, source_folds
+from attribeam.lab.evaluation.measures.source_folds import source_folds
 from attribeam.lab.evaluation.measures.verdicts import VerdictFigures, verdict_figures
+from attribeam.lab.evaluation.support.chosen_verdicts import Calls, Flags, ScoredAnswers, scored_answers
 from attribeam.lab.evaluation.support.judged_parts import JudgedPart, JudgedParts
 from attribeam.lab.evaluation.support.scorers import ScoredAnswer, Scorer
 
@@ -27,7 +28,6 @@ FIRST = (10, 50, 100)
 ALL = "all"
 
 _Value = TypeVar("_Value")
-_Flags = frozenset[int]
 _Counts = npt.NDArray[np.int64]
 
 
@@ -54,6 +54,7 @@ class ScorerFigures:
         rank_correlation: of the answer's risk and minus people's mean grade.
         characters: by the scorer's own threshold.
         chosen_characters: by the threshold on its parts' risks with the best F1 on other sources.
+        claim_verdicts, chosen_claim_verdicts: the same for claims.
         answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
         kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
     """
@@ -69,6 +70,8 @@ class ScorerFigures:
     rank_correlation: RankCorrelation | None
     characters: F1Figures | None
     chosen_characters: F1Figures | None
+    claim_verdicts: F1Figures | None
+    chosen_claim_verdicts: F1Figures | None
     answer_reliability: Reliability | None
     claim_reliability: Reliability | None
     kinds: tuple[KindVerdicts, ...]
@@ -84,17 +87,6 @@ class GroupComparison:
     sentences: int
     claims: int
     scorers: tuple[ScorerFigures, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """One scorer's scores of all answers, and its verdicts by thresholds chosen on other sources."""
-
-    scorer: Scorer
-    answers: tuple[ScoredAnswer, ...]
-    calls: tuple[bool, ...] | None
-    balanced_calls: tuple[bool, ...] | None
-    flags: tuple[_Flags, ...] | None
 
 
 def compare_scorers(
@@ -113,7 +105,7 @@ def compare_scorers(
     """
     row_counts = row_draws(len(parts), draws=draws, seed=seed)
     folds = source_folds([one.source for one in parts], seed=seed)
-    scored = [_scored(scorer, parts, folds) for scorer in scorers]
+    scored = [scored_answers(scorer, parts, folds) for scorer in scorers]
     groups = sorted({one.answer.group for one in parts if one.answer.group is not None})
     everything = list(range(len(parts)))
     compared = [_comparison(ALL, everything, parts, scored, row_counts)]
@@ -123,53 +115,8 @@ def compare_scorers(
     return tuple(compared)
 
 
-def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]) -> _Scored:
-    answers = tuple(scorer.score(one) for one in parts)
-    risks = np.array([one.risk for one in answers])
-    marked = np.array([one.is_marked for one in parts])
-    if not scorer.has_order:
-        return _Scored(scorer, answers, None, None, None)
-    return _Scored(
-        scorer=scorer,
-        answers=answers,
-        calls=_calls(risks, fold_thresholds(risks, marked, folds, f1), folds),
-        balanced_calls=_calls(risks, fold_thresholds(risks, marked, folds, balanced_accuracy), folds),
-        flags=_flags(answers, parts, folds),
-    )
-
-
-def _calls(
-    risks: npt.NDArray[np.float64], thresholds: dict[int, float] | None, folds: npt.NDArray[np.intp]
-) -> tuple[bool, ...] | None:
-    if thresholds is None:
-        return None
-    return tuple(bool(risk >= thresholds[int(fold)]) for risk, fold in zip(risks, folds, strict=True))
-
-
-def _flags(
-    answers: Sequence[ScoredAnswer], parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]
-) -> tuple[_Flags, ...] | None:
-    """The flagged characters of each answer, by the threshold with the best F1 of characters on other sources."""
-    if any(one.marked is None for one in parts):
-        return None
-    risks = np.array([risk for one in answers for risk in one.characters])
-    marked = np.array([place in (one.marked or ()) for one in parts for place in one.characters], dtype=np.bool_)
-    owners = np.repeat(folds, [len(one.characters) for one in parts])
-    thresholds = fold_thresholds(risks, marked, owners, f1)
-    if thresholds is None:
-        return None
-    return tuple(
-        frozenset(
-            place
-            for place, risk in zip(one.characters, answer.characters, strict=True)
-            if risk >= thresholds.get(int(fold), np.inf)
-        )
-        for one, answer, fold in zip(parts, answers, folds, strict=True)
-    )
-
-
 def _comparison(
-    name: str, own: Sequence[int], parts: Sequence[JudgedParts], scored: Sequence[_Scored], row_counts: _Counts
+    name: str, own: Sequence[int], parts: Sequence[JudgedParts], scored: Sequence[ScoredAnswers], row_counts: _Counts
 ) -> GroupComparison:
     chosen = [parts[row] for row in own]
     return GroupComparison(
@@ -185,7 +132,9 @@ def _comparison(
 class _GroupOfScorer:
     """The figures of one scorer on one group; ``own`` are the group's rows among all."""
 
-    def __init__(self, own: Sequence[int], parts: Sequence[JudgedParts], scored: _Scored, row_counts: _Counts) -> None:
+    def __init__(
+        self, own: Sequence[int], parts: Sequence[JudgedParts], scored: ScoredAnswers, row_counts: _Counts
+    ) -> None:
         self._own = own
         self._parts = parts
         self._scored = scored
@@ -215,6 +164,8 @@ class _GroupOfScorer:
             rank_correlation=self._rank_correlation(),
             characters=self._characters(flagged) if len(flagged) == len(self._answers) else None,
             chosen_characters=self._characters(self._of_group(scored.flags)),
+            claim_verdicts=self._claims([one.called_claims for one in self._answers]),
+            chosen_claim_verdicts=self._claims(self._of_group(scored.claim_calls)),
             answer_reliability=self._answer_reliability(),
             claim_reliability=self._claim_reliability(),
             kinds=tuple(self._kinds(own_calls if has_verdict else balanced)),
@@ -255,7 +206,7 @@ class _GroupOfScorer:
             return None
         return rank_correlation(self._risks, [-grade for grade in grades], self._row_counts)
 
-    def _characters(self, flags: Sequence[_Flags] | None) -> F1Figures | None:
+    def _characters(self, flags: Sequence[Flags] | None) -> F1Figures | None:
         marks = [one.marked for one in self._parts if one.marked is not None]
         if flags is None or len(marks) < len(self._parts):
             return None
@@ -265,6 +216,20 @@ class _GroupOfScorer:
             marked=[len(mark) for mark in marks],
             row_counts=self._row_counts,
         )
+
+    def _claims(self, calls: Sequence[Calls | None] | None) -> F1Figures | None:
+        """Claims that are called compared with those that are marked."""
+        if calls is None or not any(one.claims for one in self._parts):
+            return None
+        common, called, marked = [], [], []
+        for one, own in zip(self._parts, calls, strict=True):
+            marks = [part.is_marked for part in one.claims]
+            if own is None or None in marks:
+                return None
+            common.append(sum(call and bool(mark) for call, mark in zip(own, marks, strict=True)))
+            called.append(sum(own))
+            marked.append(sum(map(bool, marks)))
+        return f1_figures(common=common, called=called, marked=marked, row_counts=self._row_counts)
 
     def _answer_reliability(self) -> Reliability | None:
         if not self._scored.scorer.has_probabilities:

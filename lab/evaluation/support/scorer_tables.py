@@ -19,7 +19,8 @@ _VERDICT_HEADER = (
     *("answers", "threshold", "precision %", "recall %", "F1 %", _INTERVAL),
     *("balanced %", _INTERVAL, "false alarms %", _INTERVAL),
 )
-_CHARACTER_HEADER = ("characters", "threshold", "precision %", "recall %", "F1 %", _INTERVAL)
+_CLAIM_HEADER = ("claims", "threshold", "precision %", "recall %", "F1 %", _INTERVAL)
+_CHARACTER_HEADER = ("characters", *_CLAIM_HEADER[1:])
 _RELIABILITY_HEADER = ("mean risk", "share marked", "number")
 _NOTE = (
     "thresholds: 'elsewhere' means chosen in cross-validation, for each fifth of the sources on the other four, over "
@@ -40,9 +41,12 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
     if group.answers >= FIRST[0]:
         yield text_table(*_precisions(group))
     yield text_table(_VERDICT_HEADER, [line for one in group.scorers for line in _verdict_lines(one)])
-    characters = [line for one in group.scorers for line in _character_lines(one)]
-    if characters:
-        yield text_table(_CHARACTER_HEADER, characters)
+    for header, lines in (
+        (_CLAIM_HEADER, [line for one in group.scorers for line in _claim_lines(one)]),
+        (_CHARACTER_HEADER, [line for one in group.scorers for line in _character_lines(one)]),
+    ):
+        if lines:
+            yield text_table(header, lines)
     if any(one.kinds for one in group.scorers):
         yield text_table(*_kinds(group))
     for one in group.scorers:
@@ -94,6 +98,12 @@ def _verdict_cells(verdict: VerdictFigures) -> tuple[str, ...]:
             for cell in _share_cells(share)
         ),
     )
+
+
+def _claim_lines(one: ScorerFigures) -> Iterator[tuple[str, ...]]:
+    for threshold, figures in ((_OWN, one.claim_verdicts), (_CHOSEN, one.chosen_claim_verdicts)):
+        if figures is not None:
+            yield (one.scorer, threshold, *_f1_cells(figures))
 
 
 def _character_lines(one: ScorerFigures) -> Iterator[tuple[str, ...]]:

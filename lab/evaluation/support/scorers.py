@@ -33,6 +33,7 @@ class ScoredAnswer:
         risk: that of the answer.
         called: its own verdict on the answer; None if it has no threshold of its own.
         flagged: places of the visible characters that it calls unsupported; None if it has no threshold of its own.
+        called_claims: its own verdict on each claim; None if it has no threshold of its own.
         sentences, claims: the risk of each of the answer's parts, in their order.
         characters: the risk of each visible character of the answer's ``JudgedParts.characters``, in their order.
     """
@@ -40,6 +41,7 @@ class ScoredAnswer:
     risk: float
     called: bool | None
     flagged: frozenset[int] | None
+    called_claims: tuple[bool, ...] | None
     sentences: tuple[float, ...]
     claims: tuple[float, ...]
     characters: tuple[float, ...]
@@ -96,10 +98,12 @@ class AuditScorer:
         )
         answer_risk = self._answer_risk(found, risks)
         risk_of_claim = {span.chars: risks[span.span_index] for span in found if span.is_claim}
+        called_claims = {span.chars for span in found if span.is_claim and span.support is Support.UNSUPPORTED}
         return ScoredAnswer(
             risk=answer_risk,
             called=answer_risk >= self._risk_threshold if self.has_probabilities else bool(alarms & seen),
             flagged=alarms & seen,
+            called_claims=tuple(part.chars in called_claims for part in parts.claims),
             sentences=tuple(_largest(of_place, part.chars) for part in parts.sentences),
             claims=tuple(risk_of_claim[part.chars] for part in parts.claims),
             characters=tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters),
@@ -160,6 +164,7 @@ class NoveltyScorer:
             risk=novelty(record.answer, words, beginnings),
             called=None,
             flagged=None,
+            called_claims=None,
             sentences=sentences,
             claims=tuple(risk(part.chars) for part in parts.claims),
             characters=tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters),
@@ -179,6 +184,7 @@ class FlagAllScorer:
             risk=1.0,
             called=True,
             flagged=frozenset(parts.characters),
+            called_claims=(True,) * len(parts.claims),
             sentences=(1.0,) * len(parts.sentences),
             claims=(1.0,) * len(parts.claims),
             characters=(1.0,) * len(parts.characters),

@@ -54,6 +54,9 @@ def test_audit_is_compared_on_its_own_claims_with_its_own_threshold():
     assert ours.claims.value == pytest.approx(0.95)
     assert novelty.claims.value == 1
     assert ours.characters.precision == pytest.approx(100 * 13 / 18)
+    assert (ours.claim_verdicts.precision, ours.claim_verdicts.recall) == pytest.approx((100, 90))
+    assert novelty.chosen_claim_verdicts.f1 == pytest.approx(100)
+    assert novelty.claim_verdicts is None
     assert ours.answer_reliability is None
 
 
@@ -86,7 +89,7 @@ def test_grades_are_correlated_and_kinds_counted_where_whole_answers_were_judged
     (everything,) = baselines(parts)
     novelty, _ = everything.scorers
     assert novelty.rank_correlation.value == pytest.approx(1)
-    assert (novelty.sentences, novelty.chosen_characters) == (None, None)
+    assert (novelty.sentences, novelty.chosen_characters, novelty.chosen_claim_verdicts) == (None, None, None)
     assert [(one.kind, one.answers, one.called) for one in novelty.kinds] == [("animals", 6, 100), ("paint", 6, 100)]
     table = "\n".join(comparison_tables("made", [everything]))
     assert table.startswith("made, all: 6 of 12 answers unsupported; novelty, flag-all\n")
