@@ -75,7 +75,7 @@ def _sentence_regions(
     whole = (0, len(sentence))
     if phrases.is_offer(sentence):
         yield whole, ClaimKind.OFFER
-    elif phrases.is_question(sentence):
+    elif phrases.is_question(sentence) and not any(phrases.announcements(sentence)):
         yield whole, ClaimKind.QUESTION
     elif phrases.introduces_list(sentence, has_verb=_has_verb(parsed, words)):
         yield whole, ClaimKind.HEADING

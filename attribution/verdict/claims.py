@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word
 from attribeam.attribution.verdict.claim_kinds import WordKinds, word_kinds
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
@@ -55,10 +55,10 @@ def answer_claims(
 ) -> AnswerClaims:
     """What the answer and each target span is, in the order of ``spans``.
 
-    A span is a claim if at least half of its content words, or two of them, are part of one. Otherwise it is of the
-    kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it, and is a claim
-    of its own where there is none. A fact around other facts is a claim of its own for the words that are left, unless
-    fewer than two of them carry content: then it belongs to the first of those facts.
+    A span is a claim if one of its content words is part of a claim: "the answer is: Oslo" claims something. Otherwise
+    it is of the kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it,
+    and is a claim of its own where there is none. A fact around other facts is a claim of its own for the words that
+    are left, unless fewer than two of them carry content: then it belongs to the first of those facts.
     """
     found = word_kinds(parsed, answer, assume_language=assume_language)
     content = [
@@ -66,7 +66,7 @@ def answer_claims(
         for word, (chars, kind) in enumerate(zip(parsed.words, found.kinds, strict=True))
     ]
     return AnswerClaims(
-        kind=_answer_kind(parsed, found, content),
+        kind=_answer_kind(found, content),
         spans=tuple(_SpanClaims(parsed, spans, found.kinds, content).of_spans()),
         refused=found.refused,
     )
@@ -109,11 +109,10 @@ class _SpanClaims:
     def _kind_of(self, words: Sequence[int]) -> ClaimKind:
         """The kind of some words, by those that carry content; by all of them where none does."""
         counted = [word for word in words if self._content[word]] or list(words)
-        claiming = sum(self._kinds[word] == ClaimKind.CLAIM for word in counted)
-        if not counted or 2 * claiming >= len(counted) or claiming >= _FEWEST_CONTENT_WORDS:
+        kinds = [self._kinds[word] for word in counted]
+        if not kinds or ClaimKind.CLAIM in kinds:
             return ClaimKind.CLAIM
-        others = [self._kinds[word] for word in counted if self._kinds[word] != ClaimKind.CLAIM]
-        return max(dict.fromkeys(others), key=others.count)
+        return max(dict.fromkeys(kinds), key=kinds.count)
 
     def _heads(self, own: Sequence[Sequence[int]], kinds: Sequence[ClaimKind]) -> list[int | None]:
         """For each span the span whose claim it belongs to; smaller spans are decided before those around them."""
@@ -156,18 +155,11 @@ def _words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
     return range(first, bisect_left(parsed.words, chars.char_end, lo=first, key=lambda word: word.char_start))
 
 
-def _answer_kind(parsed: ParsedAnswer, found: WordKinds, content: Sequence[bool]) -> AnswerKind:
-    claims = any(_claims(range(start, end), found.kinds, content) for start, end in sentence_bounds(parsed))
+def _answer_kind(found: WordKinds, content: Sequence[bool]) -> AnswerKind:
+    claims = any(one and kind == ClaimKind.CLAIM for one, kind in zip(content, found.kinds, strict=True))
     if found.refused:
         return AnswerKind.PARTIAL if claims else AnswerKind.REFUSAL
     if claims:
         return AnswerKind.ANSWER
     unjudged = any(not kind.is_judgeable for kind in found.kinds)
     return AnswerKind.NOT_JUDGED if unjudged else AnswerKind.NO_CLAIM
-
-
-def _claims(words: range, kinds: Sequence[ClaimKind], content: Sequence[bool]) -> bool:
-    """True where a sentence claims something: two content words of a claim, or one and nothing else."""
-    counted = [word for word in words if content[word]]
-    claiming = sum(kinds[word] == ClaimKind.CLAIM for word in counted)
-    return claiming >= _FEWEST_CONTENT_WORDS or 0 < claiming == len(counted)

@@ -19,13 +19,13 @@ SAID = words_of(
 
 ADVERBS = r"(?:(?:\w+ly|also|further|then|only|just|even|still|both|all|each|do|does|did|may|can|could) )*"
 REPORTS = any_of(
+    r"concludes? by \w+ing",
     words_of(
         "add advise argue assert claim compare cite conclude confirm contain cover define describe detail emphasi[sz]e"
         " explain give highlight include indicate instruct list mention note offer outline present provide recommend"
         " report reveal say show state suggest summari[sz]e tell"
     )
     + "(?:s|d|ed)?",
-    r"concludes? by \w+ing",
     "(?:clarif|impl|identif|specif)(?:y|ies|ied)",
     "discuss(?:es|ed)?",
     "focus(?:es)? on",
@@ -40,7 +40,9 @@ REPORTS = any_of(
 )
 """Verbs for what a source does with a statement."""
 
-_INFORMATION = words_of("information details? overview instructions? guidance description summary steps tips insights?")
+_INFORMATION = words_of(
+    "information details? overview instructions? guidance description summary steps tips insights? fact"
+)
 _OBJECT = (
     r"(?: (?:us|you|me))?"
     r"(?: (?:some|additional|more|further|detailed|specific|general|the following|an?|the))*"
@@ -71,12 +73,13 @@ _CONNECTIVE = phrase_pattern(
     r"\s*it(?:'s| is| should be) (?:also )?"
     r"(?:(?:very )?(?:important|worth|essential|crucial|necessary|interesting|good) )?"
     r"(?:noted|noting|mentioning|remembering|to (?:also )?(?:note|mention|remember|keep in mind|know|be aware)) that\b",
-    r"\s*it (?:appears|seems) that\b",
+    r"\s*it (?:appears|seems|is clear) that\b",
+    r"\s*(?:without|with no) (?:any )?(?:further|additional|more|other) (?:information|context|details)\s*,",
     r"\s*(?:we|i|you) can (?:see|conclude|infer|say|tell you|deduce|determine) that\b",
     r"\s*it can be (?:inferred|concluded|seen|deduced|determined) that\b",
     r"\s*(?:the )?answer to (?:your|the|this) question" + _QUOTED_QUESTION + r"(?: is(?: that)?\b)?",
     r"\s*the answer is that\b",
-    r"\s*(?:note|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
+    r"\s*\(?(?:note|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
 )
 _INTERJECTION = phrase_pattern(
     r"\s*"
@@ -96,6 +99,7 @@ _INTERJECTION = phrase_pattern(
     )
     + r"\s*(?:[!.,:]+|$)"
 )
+_OWN_WORDS = words_of("information answers? steps? methods? recommendations? summary response list overview conclusion")
 _LEAD = phrase_pattern(
     r"(?<!\w)"
     + any_of(
@@ -110,6 +114,8 @@ _LEAD = phrase_pattern(
         words_of("from in within across using"),
     )
     + rf" (?:what (?:is|was) {SAID} in )?(?:both )?{SOURCE}(?: (?:and|or) {SOURCE})*(?!'s\b)\s*[,:]?",
+    rf"(?<!\w)th(?:is|ese|e) {_OWN_WORDS} (?:(?:is|are|was|were|can be|has been|have been) )?"
+    rf"(?:based|{SAID}) (?:on|in|by|from) (?:the information provided in )?{SOURCE}",
     rf"(?<!\w)it is (?:also )?{SAID}(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:it|they) {ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"

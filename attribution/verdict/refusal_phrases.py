@@ -95,8 +95,13 @@ def refusals(sentence: str) -> Iterator[Span]:
     borders = [match.span() for match in _BORDER.finditer(sentence)]
     ends = [start for start, _ in borders]
     for match in _REFUSAL.finditer(sentence):
-        yield match.start(), first_at_or_after(ends, match.end(), otherwise=len(sentence))
+        yield _begin(sentence, match.start()), first_at_or_after(ends, match.end(), otherwise=len(sentence))
     for match in _PASSIVE_REFUSAL.finditer(sentence):
         before = max((end for _, end in borders if end <= match.start()), default=0)
         start = max(before, 1 + max(sentence.rfind(mark, 0, match.start()) for mark in "(:"))
-        yield start, first_at_or_after(ends, match.end(), otherwise=len(sentence))
+        yield _begin(sentence, start), first_at_or_after(ends, match.end(), otherwise=len(sentence))
+
+
+def _begin(sentence: str, place: int) -> int:
+    """Where the first letter or digit from ``place`` on stands."""
+    return next((at for at in range(place, len(sentence)) if sentence[at].isalnum()), place)

@@ -118,6 +118,39 @@ def test_an_answer_that_only_refuses_is_a_refusal(answer: str) -> None:
     assert all(one.claim_index is None for one in found.spans)
 
 
+@pytest.mark.parametrize(
+    ("answer", "claim"),
+    [
+        ("The answer to the question is: Oslo", "Oslo"),
+        ("Based on the given passages, the answer to the question is yes.", "yes"),
+        ("* Dizziness (passages 2 & 3)", "Dizziness"),
+    ],
+)
+def test_one_word_may_be_the_claim(answer: str, claim: str) -> None:
+    assert [word for word in stated(answer).split() if word.isalpha()] == [claim]
+    assert claims_of(answer).kind == AnswerKind.ANSWER
+    assert ClaimKind.CLAIM in {one.kind for one in claims_of(answer).spans}
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        ("Although the text does not mention a bridge, it names two ferries.", "the text does not mention a bridge"),
+        ("It is old, and there is no information about who built it.", "there is no information about who built it."),
+        (
+            "The mill is old. Its exact height is not specified in the documents.",
+            "Its exact height is not specified in",
+        ),
+        ("Height: 12 m (width is not mentioned in the passages)", "width is not mentioned in the passages"),
+        ("The passages do not mention a harbour, a pier, or a ferry.", "not mention a harbour, a pier, or a ferry."),
+    ],
+)
+def test_a_refusal_takes_its_clause_and_no_more(answer: str, refused: str) -> None:
+    (found,) = claims_of(answer).refused
+    assert refused in found.of(answer)
+    assert found.char_end - found.char_start < len(refused) + 20
+
+
 def test_an_answer_that_states_and_refuses_is_partial() -> None:
     answer = "The pier was opened in 1907, but the passages do not say who built it."
     found = claims_of(answer)
