@@ -40,13 +40,14 @@ Progress = Callable[[Iterator[Outcome]], Iterable[Outcome]]
 class ImportSummary:
     """What happened to the rows that were read; ``reasons`` counts the dead letters by theirs.
 
-    ``seen`` counts spans, None for a format that has none.
+    ``seen`` counts spans, None for a format that has none; ``example`` is the message of the first dead letter.
     """
 
     files: int
     written: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     seen: Seen | None = None
+    example: str = ""
 
     @property
     def dead_letters(self) -> int:
@@ -148,19 +149,25 @@ def _write(output: Path, outcomes: Iterable[Outcome], summary: ImportSummary) ->
     partial = {path: path.with_name(f".{path.name}.partial") for path in (output, letters)}
     try:
         _write_partial(partial[output], partial[letters], outcomes, summary)
-        if not summary.written:
-            reasons = dict(sorted(summary.reasons.items())) or "no rows at all"
-            raise RunError(f"logs should have rows that can be imported, have none: {reasons}; nothing was written")
-        partial[output].replace(output)
         if summary.dead_letters:
             partial[letters].replace(letters)
-        else:
+        elif summary.written:
             letters.unlink(missing_ok=True)
+        if not summary.written:
+            raise RunError(f"logs should have rows that can be imported, have none: {_why_none(summary, letters)}")
+        partial[output].replace(output)
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
     finally:
         for path in partial.values():
             path.unlink(missing_ok=True)
+
+
+def _why_none(summary: ImportSummary, letters: Path) -> str:
+    if not summary.dead_letters:
+        return "the files are empty"
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.reasons.items()))
+    return f"{counts}; {letters} says why, the first of them: {summary.example}"
 
 
 def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
@@ -173,6 +180,7 @@ def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summar
             else:
                 refused.add(dead_letter_row(_dead_letter(one)))
                 summary.reasons[str(one.fault.reason)] += 1
+                summary.example = summary.example or _valid(str(one.fault))
 
 
 class _TableFile:

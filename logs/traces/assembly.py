@@ -122,23 +122,30 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
     if row.answer is None:
         failed = any(one.failed for one in ([tree.root] if tree.root else tree.spans))
         reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
-        what = "has none because it failed" if failed else f"has {_found(paths.answer, gave)}"
-        way_out = "leave failed traces out of the export" if failed else "name it with --answer-path"
-        return fault(reason, "answer", f"trace should have an answer, {what}; {way_out}")
+        found = "has none because it failed; leave failed traces out of the export"
+        return fault(
+            reason,
+            "answer",
+            f"trace should have an answer, {found if failed else _found('answer', paths.answer, gave)}",
+        )
     if row.question is None:
-        message = f"trace should have a question, has {_found(paths.question, given)}; name it with --question-path"
+        message = f"trace should have a question, {_found('question', paths.question, given)}"
         return fault(Reason.MISSING_VALUE, "question", message)
     if not row.passages:
-        tools = "" if options.tool_outputs else ", or take what tools returned with --tool-outputs"
-        found = "nothing there" if paths.passages else "no retriever that returned any"
-        message = f"trace should have retrieved passages, has {found}; name them with --passages-path{tools}"
+        tools = ", or take what tools returned with --tool-outputs" if any(_tool_outputs(tree)) else ""
+        tools = "" if options.tool_outputs else tools
+        found = "no retriever returned any; name them with --passages-path"
+        message = f"trace should have passages, {'--passages-path finds none' if paths.passages else found}{tools}"
         return fault(Reason.NO_PASSAGES, "passages", message)
     lacking = missing_passage_texts(row.passages)
     return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
 
 
-def _found(path: object, value: object) -> str:
-    return "nothing there" if path else shape(value)
+def _found(name: str, path: object, value: object) -> str:
+    """What was found in the place of a text, and the way out."""
+    if path is not None:
+        return f"--{name}-path finds none; correct it"
+    return f"the root span has {shape(value)} there; name it with --{name}-path"
 
 
 def _answered_at(tree: Tree) -> int | None:
@@ -156,23 +163,23 @@ def _speakers(tree: Tree) -> Iterator[Span]:
 
 
 def _question(tree: Tree, paths: PathSet) -> Asked | None:
+    """The question: the root's, or where it was given nothing, that of the highest span that was."""
     if paths.question:
         return question_of(paths.question.search(document_of_trace(tree)))
     for one in _speakers(tree):
         found = question_of(one.input)
-        if found is not None:
+        if found is not None or (one is tree.root and one.input):
             return found
     retrievers = (one for one in tree.spans if one.role in _RETRIEVING)
     return next((found for one in retrievers if (found := question_of(one.input)) is not None), None)
 
 
 def _answer(tree: Tree, paths: PathSet) -> str | None:
+    """The answer: the root's, or where it gave nothing and did not fail, the latest that a chain or model gave."""
     if paths.answer:
         return answer_of(paths.answer.search(document_of_trace(tree)))
-    if tree.root is not None and (found := answer_of(tree.root.output)) is not None:
-        return found
-    if tree.root is not None and tree.root.failed:
-        return None
+    if tree.root is not None and (tree.root.output or tree.root.failed):
+        return answer_of(tree.root.output)
     others = [one for one in _speakers(tree) if one is not tree.root]
     latest = sorted(others, key=lambda one: one.ended_at or one.started_at or 0)
     return next((found for one in reversed(latest) if (found := answer_of(one.output)) is not None), None)

@@ -67,14 +67,14 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
         return None
     if isinstance(value, list):
         return _of_list(value, depth)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
     columns = _of_columns(value)
     if columns is not None:
         return columns
     for key in LIST_KEYS:
         one = value.get(key)
-        if isinstance(one, list | Mapping) or (isinstance(one, str) and depth == 0):
+        if isinstance(one, list | dict) or (isinstance(one, str) and depth == 0):
             found = documents_of(one, depth + 1)
             if found is not None:
                 return found
@@ -86,13 +86,13 @@ def document_of(value: object) -> Document | None:
     """One document; None where ``value`` has neither its text nor its id."""
     if isinstance(value, str):
         return Document(value)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
     if any("." in key for key in value):
         value = nested(value)
     for key in _INNER_KEYS:
         inner = value.get(key)
-        if isinstance(inner, Mapping):
+        if isinstance(inner, dict):
             found = document_of(inner)
             if found is not None:
                 own_id = text_or_none(first_of(value, _ID_KEYS))
@@ -100,7 +100,7 @@ def document_of(value: object) -> Document | None:
                 return found._replace(passage_id=found.passage_id or own_id, score=_either(found.score, score))
     text = next((one for key in TEXT_KEYS if isinstance(one := value.get(key), str)), None)
     metadata = parsed(value.get("metadata"))
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = metadata if isinstance(metadata, dict) else {}
     if text is None:
         text = next((one for key in TEXT_KEYS if isinstance(one := metadata.get(key), str)), None)
     passage_id = text_or_none(first_of(value, _ID_KEYS)) or text_or_none(first_of(metadata, _METADATA_ID_KEYS))
@@ -156,7 +156,7 @@ def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None
 
 def _unpaired(item: object) -> object:
     """The document of a (document, score) pair."""
-    if isinstance(item, list) and len(item) == 2 and isinstance(item[1], int | float) and isinstance(item[0], Mapping):
+    if isinstance(item, list) and len(item) == 2 and isinstance(item[1], int | float) and isinstance(item[0], dict):
         return {"document": item[0], "score": item[1]}
     return item
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from attribeam.logs.traces.documents import documents_of
+from attribeam.logs.traces.documents import LIST_KEYS, documents_of
 from attribeam.logs.traces.formats import LogKind
 from attribeam.logs.traces.messages import messages_of
 from attribeam.logs.traces.rows import Rows
@@ -48,7 +48,7 @@ def guessed(kind: LogKind, options: TraceOptions, files: Iterable[OpenFile]) -> 
         guess.found.update(name for name, value in fields.items() if value)
         guess.found["whole rows"] += row.fault is None
         whole = document()
-        if isinstance(whole, Mapping):
+        if isinstance(whole, dict):
             _count(guess, whole, is_row=isinstance(kind.format, Rows))
     return guess
 
@@ -69,7 +69,7 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
     options = []
     for name, counts, keys in (
         ("question", guess.questions, QUESTION_KEYS),
-        ("passages", guess.passages, ()),
+        ("passages", guess.passages, LIST_KEYS),
         ("answer", guess.answers, ANSWER_KEYS),
     ):
         best = ranked(counts, keys)[:_SHOWN]
@@ -87,7 +87,8 @@ def ranked(counts: Counter[str], keys: tuple[str, ...]) -> list[tuple[str, int]]
 
     def rank(item: tuple[str, int]) -> tuple[object, ...]:
         key = item[0].rpartition(".")[2]
-        return (key not in order and bool(keys), -item[1], order.get(key, len(order)), len(item[0]), item[0])
+        is_usual = key in order or item[0].startswith("observations[")
+        return (not is_usual, -item[1], order.get(key, len(order)), len(item[0]), item[0])
 
     return sorted(counts.items(), key=rank)
 
@@ -97,7 +98,7 @@ def _texts(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
     if (isinstance(value, str) and value.strip()) or messages_of(value):
         if path:
             yield path
-    elif isinstance(value, Mapping) and depth < _DEEPEST:
+    elif isinstance(value, dict) and depth < _DEEPEST:
         for key, one in value.items():
             yield from _texts(one, _joined(path, key), depth + 1)
 
@@ -107,7 +108,7 @@ def _lists(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
     if isinstance(value, list):
         if path and value and not messages_of(value) and documents_of(value):
             yield path
-    elif isinstance(value, Mapping) and depth < _DEEPEST:
+    elif isinstance(value, dict) and depth < _DEEPEST:
         for key, one in value.items():
             yield from _lists(one, _joined(path, key), depth + 1)
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 _DEEPEST = 24
+_LONGEST_NUMBER = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN_KEYS = 8
 _SHOWN_CHARS = 40
@@ -17,7 +18,8 @@ _SHOWN_CHARS = 40
 def nested(flat: Mapping[str, object]) -> dict[str, object]:
     """An object whose dotted keys are opened: ``a.0.b`` becomes ``{"a": [{"b": ...}]}``; what is nested stays so.
 
-    Where a key holds both a value and members, the value stands under "". Keys with more than 24 parts are left alone.
+    Where a key holds both a value and members, the value stands under "", or is left out where the members are a list.
+    Keys with more than 24 parts are left alone.
     """
     tree: dict[str, object] = {}
     for key, value in flat.items():
@@ -67,8 +69,9 @@ class _Opened(dict[str, object]):
 def _with_lists(value: object) -> object:
     """Objects all of whose keys are numbers as lists in the order of these numbers."""
     if isinstance(value, dict):
-        if value and all(key.isdecimal() and key.isascii() and len(key) <= 9 for key in value):
-            return [_with_lists(value[key]) for key in sorted(value, key=int)]
+        numbers = [key for key in value if key]
+        if numbers and all(key.isdecimal() and key.isascii() and len(key) <= _LONGEST_NUMBER for key in numbers):
+            return [_with_lists(value[key]) for key in sorted(numbers, key=int)]
         return {key: _with_lists(one) for key, one in value.items()}
     if isinstance(value, list):
         return [nested(one) if isinstance(one, dict) else one for one in value]
@@ -78,7 +81,7 @@ def _with_lists(value: object) -> object:
 def at(value: object, *path: str) -> object:
     """What stands at a path of keys; None where there is nothing."""
     for key in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return None
         value = value.get(key)
     return value
@@ -162,11 +165,11 @@ def shape(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return "an empty text" if not value.strip() else f"a text of {len(value)} characters"
-    if isinstance(value, Mapping):
+        return "a text" if value.strip() else "an empty text"
+    if isinstance(value, dict):
         keys = [str(key)[:_SHOWN_CHARS] for key in list(value)[:_SHOWN_KEYS]]
         more = ", ..." if len(value) > _SHOWN_KEYS else ""
         return f"an object with the keys {', '.join(keys)}{more}" if keys else "an empty object"
     if isinstance(value, list):
-        return f"a list of {len(value)} items" if value else "an empty list"
-    return f"a {type(value).__name__}"
+        return "a list" if value else "an empty list"
+    return "a truth value" if isinstance(value, bool) else "a number"

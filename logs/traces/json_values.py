@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -96,7 +96,7 @@ def _lines(file: BinaryIO) -> Iterator[Found]:
 
 def _unwrapped(found: Found, wrappers: Sequence[str]) -> Iterator[Found]:
     value = found.value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for key in wrappers:
             items = value.get(key)
             if isinstance(items, list):
@@ -192,7 +192,8 @@ class _Window:
         return True
 
     def _damage(self, error: ValueError, is_first: bool) -> DataError:
-        line = self.line + (error.lineno - 1 if isinstance(error, json.JSONDecodeError) else 0)
+        is_placed = isinstance(error, json.JSONDecodeError)
+        line = self.line + (self._text.count("\n", self._at, error.pos) if is_placed else 0)
         message = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         if is_first:
             return LogFormatError(f"should hold JSON, line {line} cannot be parsed: {message}; check the format's name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from attribeam.logs.traces.json_shapes import first_of, microseconds, parsed, text_or_none
@@ -58,7 +58,7 @@ def _trace(record: Record) -> Iterator[Span]:
     )
     observations = parsed(record.get("observations"))
     for one in observations if isinstance(observations, list) else ():
-        if isinstance(one, Mapping):
+        if isinstance(one, dict):
             yield _observation(one, trace_id)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from attribeam.logs.traces.json_shapes import at, first_of, microseconds, parsed, text_or_none
@@ -34,7 +34,7 @@ def _with_children(record: Record, trace_id: str | None, parent_id: str | None, 
     yield own
     children = parsed(record.get("child_runs"))
     for one in children if isinstance(children, list) and depth < _DEEPEST else ():
-        if isinstance(one, Mapping):
+        if isinstance(one, dict):
             yield from _with_children(one, own.trace_id, own.span_id, depth + 1)
 
 
@@ -70,7 +70,7 @@ def _span(record: Record, trace_id: str | None, parent_id: str | None) -> Span:
 def _thread(record: Record, metadata: object) -> object:
     """The conversation; ``session_id`` of a run is the project's, that of its metadata the conversation's."""
     names = ("thread_id", "session_id", "conversation_id")
-    found = first_of(metadata, names) if isinstance(metadata, Mapping) else None
+    found = first_of(metadata, names) if isinstance(metadata, dict) else None
     return record.get("thread_id") if found is None else found
 
 

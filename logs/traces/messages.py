@@ -64,7 +64,7 @@ def messages_of(value: object) -> list[Message] | None:
     Messages that say nothing, such as the request for a tool, are left out.
     """
     value = parsed(value)
-    if isinstance(value, Mapping) and "messages" in value:
+    if isinstance(value, dict) and "messages" in value:
         return messages_of(value["messages"])
     if not isinstance(value, list) or not value:
         return None
@@ -114,7 +114,7 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
     if isinstance(content, list):
         texts = [content_text(one, glue, depth + 1) for one in content]
         return glue.join(text for text in texts if text)
-    if not isinstance(content, Mapping):
+    if not isinstance(content, dict):
         return ""
     if "message_content" in content:
         return content_text(content["message_content"], glue, depth + 1)
@@ -132,15 +132,15 @@ def _message(one: object) -> list[Message] | None:
         one = {"role": one[0], "content": one[1]}  # type: ignore[index]
     if isinstance(one, list) and len(one) == 1:
         return _message(one[0])
-    if not isinstance(one, Mapping):
+    if not isinstance(one, dict):
         return None
     if any("." in key for key in one):
         one = nested(one)
-    if isinstance(one.get("message"), Mapping):
+    if isinstance(one.get("message"), dict):
         one = one["message"]
-    elif isinstance(one.get("kwargs"), Mapping):
+    elif isinstance(one.get("kwargs"), dict):
         one = {"type": _class_of(one), **_members(one["kwargs"])}
-    elif isinstance(one.get("data"), Mapping):
+    elif isinstance(one.get("data"), dict):
         one = {**one, **_members(one["data"])}
     one = _members(one)
     if one.get("type") in _SILENT_ITEMS:
@@ -170,7 +170,7 @@ def _tool_results(content: object) -> list[Message]:
         return []
     found = []
     for part in content:
-        if isinstance(part, Mapping) and part.get("type") in _TOOL_PARTS:
+        if isinstance(part, dict) and part.get("type") in _TOOL_PARTS:
             values = (part.get(name) for name in ("response", "result", "content", "output"))
             said = content_text(next((value for value in values if value is not None), ""))
             if said:
@@ -179,7 +179,7 @@ def _tool_results(content: object) -> list[Message]:
 
 
 def _members(one: object) -> Mapping[str, object]:
-    return one if isinstance(one, Mapping) else {}
+    return one if isinstance(one, dict) else {}
 
 
 def _class_of(one: Mapping[str, object]) -> object:

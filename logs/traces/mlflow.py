@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from attribeam.logs.traces.json_shapes import at, first_of, microseconds, parsed, text_or_none
@@ -33,12 +33,12 @@ class MlflowTraces:
     def spans(self, record: Record) -> Iterable[Span]:
         """See ``SpanFormat``."""
         whole = parsed(record.get("trace"))
-        if isinstance(whole, Mapping):
+        if isinstance(whole, dict):
             record = {**record, **whole}
         info = parsed(record.get("info") or record.get("trace_info"))
-        info = info if isinstance(info, Mapping) else record
+        info = info if isinstance(info, dict) else record
         data = parsed(record.get("data"))
-        spans = parsed(at(data, "spans") if isinstance(data, Mapping) else record.get("spans"))
+        spans = parsed(at(data, "spans") if isinstance(data, dict) else record.get("spans"))
         trace_id = text_or_none(first_of(info, _IDS)) or text_or_none(first_of(record, _IDS))
         if trace_id is None:
             raise fault(Reason.MISSING_VALUE, "trace_id", "trace should have a trace_id or request_id, has none")
@@ -53,20 +53,20 @@ class MlflowTraces:
 
 def _spans(trace_id: str, info: Record, spans: list[object]) -> Iterator[Span]:
     metadata = parsed(info.get("trace_metadata") or info.get("request_metadata"))
-    session = text_or_none(metadata.get("mlflow.trace.session")) if isinstance(metadata, Mapping) else None
+    session = text_or_none(metadata.get("mlflow.trace.session")) if isinstance(metadata, dict) else None
     for one in spans:
-        if isinstance(one, Mapping):
+        if isinstance(one, dict):
             yield _span(trace_id, one, session)
 
 
 def _span(trace_id: str, record: Record, session: str | None) -> Span:
     """A span in the second, third or fourth version of MLflow's schema; its attributes are JSON texts."""
     attributes = parsed(record.get("attributes"))
-    attributes = attributes if isinstance(attributes, Mapping) else {}
+    attributes = attributes if isinstance(attributes, dict) else {}
     kind = text_or_none(parsed(attributes.get("mlflow.spanType"))) or text_or_none(record.get("span_type")) or ""
     given, gave = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     status = record.get("status")
-    code = status.get("code") if isinstance(status, Mapping) else record.get("status_code") or status
+    code = status.get("code") if isinstance(status, dict) else record.get("status_code") or status
     model = parsed(attributes.get("mlflow.llm.model") or attributes.get("mlflow.chat.model"))
     return Span(
         trace_id=trace_id,

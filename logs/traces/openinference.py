@@ -43,7 +43,7 @@ def openinference_span(record: Record) -> Span:
     """
     whole = nested(record)
     attributes = at(whole, "attributes")
-    attributes = attributes if isinstance(attributes, Mapping) else whole
+    attributes = attributes if isinstance(attributes, dict) else whole
     kind = text_or_none(at(attributes, "openinference", "span", "kind")) or text_or_none(whole.get("span_kind")) or ""
     role = _ROLES.get(kind.upper(), Role.CHAIN if kind == "" or kind.startswith("SPAN_KIND") else Role.OTHER)
     given, gave = _value(attributes, "input"), _value(attributes, "output")
@@ -91,7 +91,7 @@ def _id(whole: Record, name: str) -> str | None:
 def _value(attributes: Mapping[str, object], side: str) -> object:
     """What a span was given or gave. Its MIME type says whether a text is JSON; without one, its first character."""
     found = at(attributes, side)
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         return parsed(found)
     value, mime = found.get("value"), found.get("mime_type")
     if isinstance(value, str) and mime in (None, "", "application/json", "JSON", "json"):
@@ -121,5 +121,5 @@ def _each(value: object) -> Iterator[Document]:
 
 def _failed(whole: Record) -> bool:
     status = first_of(whole, ("status_code", "status"))
-    code = first_of(status, ("status_code", "code")) if isinstance(status, Mapping) else status
+    code = first_of(status, ("status_code", "code")) if isinstance(status, dict) else status
     return code in (2, "2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR")

@@ -39,7 +39,7 @@ class OtelGenAi:
 def _span(record: Record) -> Span:
     whole = nested(record)
     own = at(whole, "attributes", "gen_ai")
-    own = own if isinstance(own, Mapping) else {}
+    own = own if isinstance(own, dict) else {}
     operation = text_or_none(at(own, "operation", "name")) or ""
     documents = documents_of(at(own, "retrieval", "documents"))
     role = _ROLES.get(operation, Role.CHAIN)

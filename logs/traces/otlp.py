@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from attribeam.logs.traces.span import Record
 
@@ -44,18 +44,18 @@ def flat_span(span: Record) -> dict[str, object]:
 
 def attributes_of(value: object) -> dict[str, object]:
     """Attributes as an object, whether they are a list of keys and values or an object already."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return dict(value)
     found: dict[str, object] = {}
     for one in value if isinstance(value, list) else ():
-        if isinstance(one, Mapping) and isinstance(one.get("key"), str):
+        if isinstance(one, dict) and isinstance(one.get("key"), str):
             found[one["key"]] = _plain(one.get("value"))
     return found
 
 
 def _plain(value: object) -> object:
     """An OTLP value as JSON."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return value
     for name, one in value.items():
         kind = name.replace("_", "").lower()
@@ -71,7 +71,7 @@ def _plain(value: object) -> object:
 
 
 def _listed(value: object) -> list[object]:
-    values = value.get("values") if isinstance(value, Mapping) else None
+    values = value.get("values") if isinstance(value, dict) else None
     return values if isinstance(values, list) else []
 
 
@@ -79,7 +79,7 @@ def _items(record: Record, *names: str) -> Iterator[Record]:
     for name in names:
         items = record.get(name)
         if isinstance(items, list):
-            yield from (one for one in items if isinstance(one, Mapping))
+            yield from (one for one in items if isinstance(one, dict))
             return
 
 

@@ -85,7 +85,8 @@ class Rows:
             generator=text_or_none(first_of(whole, _GENERATOR)),
             session_id=text_or_none(first_of(whole, _SESSION)),
         )
-        return row._replace(fault=self._missing(row, whole, options))
+        has_tools = asked is not None and bool(asked.tool_texts)
+        return row._replace(fault=self._missing(row, whole, options, has_tools=has_tools))
 
     def _value(self, whole: Record, names: Sequence[str]) -> object:
         """The first of these fields; a list that is printed as text is read."""
@@ -119,7 +120,7 @@ class Rows:
             )
         return tuple(one._replace(passage_id=text_or_none(own)) for one, own in zip(found, ids, strict=True))
 
-    def _missing(self, row: TraceRow, whole: Record, options: TraceOptions) -> RowFault | None:
+    def _missing(self, row: TraceRow, whole: Record, options: TraceOptions, *, has_tools: bool) -> RowFault | None:
         if row.question is None:
             where = options.question_path or _either(self.fields.question)
             found = shape(self._value(whole, self.fields.question))
@@ -132,7 +133,7 @@ class Rows:
             return fault(Reason.EMPTY_ANSWER, "answer", f"row should have an answer in {where}, has {found}")
         if not row.passages:
             where = options.passages_path or _either(self.fields.passages)
-            tools = "; or take what tools returned with --tool-outputs" if not options.tool_outputs else ""
+            tools = "; take what tools returned with --tool-outputs" if has_tools and not options.tool_outputs else ""
             return fault(Reason.NO_PASSAGES, "passages", f"row should have passages in {where}, has none{tools}")
         return None
 

@@ -46,7 +46,9 @@ ANSWER_KEYS = (
     "generations",
     "candidates",
 )
+_CHOICES = ("choices", "generations", "candidates")
 _HISTORY_KEYS = ("chat_history", "history", "messages")
+_NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status"})
 _DEEPEST = 8
 
 
@@ -54,7 +56,7 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
     """The question; None where none is found. ``plain`` says that a text is no JSON.
 
     A list of messages gives the user's last one. In an object, the first of ``QUESTION_KEYS`` that leads to a text
-    counts, or else the only value that it has.
+    counts, or else the only value that it has. No other list is searched, since it may hold passages.
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
@@ -65,8 +67,8 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
-        return question_of(value[0], depth=depth + 1) if len(value) == 1 else None
-    if not isinstance(value, Mapping):
+        return question_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
+    if not isinstance(value, dict):
         return None
     for key in QUESTION_KEYS:
         found = question_of(value[key], depth=depth + 1) if value.get(key) is not None else None
@@ -79,7 +81,8 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     """The answer; None where none is found. ``plain`` says that a text is no JSON.
 
     A list of messages gives the assistant's last one; a list of texts, or of the chunks of a stream, is joined. In an
-    object, the first of ``ANSWER_KEYS`` that leads to a text counts, or else the only value that it has.
+    object, the first of ``ANSWER_KEYS`` that leads to a text counts, or else the only value that it has; of several
+    choices the first. No other list is searched, since it may hold passages.
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
@@ -88,12 +91,16 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
         return None
     if isinstance(value, list):
         return _answer_of_list(value, depth)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
-    if isinstance(value.get("kwargs"), Mapping):
+    if isinstance(value.get("kwargs"), dict):
         return answer_of(value["kwargs"], depth=depth + 1)
+    if isinstance(value.get("parts"), list):
+        return content_text(value["parts"], "") or None
     for key in ANSWER_KEYS:
         one = value.get(key)
+        while key in _CHOICES and isinstance(one, list) and one:
+            one = one[0]
         found = answer_of(one, plain=isinstance(one, str), depth=depth + 1) if one is not None else None
         if found is not None:
             return found
@@ -107,7 +114,7 @@ def _answer_of_list(value: list[object], depth: int) -> str | None:
     joined = joined_chunks(value)
     if joined is not None:
         return joined if joined.strip() else None
-    return answer_of(value[0], depth=depth + 1) if value else None
+    return answer_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
 
 
 def joined_chunks(items: Sequence[object]) -> str | None:
@@ -126,18 +133,17 @@ def joined_chunks(items: Sequence[object]) -> str | None:
 def _piece(one: object) -> str | None:
     if isinstance(one, str):
         return one
-    if not isinstance(one, Mapping):
+    if not isinstance(one, dict):
         return None
     choices = one.get("choices")
     if isinstance(choices, list) and choices:
         delta = at(choices[0], "delta")
-        if isinstance(delta, Mapping):
+        if isinstance(delta, dict):
             return content_text(delta.get("content"), "")
         text = at(choices[0], "text")
         return text if isinstance(text, str) and one.get("object") == "text_completion" else None
-    if isinstance(one.get("delta"), Mapping | str):
-        delta = one["delta"]
-        return delta if isinstance(delta, str) else content_text([delta], "") or content_text(at(delta, "content"), "")
+    if isinstance(one.get("delta"), dict | str):
+        return _delta_text(one["delta"], one.get("type"))
     if _is_message_chunk(one):
         return content_text(at(one, "kwargs", "content") or one.get("content"), "")
     if one.get("type") in ("text", "output_text") and isinstance(one.get("text"), str):
@@ -145,9 +151,17 @@ def _piece(one: object) -> str | None:
     return None
 
 
+def _delta_text(delta: object, kind: object) -> str:
+    """The text in an event of a stream; the arguments of calls come in such events, too, and are none."""
+    if isinstance(delta, str):
+        return delta if kind is None or str(kind).endswith("output_text.delta") else ""
+    text = at(delta, "text")
+    return text if isinstance(text, str) else content_text(at(delta, "content"), "")
+
+
 def _is_silent(one: object) -> bool:
     """A part of a stream that holds no text: usage, a call of a tool, or the end."""
-    return one is None or (isinstance(one, Mapping) and ("choices" in one or "type" in one or "usage" in one))
+    return one is None or (isinstance(one, dict) and ("choices" in one or "type" in one or "usage" in one))
 
 
 def _is_message_chunk(one: Mapping[str, object]) -> bool:
@@ -157,7 +171,7 @@ def _is_message_chunk(one: Mapping[str, object]) -> bool:
 
 
 def _are_chunks(value: list[object]) -> bool:
-    return all(isinstance(one, Mapping) and _is_message_chunk(one) for one in value)
+    return all(isinstance(one, dict) and _is_message_chunk(one) for one in value)
 
 
 def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
@@ -172,5 +186,8 @@ def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
 
 
 def _only_value(value: Mapping[str, object]) -> object:
-    """The value of an object that has no other."""
-    return next(iter(value.values())) if len(value) == 1 else None
+    """The value of an object that has no other, unless its key says that it is no text; never a list of no messages."""
+    if len(value) != 1 or value.keys() & _NO_TEXT_KEYS:
+        return None
+    (found,) = value.values()
+    return found if not isinstance(found, list) or messages_of(found) is not None else None

@@ -88,8 +88,8 @@ class ExportRows:
             try:
                 row = self._with_texts(form.row(_object(one), self.options, paths))
             except RowFault as error:
-                row = TraceRow(None, fault=_placed(error, one.place))
-            yield PlacedRow(file, numbers[file], ids.named(row)), partial(_value, one)
+                row = TraceRow(None, fault=error)
+            yield PlacedRow(file, numbers[file], _placed_row(ids.named(row), one.place)), partial(_value, one)
             numbers[file] += 1
 
     def _with_texts(self, row: TraceRow) -> TraceRow:
@@ -104,8 +104,8 @@ class ExportRows:
                 self._spool(spool, file, form, one)
             numbers = Counter[int]()
             for trace in spool.traces():
-                placed = PlacedRow(trace.file, numbers[trace.file], self._row_of(trace, paths))
-                yield placed, partial(_document, trace)
+                row = _placed_row(self._row_of(trace, paths), trace.place)
+                yield PlacedRow(trace.file, numbers[trace.file], row), partial(_document, trace)
                 numbers[trace.file] += 1
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
@@ -115,7 +115,7 @@ class ExportRows:
                 spool.add(file, found.place, span)
                 count += 1
         except RowFault as error:
-            spool.add(file, found.place, _placed(error, found.place))
+            spool.add(file, found.place, error)
             return
         self.seen.spans += count
         self.seen.skipped += not count
@@ -175,7 +175,8 @@ def _object(found: Found) -> dict[str, object]:
     return found.value
 
 
-def _placed(error: RowFault, place: str) -> RowFault:
-    """The fault with its place in front, unless it names one."""
-    message = str(error)
-    return error if message.startswith("line ") else fault(error.reason, error.column, f"{place}: {message}")
+def _placed_row(row: TraceRow, place: str) -> TraceRow:
+    """The row; its fault, if any, with the place in front, unless it names one."""
+    if row.fault is None or str(row.fault).startswith("line "):
+        return row
+    return row._replace(fault=fault(row.fault.reason, row.fault.column, f"{place}: {row.fault}"))

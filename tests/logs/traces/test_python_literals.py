@@ -1,0 +1,50 @@
+"""Lists as CSV files hold them: printed by Python, by JSON, or by numpy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribeam.logs.traces.python_literals import printed_list
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(value=st.lists(VALUES, max_size=5))
+def test_list_that_python_printed_is_read_back(value: list[object]) -> None:
+    assert printed_list(repr(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('["a", null]', ["a", None]),
+        ("['it\\'s', \"o'clock\"]", ["it's", "o'clock"]),
+        ("[nan, 'b', -1.5]", [None, "b", -1.5]),
+        ("array(['a', 'b'], dtype=object)", ["a", "b"]),
+        (
+            "[HumanMessage(content='Who?', metadata=None)]",
+            [{"type": "HumanMessage", "content": "Who?", "metadata": None}],
+        ),
+        ("  [ ]", []),
+        ("a text", None),
+        ("", None),
+        ("{'a': 1}", None),
+    ],
+)
+def test_what_other_writers_print(text: str, expected: list[object] | None) -> None:
+    assert printed_list(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[x for x in y]", "[__import__('os')]", "[" * 5000],
+)
+def test_what_is_no_list_is_an_error_and_runs_nothing(text: str) -> None:
+    with pytest.raises(ValueError, match=r"list|plain value"):
+        printed_list(text)
