@@ -192,9 +192,9 @@ class _Window:
         return True
 
     def _damage(self, error: ValueError, is_first: bool) -> DataError:
-        is_placed = isinstance(error, json.JSONDecodeError)
-        line = self.line + (self._text.count("\n", self._at, error.pos) if is_placed else 0)
-        message = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        line, message = self.line, str(error)
+        if isinstance(error, json.JSONDecodeError):
+            line, message = line + self._text.count("\n", self._at, error.pos), error.msg
         if is_first:
             return LogFormatError(f"should hold JSON, line {line} cannot be parsed: {message}; check the format's name")
         return DataError(
