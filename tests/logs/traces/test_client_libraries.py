@@ -104,19 +104,20 @@ def test_pretty_output_of_the_console_exporter(tracer: Any, tmp_path: Path) -> N
     assert text_of(row) == ROW
 
 
-def test_spans_that_mlflow_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="mlflow or mlflow-tracing is not installed")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
-    from mlflow.entities import Document
+def test_spans_of_mlflows_classes(tracer: Any, tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="mlflow or mlflow-tracing is not installed")
+    from mlflow.entities import Document, LiveSpan
 
-    with mlflow.start_span("ask", span_type="CHAIN") as root:
+    with tracer.start_as_current_span("ask") as outer:
+        root = LiveSpan(outer, "tr-1", "CHAIN")
         root.set_inputs({"question": QUESTION})
-        with mlflow.start_span("find", span_type="RETRIEVER") as found:
+        with tracer.start_as_current_span("find") as inner:
+            found = LiveSpan(inner, "tr-1", "RETRIEVER")
             found.set_outputs([Document(page_content=text, id=one) for one, text in PASSAGES])
         root.set_outputs(ANSWER)
-    trace = {"info": {"trace_id": root.trace_id}, "data": {"spans": [found.to_dict(), root.to_dict()]}}
-    path = write_lines(tmp_path / "a.jsonl", [trace])
-    _, (row,), _ = imported("mlflow", path, output=tmp_path / "log.parquet")
+    spans = [json.loads(json.dumps(one.to_dict())) for one in (found, root)]
+    trace = {"info": {"trace_id": "tr-1"}, "data": {"spans": spans}}
+    _, (row,), _ = imported("mlflow", write_lines(tmp_path / "a.jsonl", [trace]), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
 
 
