@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
+from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, Interval, RankedItems, f1_figures, row_draws
 from attribeam.lab.evaluation.measures.calibration import Reliability, reliability
 from attribeam.lab.evaluation.measures.ranking import PrecisionAt, RankCorrelation, precision_at, rank_correlation
 from attribeam.lab.evaluation.measures.source_folds import source_folds
@@ -177,6 +177,8 @@ class _GroupOfScorer:
     def _auroc(self, risks: Sequence[float], marked: Sequence[bool], rows: Sequence[int]) -> Auroc | None:
         if all(marked) or not any(marked):
             return None
+        if not self._scored.scorer.has_order:
+            return Auroc(0.5, Interval(0.5, 0.5))
         return RankedItems(numbers=risks, right=marked, rows=rows).auroc(self._row_counts)
 
     def _part_auroc(

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.judged_parts import JudgedParts, visible
-from attribeam.lab.evaluation.support.unseen_words import content_words, novelty, word_beginnings
+from attribeam.lab.evaluation.support.unseen_words import Novelty, content_words, word_beginnings
 from attribeam.schemas import CharRange, SpanEvidence, Support
 
 NOVELTY = "novelty"
@@ -150,23 +150,20 @@ class NoveltyScorer:
         record = parts.answer.record
         beginnings, seen = word_beginnings(record.passages), frozenset(parts.characters)
         words = [word for word in content_words(record.answer) if word.char_start in seen]
-
-        def risk(chars: CharRange) -> float:
-            return novelty(record.answer, [word for word in words if word.overlaps(chars)], beginnings)
-
-        sentences = tuple(risk(part.chars) for part in parts.sentences)
+        novelty = Novelty(record.answer, words, beginnings)
+        sentences = tuple(novelty.share(part.chars) for part in parts.sentences)
         of_place = {
             place: of_sentence
             for part, of_sentence in zip(parts.sentences, sentences, strict=True)
             for place in range(part.chars.char_start, part.chars.char_end)
         }
         return ScoredAnswer(
-            risk=novelty(record.answer, words, beginnings),
+            risk=novelty.share(CharRange(0, len(record.answer))),
             called=None,
             flagged=None,
             called_claims=None,
             sentences=sentences,
-            claims=tuple(risk(part.chars) for part in parts.claims),
+            claims=tuple(novelty.share(part.chars) for part in parts.claims),
             characters=tuple(of_place.get(place, _LOWEST_RISK) for place in parts.characters),
         )
 

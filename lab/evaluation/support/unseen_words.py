@@ -6,7 +6,9 @@ This is the baseline ``novelty``, which needs no model.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from attribeam.schemas import CharRange, Passage
 
@@ -38,6 +40,15 @@ def is_unseen(word: str, beginnings: frozenset[str]) -> bool:
     return word.lower()[:_STEM_LETTERS] not in beginnings
 
 
-def novelty(text: str, words: Sequence[CharRange], beginnings: frozenset[str]) -> float:
-    """The share of these words of the text that are unseen, 0 to 1; 0 without words."""
-    return sum(is_unseen(word.of(text), beginnings) for word in words) / len(words) if words else 0.0
+class Novelty:
+    """The share of unseen words in any range of one text; ``words`` are its content words that count, ascending."""
+
+    def __init__(self, text: str, words: Sequence[CharRange], beginnings: frozenset[str]) -> None:
+        self._starts = [word.char_start for word in words]
+        self._ends = [word.char_end for word in words]
+        self._unseen = [0, *accumulate(is_unseen(word.of(text), beginnings) for word in words)]
+
+    def share(self, chars: CharRange) -> float:
+        """The share among the words that reach into the range, 0 to 1; 0 without words."""
+        first, last = bisect_right(self._ends, chars.char_start), bisect_left(self._starts, chars.char_end)
+        return (self._unseen[last] - self._unseen[first]) / (last - first) if last > first else 0.0

@@ -1,7 +1,15 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from attribeam.lab.evaluation.support.unseen_words import content_words, is_unseen, novelty, word_beginnings
-from attribeam.schemas import Passage
+from attribeam.lab.evaluation.support.unseen_words import Novelty, content_words, is_unseen, word_beginnings
+from attribeam.schemas import CharRange, Passage
+
+
+def share(text, beginnings=None):
+    words = list(content_words(text))
+    return Novelty(text, words, BEGINNINGS if beginnings is None else beginnings).share(CharRange(0, len(text)))
+
 
 BEGINNINGS = word_beginnings([Passage("Ada Thorne polished the lamp in 1874.", title="Lighthouses")])
 
@@ -30,11 +38,20 @@ def test_word_is_unseen_if_its_first_six_letters_begin_no_word_of_the_passages(w
 
 def test_novelty_is_the_share_of_unseen_words():
     text = "Ada polished every lamp, painted walls."
-    assert novelty(text, list(content_words(text)), BEGINNINGS) == pytest.approx(3 / 5)
-    assert novelty("Ada did it", [], BEGINNINGS) == 0
+    assert share(text) == pytest.approx(3 / 5)
+    assert share("Ada did it") == 0
+
+
+@given(start=st.integers(0, 38), length=st.integers(1, 39))
+def test_share_of_a_range_is_that_of_the_words_that_reach_into_it(start, length):
+    text = "Ada polished every lamp, painted walls."
+    chars = CharRange(start, min(len(text), start + length))
+    own = [is_unseen(word.of(text), BEGINNINGS) for word in content_words(text) if word.overlaps(chars)]
+    found = Novelty(text, list(content_words(text)), BEGINNINGS).share(chars)
+    assert found == pytest.approx(sum(own) / len(own) if own else 0)
 
 
 def test_words_of_other_scripts_count():
     beginnings = word_beginnings([Passage("Ада зажгла лампу")])
     text = "лампу ЗАЖГЛА другая"
-    assert novelty(text, list(content_words(text)), beginnings) == pytest.approx(1 / 3)
+    assert share(text, beginnings) == pytest.approx(1 / 3)
