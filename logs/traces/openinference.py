@@ -41,7 +41,7 @@ def openinference_span(record: Record) -> Span:
     Raises:
         RowFault: if it has no trace id.
     """
-    whole = nested(record)
+    whole = opened(record)
     attributes = at(whole, "attributes")
     attributes = attributes if isinstance(attributes, dict) else whole
     kind = text_or_none(at(attributes, "openinference", "span", "kind")) or text_or_none(whole.get("span_kind")) or ""
@@ -66,8 +66,13 @@ def openinference_span(record: Record) -> Span:
         metadata=parsed(at(attributes, "metadata")),
         model=text_or_none(at(attributes, "llm", "model_name")),
         session_id=text_or_none(at(attributes, "session", "id")),
-        failed=_failed(whole),
+        failed=has_failed(whole),
     )
+
+
+def opened(record: Record) -> dict[str, object]:
+    """A span with dotted names opened; attributes and context may be JSON texts, as in a table."""
+    return nested({name: parsed(one) if name in ("attributes", "context") else one for name, one in record.items()})
 
 
 def trace_id_of(whole: Record) -> str:
@@ -119,7 +124,8 @@ def _each(value: object) -> Iterator[Document]:
             yield found
 
 
-def _failed(whole: Record) -> bool:
+def has_failed(whole: Record) -> bool:
+    """True where a span's status is an error."""
     status = first_of(whole, ("status_code", "status"))
     code = first_of(status, ("status_code", "code")) if isinstance(status, dict) else status
     return code in (2, "2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR")

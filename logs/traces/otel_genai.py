@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from attribeam.logs.traces.documents import documents_of
-from attribeam.logs.traces.json_shapes import at, first_of, microseconds, nested, parsed, text_or_none
-from attribeam.logs.traces.openinference import _failed, trace_id_of
+from attribeam.logs.traces.json_shapes import at, first_of, microseconds, parsed, text_or_none
+from attribeam.logs.traces.openinference import has_failed, opened, trace_id_of
 from attribeam.logs.traces.otlp import attributes_of, flat_spans, is_envelope
 from attribeam.logs.traces.span import Record, Role, Span
 
@@ -33,11 +33,11 @@ class OtelGenAi:
         """See ``SpanFormat``."""
         if is_envelope(record):
             return [_span(one) for one in flat_spans(record)]
-        return [_span({**record, "attributes": attributes_of(record.get("attributes"))})]
+        return [_span({**record, "attributes": attributes_of(parsed(record.get("attributes")))})]
 
 
 def _span(record: Record) -> Span:
-    whole = nested(record)
+    whole = opened(record)
     own = at(whole, "attributes", "gen_ai")
     own = own if isinstance(own, dict) else {}
     operation = text_or_none(at(own, "operation", "name")) or ""
@@ -61,7 +61,7 @@ def _span(record: Record) -> Span:
         metadata=at(whole, "attributes"),
         model=text_or_none(at(own, "response", "model") or at(own, "request", "model")),
         session_id=text_or_none(at(own, "conversation", "id")),
-        failed=_failed(whole),
+        failed=has_failed(whole),
     )
 
 

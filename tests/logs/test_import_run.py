@@ -1,0 +1,240 @@
+"""``attribeam import`` on logs: files, options, summary, dead letters, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.logs.log_files import log_row, write_log
+from tests.logs.traces.exports import ROW, langfuse, openinference, otlp, ragas, rows_of, text_of, write_lines
+
+from attribeam.pipeline.command_line import main
+from attribeam.schemas.errors import ExitCode
+
+
+def run(kind: str, *options: object) -> int:
+    return main(["import", kind, *map(str, options)])
+
+
+def test_summary_says_what_became_of_every_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(
+        write_lines(tmp_path / "a.jsonl", [*ragas(), {"user_input": "Who?"}, {"user_input": "Who?", "response": "A."}])
+    )
+    path.write_text(path.read_text() + '{"user_input": "cut')
+    output = tmp_path / "log.parquet"
+    assert run("ragas", "--data", path, "--output", output) == 0
+    letters = tmp_path / "_log.dead_letters.parquet"
+    assert capsys.readouterr().out.splitlines() == [
+        f"4 rows read of 1 file, 1 written to {output}, 3 dead letters in {letters}",
+        "dead letters, empty_answer: 1",
+        "dead letters, invalid_json: 1",
+        "dead letters, no_passages: 1",
+    ]
+    found = rows_of(letters)
+    assert [(one["source_file"], one["source_row"], one["reason"]) for one in found] == [
+        (str(path), 1, "empty_answer"), (str(path), 2, "no_passages"), (str(path), 3, "invalid_json")
+    ]  # fmt: skip
+    assert all(str(one["message"]).startswith(f"line {row}") for row, one in enumerate(found, start=2))
+
+
+def test_spans_of_a_trace_in_different_files_are_put_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "export"
+    folder.mkdir()
+    for number, span in enumerate(openinference()):
+        write_lines(folder / f"part-{number}.jsonl", [span])
+    for data in (["--data", folder], ["--data", f"{folder}/*.jsonl"], ["--data", *sorted(folder.iterdir())]):
+        assert run("openinference", *data, "--output", tmp_path / "log.parquet", "--overwrite") == 0
+        assert "1 rows read of 3 files (3 spans), 1 written" in capsys.readouterr().out
+        (row,) = rows_of(tmp_path / "log.parquet")
+        assert text_of(row) == ROW
+
+
+def test_records_that_are_no_spans_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lines(tmp_path / "a.jsonl", langfuse())
+    assert run("langfuse", "--data", path, "--output", tmp_path / "log.parquet") == 0
+    assert "1 records are no spans and were passed over" in capsys.readouterr().out
+
+
+def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path: Path) -> None:
+    output, letters = tmp_path / "log.parquet", tmp_path / "_log.dead_letters.parquet"
+    path = tmp_path / "a.jsonl"
+    write_lines(path, [*ragas(), {}])
+    assert run("ragas", "--data", path, "--output", output) == 0
+    assert letters.exists()
+    write_lines(path, ragas())
+    assert run("ragas", "--data", path, "--output", output, "--overwrite") == 0
+    assert not letters.exists()
+
+
+def test_import_without_any_row_fails_and_leaves_the_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"user_input": "Who?"}] * 2)
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
+    said = capsys.readouterr().err
+    assert "have none: 2 empty_answer;" in said
+    assert "line 1: row should have an answer in response or answer, has null" in said
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["_log.dead_letters.parquet", "a.jsonl"]
+
+
+def test_damaged_file_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = write_lines(tmp_path / "a.jsonl", ragas()), tmp_path / "b.parquet"
+    bad.write_bytes(b"PAR1 damaged")
+    output = tmp_path / "log.parquet"
+    assert run("ragas", "--data", good, bad, "--output", output) == ExitCode.FAILED
+    assert "b.parquet' should be readable Parquet, is damaged" in capsys.readouterr().err
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.jsonl", "b.parquet"]
+
+
+def test_given_ids_that_come_twice_are_dead_letters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{**ragas()[0], "id": one} for one in ("x", "y", "x")]
+    path = write_lines(tmp_path / "a.jsonl", rows)
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
+    assert "dead letters, duplicate_record_id: 1" in capsys.readouterr().out
+    assert [row["record_id"] for row in rows_of(tmp_path / "log.parquet")] == ["x", "y"]
+
+
+def test_made_ids_are_the_same_in_every_import(tmp_path: Path) -> None:
+    ids = []
+    for name, rows in (("a", ragas() * 2), ("b", [{**ragas()[0], "response": "Other."}, *ragas()])):
+        path = write_lines(tmp_path / f"{name}.jsonl", rows)
+        assert run("ragas", "--data", path, "--output", tmp_path / f"{name}.parquet") == 0
+        ids.append([str(row["record_id"]) for row in rows_of(tmp_path / f"{name}.parquet")])
+    assert ids[0][0] == ids[1][1]
+    assert ids[0][1] == f"{ids[0][0]}-2"
+
+
+def test_limit_takes_the_first_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lines(tmp_path / "a.jsonl", ragas() * 5)
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet", "--limit", 2) == 0
+    assert "2 rows read of 1 file, 2 written" in capsys.readouterr().out
+
+
+def test_texts_of_passages_come_from_a_table(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", otlp(texts=False))
+    rows = [{"passage_id": one["passage_id"], "text": one["text"], "title": None} for one in ROW["passages"]]  # type: ignore[index]
+    tables = {
+        "t.jsonl": "".join(json.dumps(one) + "\n" for one in rows),
+        "t.csv": "passage_id,text\n" + "".join(f"{one['passage_id']},{one['text']}\n" for one in rows),
+    }
+    for name, content in tables.items():
+        (tmp_path / name).write_text(content)
+        output = tmp_path / f"{name}.parquet"
+        assert run("otel-genai", "--data", path, "--output", output, "--passages-table", tmp_path / name) == 0
+        (row,) = rows_of(output)
+        assert text_of(row) == ROW
+
+
+def test_passage_that_no_table_has_is_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lines(tmp_path / "a.jsonl", otlp(texts=False))
+    (tmp_path / "t.jsonl").write_text('{"id": "brigg-1", "text": "One."}')
+    options = ["--data", path, "--output", tmp_path / "log.parquet", "--passages-table", tmp_path / "t.jsonl"]
+    assert run("otel-genai", *options) == ExitCode.FAILED
+    assert "1 passage_text_missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "is not there"), ('{"a": 1}', "none of its 1 rows has both"), ("{bad", "cannot be parsed")],
+)
+def test_table_that_is_none_is_refused(
+    content: str | None, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, table = write_lines(tmp_path / "a.jsonl", otlp(texts=False)), tmp_path / "t.jsonl"
+    if content is not None:
+        table.write_text(content)
+    options = ["--data", path, "--output", tmp_path / "log.parquet", "--passages-table", table]
+    assert run("otel-genai", *options) in (ExitCode.BAD_USAGE, ExitCode.FAILED)
+    said = capsys.readouterr().err
+    assert f"--passages-table '{table}'" in said
+    assert problem in said
+
+
+def test_log_of_a_reader_is_imported_row_by_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        log_row(0),
+        log_row(1, answer=None),
+        log_row(0),
+        log_row(2, target_spans=[{"char_start": 0, "char_end": 3}]),
+    ]
+    path = write_log(tmp_path / "in.parquet", rows)
+    assert run("parquet", "--data", path, "--output", tmp_path / "log.parquet") == 0
+    said = capsys.readouterr().out
+    assert "4 rows read of 1 file, 2 written" in said
+    assert "dead letters, duplicate_record_id: 1" in said
+    found = rows_of(tmp_path / "log.parquet")
+    assert [one["record_id"] for one in found] == ["row-0", "row-2"]
+    assert found[1]["target_spans"] == [{"char_start": 0, "char_end": 3}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["ragas", "--data", "none*.jsonl", "--output", "log.parquet"], "nothing matches 'none*.jsonl'"),
+        (["ragas", "--data", "", "--output", "log.parquet"], "nothing matches ''"),
+        (["ragas", "--data", "a.jsonl"], "--output is needed"),
+        (["ragas", "--data", "a.jsonl", "--output", "no/log.parquet"], "a file in an existing directory"),
+        (["ragas", "--data", "a.jsonl", "--output", "a.jsonl"], "exists already"),
+        (["ragas", "--data", "a.jsonl", "--output", "log.parquet", "--columns", "answer=a"], "--columns says nothing"),
+        (["parquet", "--data", "a.jsonl", "--output", "log.parquet", "--history", "1"], "--history says nothing"),
+        (["parquet", "--data", "a.jsonl", "--output", "log.parquet"], "should be a Parquet file"),
+        (["quotesum", "--data", "a.jsonl", "--output", "log.parquet", "--tool-outputs"], "--tool-outputs says nothing"),
+        (["quotesum", "--data", "a.jsonl", "b", "--output", "log.parquet"], "should be one path, were 2"),
+        (["ragas", "--data", "odd.bin", "--output", "log.parquet"], "odd.bin' should be JSON, JSON lines, CSV"),
+        (["mlflow", "--data", "utf16.json", "--output", "log.parquet"], "begins like UTF-16"),
+    ],
+)
+def test_request_that_makes_no_sense_is_refused_and_writes_nothing(
+    arguments: list[str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "a.jsonl", ragas())
+    (tmp_path / "odd.bin").write_bytes(b"\x00\x01")
+    (tmp_path / "utf16.json").write_text("{}", encoding="utf-16")
+    before = sorted(one.name for one in tmp_path.iterdir())
+    assert main(["import", *arguments]) == ExitCode.BAD_USAGE
+    assert problem in capsys.readouterr().err
+    assert sorted(one.name for one in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("value", ["-1", "some", "1.5"])
+def test_history_is_a_number_or_all(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["import", "ragas", "--data", "a", "--history", value])
+    assert 'should be a number of messages or "all"' in capsys.readouterr().err
+
+
+def test_guess_writes_nothing_and_needs_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lines(tmp_path / "a.jsonl", langfuse())
+    assert run("langfuse", "--data", path, "--guess") == 0
+    said = capsys.readouterr().out
+    assert "found without paths: question in 1, passages in 1, answer in 1; whole rows: 1" in said
+    assert "observations[?type=='RETRIEVER'].output[]  in 1 of 1" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_conversation_and_preset_reach_the_rows(tmp_path: Path) -> None:
+    pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
+    talk = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "Who?"},
+    ]
+    rows = [{**ragas()[0], "user_input": talk}]
+    path = write_lines(tmp_path / "a.jsonl", rows)
+    for history, expected in (("0", "Who?"), ("all", "User: Hi\nAssistant: Hello\nUser: Who?")):
+        output = tmp_path / f"{history}.parquet"
+        assert run("ragas", "--data", path, "--output", output, "--history", history) == 0
+        assert rows_of(output)[0]["question"] == expected
+    path = write_lines(tmp_path / "b.jsonl", langfuse())
+    options = ["--data", path, "--output", tmp_path / "p.parquet", "--preset", "metadata"]
+    assert run("langfuse", *options) == ExitCode.FAILED
+    found_by_path = ["--passages-path", "observations[?type=='RETRIEVER'].output[]"]
+    assert run("langfuse", *options, *found_by_path) == 0
