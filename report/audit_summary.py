@@ -83,7 +83,9 @@ def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterato
         share = _share(claims, counts.claim_count)
         earlier = None if before is None else _share(before.by_support.get(support, 0), before.claim_count)
         change = _points(share, earlier, more_is_better=_MORE_IS_BETTER[support])
-        yield Figure(str(support), str(support).capitalize(), _percent(share), f"{claims:,} claims", change)
+        yield Figure(
+            str(support), str(support).capitalize(), _percent(share), f"{claims:,} claim{'s' * (claims != 1)}", change
+        )
 
 
 def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:

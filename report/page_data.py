@@ -7,7 +7,7 @@ scores have three significant digits. A text that the page can cut out of the an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -46,6 +46,7 @@ class Overview:
 
     timeline: Timeline
     masses: MassHistogram
+    support_scores: MassHistogram
     shares: tuple[ShareBy, ...]
     ranks: tuple[RankUse, ...]
     passages: PassageRanking
@@ -58,26 +59,32 @@ def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> 
     Raises:
         RunError: if a file of the audit cannot be read.
     """
-    timeline, masses, ranks, passages, risks = TimelineTally(), MassTally(), RankTally(), PassageTally(), RiskTally()
+    timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
+    masses, scores = MassTally(), MassTally("support_score")
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
-    rows_of: Mapping[_Tally, Callable[[pa.RecordBatch], pa.RecordBatch]] = {
-        risks: lambda batch: batch,
-        **dict.fromkeys((ranks, passages), claim_rows),
-        **dict.fromkeys((timeline, masses, *shares), judged_rows),
-    }
-    columns = sorted({*CLAIM_COLUMNS, *(column for tally in rows_of for column in tally.columns)})
+    of_claims: Sequence[_Tally] = (ranks, passages)
+    of_judged: Sequence[_Tally] = (timeline, masses, scores, *shares)
+    tallies = (risks, *of_claims, *of_judged)
+    columns = sorted({*CLAIM_COLUMNS, *(column for tally in tallies for column in tally.columns)})
     for batch in evidence_columns(audit, columns):
-        for tally, rows in rows_of.items():
-            tally.add(rows(batch))
+        risks.add(batch)
+        _add_to(of_claims, claim_rows(batch))
+        _add_to(of_judged, judged_rows(batch))
     return Overview(
         timeline=timeline.result(),
         masses=masses.result(),
+        support_scores=scores.result(),
         shares=tuple(tally.result() for tally in shares),
         ranks=ranks.result(),
         passages=passages.result(retrieved_passages(logs)),
         ranking=risks.ranking(answers),
     )
+
+
+def _add_to(tallies: Iterable[_Tally], batch: pa.RecordBatch) -> None:
+    for tally in tallies:
+        tally.add(batch)
 
 
 MAX_ANSWER_BYTES = 16_000_000
@@ -117,6 +124,7 @@ def plots_json(overview: Overview) -> str:
         {
             "timeline": asdict(overview.timeline),
             "masses": [asdict(one) for one in overview.masses.bins],
+            "support_scores": [asdict(one) for one in overview.support_scores.bins],
             "shares": [asdict(one) for one in overview.shares],
             "ranks": [asdict(one) for one in overview.ranks],
             "passages": asdict(overview.passages),

@@ -1,4 +1,4 @@
-"""Counts spans by support: over time, by the values of a column, and by evidence mass.
+"""Counts spans by support: over time, by the values of a column, by evidence mass and by support score.
 
 Each tally adds batch after batch in bounded memory and gives its result at the end.
 """
@@ -253,26 +253,26 @@ MASS_BINS = 40
 
 @dataclass(frozen=True, slots=True)
 class MassHistogram:
-    """Spans by evidence mass in ``MASS_BINS`` equal bins over [0, 1]; the last bin includes 1.
+    """Spans by evidence mass, or another share, in ``MASS_BINS`` equal bins over [0, 1]; the last bin includes 1.
 
-    No bins where no span has a mass.
+    No bins where no span has one.
     """
 
     bins: tuple[SupportCounts, ...]
 
 
 class MassTally:
-    """Counts spans by support in each bin of evidence mass."""
+    """Counts spans by support in each bin of evidence mass, or of another column of shares."""
 
-    columns: tuple[str, ...] = ("evidence_mass", "support")
-
-    def __init__(self) -> None:
+    def __init__(self, column: str = "evidence_mass") -> None:
+        self.columns: tuple[str, ...] = (column, "support")
+        self._column = column
         self._counts = np.zeros((MASS_BINS, len(SUPPORTS)), dtype=np.int64)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch of spans."""
-        batch = batch.filter(pc.is_valid(batch.column("evidence_mass")))
-        mass = batch.column("evidence_mass").to_numpy(zero_copy_only=False)
+        batch = batch.filter(pc.is_valid(batch.column(self._column)))
+        mass = batch.column(self._column).to_numpy(zero_copy_only=False)
         bins = np.clip((mass * MASS_BINS).astype(np.int64), 0, MASS_BINS - 1)
         np.add.at(self._counts, (bins, support_codes(batch)), 1)
 

@@ -22,17 +22,17 @@ _VERDICTS = pa.array([support.value for support in VERDICTS])
 
 def counted_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that stand for themselves: without those that take their verdict from the row of their claim."""
-    return batch.filter(_counted(batch))
+    return _kept(batch, _counted(batch))
 
 
 def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims."""
-    return batch.filter(claim_mask(batch))
+    return _kept(batch, claim_mask(batch))
 
 
 def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims with a verdict."""
-    return batch.filter(pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_VERDICTS)))
+    return _kept(batch, pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_VERDICTS)))
 
 
 def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -42,3 +42,8 @@ def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:
     return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), True)
+
+
+def _kept(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows where ``mask`` is true; no copy where it is true everywhere."""
+    return batch if pc.all(mask).as_py() else batch.filter(mask)

@@ -125,6 +125,7 @@ def _span(row: BenchmarkRow, index: int, chars: CharRange, rng: random.Random) -
         evidence_isolated=False,
         support=Support.SUPPORTED,
         unmatched_values=(),
+        claim_index=index,
     )
 
 

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 8fcdb5f2a59439eafba8ae44d76c26b7a6351303901b2c289f0cab06c81823b7
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 2418ca768b4e4834fb4644ff0a3b2f48e831c0c0b78bfde8e6e8a86d62bfff47
 "use strict";
 (() => {
   // elements.js
@@ -543,12 +543,18 @@
 
   // mark_bar.js
   var MARK_KEYS = { right: "r", wrong: "w", unsure: "u" };
+  var MEANINGS = {
+    right: "The verdict is right",
+    wrong: "The verdict is wrong",
+    unsure: "I cannot tell whether the verdict is right"
+  };
   function markBar() {
     const buttons = MARKS.map(
       (mark) => el(
         "button",
         {
           type: "button",
+          title: MEANINGS[mark],
           "data-mark": mark,
           "aria-pressed": "false",
           "aria-keyshortcuts": MARK_KEYS[mark],
@@ -761,12 +767,11 @@ ${number.format(row2.spans)} ${row2.support}`;
     const label = text.slice(0, sizes[unit]).replace("T", " ");
     return unit === "hour" ? `${label}:00 UTC` : unit === "week" ? `week of ${label}` : label;
   }
-  function drawMasses(width, masses) {
+  function drawMasses(width, masses, name, lines) {
     const step2 = 1 / masses.length;
     const rows = bySupport(masses, (_, index) => ({ from: index * step2, to: (index + 1) * step2 }));
-    const title = (row2) => `mass ${row2.from.toFixed(3)} to ${row2.to.toFixed(3)}
+    const title = (row2) => `${name} ${row2.from.toFixed(3)} to ${row2.to.toFixed(3)}
 ${number.format(row2.spans)} ${row2.support}`;
-    const thresholds = Object.values(audit.thresholds).filter(Boolean).map(Number);
     return draw(width, {
       height: 210,
       marginLeft: 46,
@@ -788,7 +793,7 @@ ${number.format(row2.spans)} ${row2.support}`;
             tip: { format: { x: false, y: false, fill: false } }
           })
         ),
-        Plot.ruleX(thresholds, { stroke: "var(--ink)", strokeDasharray: "2,3" }),
+        Plot.ruleX(lines, { stroke: "var(--ink)", strokeDasharray: "2,3" }),
         Plot.ruleY([0], { stroke: "var(--line)" })
       ]
     });
@@ -940,11 +945,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   // plot_cards.js
   var drawings = [];
   function showPlots(pick) {
-    const { timeline, masses, shares, ranks, passages } = plotData;
+    const { timeline, masses, support_scores: scores, shares, ranks, passages } = plotData;
     const cards = [
       timelineCard(timeline),
+      scoreCard(scores),
       massCard(masses),
-      ...shares.filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1)).map((share) => shareCard(share, pick)),
+      ...shares.filter((share) => share.groups.length > 1).map((share) => shareCard(share, pick)),
       rankCard(ranks),
       ...passageCards(passages),
       reasonCard(audit.dead_letters, pick)
@@ -1023,16 +1029,25 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     return card({
       title: "Evidence mass",
       sub: "Claims by the share of their attention that lies on evidence; dotted lines are the thresholds.",
-      draw: (width) => drawMasses(width, masses),
-      table: massTable(masses)
+      draw: (width) => drawMasses(width, masses, "mass", Object.values(audit.thresholds).filter(Boolean).map(Number)),
+      table: massTable("Evidence mass", "mass", masses)
     });
   }
-  function massTable(masses) {
+  function scoreCard(scores) {
+    if (!scores.length) return null;
+    return card({
+      title: "Support score",
+      sub: "Claims by the calibrated probability that the passages support them.",
+      draw: (width) => drawMasses(width, scores, "score", []),
+      table: massTable("Support score", "score", scores)
+    });
+  }
+  function massTable(title, name, masses) {
     const rows = masses.map((counts, index) => [
       `${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`,
       ...supportCells(counts)
     ]);
-    return figureTable("Evidence mass", ["mass", ...SUPPORTS], rows);
+    return figureTable(title, [name, ...SUPPORTS], rows);
   }
   var COLUMN_TITLES = { generator: "Unsupported by generator", span_kind: "Unsupported by kind of span" };
   function shareCard(share, pick) {
@@ -1566,7 +1581,10 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   byId("filter-text").addEventListener("input", filter);
   for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", filter);
   for (const button of document.querySelectorAll("[data-export]"))
-    button.addEventListener("click", () => saveMarks(button.dataset.export));
+    button.addEventListener("click", () => {
+      saveMarks(button.dataset.export);
+      byId("export-menu").open = false;
+    });
   addEventListener("keydown", pressed);
   addEventListener("hashchange", showView);
   requestAnimationFrame(

@@ -8,6 +8,11 @@ import {shortened} from "./texts.js";
 import {refreshRow} from "./worklist.js";
 
 const MARK_KEYS = {right: "r", wrong: "w", unsure: "u"};
+const MEANINGS = {
+  right: "The verdict is right",
+  wrong: "The verdict is wrong",
+  unsure: "I cannot tell whether the verdict is right",
+};
 
 export function markBar() {
   const buttons = MARKS.map((mark) =>
@@ -15,6 +20,7 @@ export function markBar() {
       "button",
       {
         type: "button",
+        title: MEANINGS[mark],
         "data-mark": mark,
         "aria-pressed": "false",
         "aria-keyshortcuts": MARK_KEYS[mark],

@@ -18,13 +18,12 @@ const drawings = [];
 
 /** Show all plots; a click on a bar calls ``pick`` with the filters that it stands for. */
 export function showPlots(pick) {
-  const {timeline, masses, shares, ranks, passages} = plotData;
+  const {timeline, masses, support_scores: scores, shares, ranks, passages} = plotData;
   const cards = [
     timelineCard(timeline),
+    scoreCard(scores),
     massCard(masses),
-    ...shares
-      .filter((share) => share.groups.length > (share.column === "generator" || share.column === "span_kind" ? 0 : 1))
-      .map((share) => shareCard(share, pick)),
+    ...shares.filter((share) => share.groups.length > 1).map((share) => shareCard(share, pick)),
     rankCard(ranks),
     ...passageCards(passages),
     reasonCard(audit.dead_letters, pick),
@@ -114,17 +113,28 @@ function massCard(masses) {
   return card({
     title: "Evidence mass",
     sub: "Claims by the share of their attention that lies on evidence; dotted lines are the thresholds.",
-    draw: (width) => drawMasses(width, masses),
-    table: massTable(masses),
+    draw: (width) => drawMasses(width, masses, "mass", Object.values(audit.thresholds).filter(Boolean).map(Number)),
+    table: massTable("Evidence mass", "mass", masses),
   });
 }
 
-function massTable(masses) {
+/** Left out where no claim has a score. */
+function scoreCard(scores) {
+  if (!scores.length) return null;
+  return card({
+    title: "Support score",
+    sub: "Claims by the calibrated probability that the passages support them.",
+    draw: (width) => drawMasses(width, scores, "score", []),
+    table: massTable("Support score", "score", scores),
+  });
+}
+
+function massTable(title, name, masses) {
   const rows = masses.map((counts, index) => [
     `${(index / masses.length).toFixed(3)} to ${((index + 1) / masses.length).toFixed(3)}`,
     ...supportCells(counts),
   ]);
-  return figureTable("Evidence mass", ["mass", ...SUPPORTS], rows);
+  return figureTable(title, [name, ...SUPPORTS], rows);
 }
 
 const COLUMN_TITLES = {generator: "Unsupported by generator", span_kind: "Unsupported by kind of span"};

@@ -1,7 +1,7 @@
 // The drawings, made by Observable Plot. Colours are variables of the style sheet, so they follow the theme.
 
 import {shortId} from "./elements.js";
-import {audit, SUPPORTS} from "./page_data.js";
+import {SUPPORTS} from "./page_data.js";
 import {NOTHING, number, percent, plural, shortened} from "./texts.js";
 
 const FILLS = {supported: "var(--supported)", weak: "url(#dots)", unsupported: "url(#hatch)"};
@@ -61,12 +61,12 @@ export function timeLabel(start, unit) {
   return unit === "hour" ? `${label}:00 UTC` : unit === "week" ? `week of ${label}` : label;
 }
 
-export function drawMasses(width, masses) {
+/** Claims by support over bins of [0, 1], of the evidence mass or the support score; ``lines`` are dotted. */
+export function drawMasses(width, masses, name, lines) {
   const step = 1 / masses.length;
   const rows = bySupport(masses, (_, index) => ({from: index * step, to: (index + 1) * step}));
   const title = (row) =>
-    `mass ${row.from.toFixed(3)} to ${row.to.toFixed(3)}\n${number.format(row.spans)} ${row.support}`;
-  const thresholds = Object.values(audit.thresholds).filter(Boolean).map(Number);
+    `${name} ${row.from.toFixed(3)} to ${row.to.toFixed(3)}\n${number.format(row.spans)} ${row.support}`;
   return draw(width, {
     height: 210,
     marginLeft: 46,
@@ -88,7 +88,7 @@ export function drawMasses(width, masses) {
           tip: {format: {x: false, y: false, fill: false}},
         }),
       ),
-      Plot.ruleX(thresholds, {stroke: "var(--ink)", strokeDasharray: "2,3"}),
+      Plot.ruleX(lines, {stroke: "var(--ink)", strokeDasharray: "2,3"}),
       Plot.ruleY([0], {stroke: "var(--line)"}),
     ],
   });

@@ -27,7 +27,10 @@ byId("filter-reset").addEventListener("click", () => {
 byId("filter-text").addEventListener("input", filter);
 for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", filter);
 for (const button of document.querySelectorAll("[data-export]"))
-  button.addEventListener("click", () => saveMarks(button.dataset.export));
+  button.addEventListener("click", () => {
+    saveMarks(button.dataset.export);
+    byId("export-menu").open = false;
+  });
 addEventListener("keydown", pressed);
 addEventListener("hashchange", showView);
 requestAnimationFrame(() =>

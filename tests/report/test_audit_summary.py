@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import made_audit
+from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import top_figures
+from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 
 
 @pytest.mark.parametrize(("speed", "note"), [(2.5, "2.5 rows/s after 4 s of loading"), (0.0, "nothing was left to do")])
@@ -18,3 +19,31 @@ def test_run_that_found_all_rows_finished_tells_no_speed(tmp_path: Path, speed: 
     audit = replace(audit, manifest=replace(audit.manifest, rows_per_second=speed))
     (duration,) = (figure for figure in top_figures(audit, None) if figure.name == "duration")
     assert (duration.value, duration.note) == ("20 s", note)
+
+
+def figures_of(folder: Path, *spans: SpanEvidence) -> dict[str, tuple[str, str]]:
+    audit = AuditDirectory.open(made_audit(folder, record_ids=["ferry"], spans={0: spans}).root)
+    return {figure.name: (figure.value, figure.note) for figure in top_figures(audit, None)}
+
+
+def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_path: Path) -> None:
+    part = replace(unsupported_span(), span_index=2, claim_index=1)
+    code = replace(
+        supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED
+    )
+    figures = figures_of(tmp_path / "claims", supported_span(), unsupported_span(), part, code)
+    assert figures["claims"] == ("2", "2.0 an answer")
+    assert figures["unsupported"] == ("50.0%", "1 claim")
+    assert figures["not_judged"] == ("1", "spans: code")
+    assert not {"refusals", "not_calibrated"} & set(figures)
+    refusal = replace(
+        code, span_index=0, claim_kind=ClaimKind.REFUSAL, support=Support.NO_CLAIM, answer_kind=AnswerKind.REFUSAL
+    )
+    figures = figures_of(tmp_path / "refusal", refusal)
+    assert (figures["claims"], figures["refusals"]) == (("0", "0.0 an answer"), ("1", "100.0% of the answers"))
+    assert figures["supported"][0] == "–"
+
+
+def test_claims_that_are_not_calibrated_are_told(tmp_path: Path) -> None:
+    figures = figures_of(tmp_path, replace(supported_span(), support=Support.NOT_CALIBRATED))
+    assert figures["not_calibrated"] == ("1", "claims without a verdict")

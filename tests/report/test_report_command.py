@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import MadeAudit, made_audit
+from tests.report.made_audit import MadeAudit, made_audit, make_earlier
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.run_manifest import RunStatus
@@ -36,6 +36,16 @@ def _report(made: MadeAudit, output: str | Path, *more: str) -> int:
 def test_every_format_is_written(made: MadeAudit, tmp_path: Path, more: tuple[str, ...], text: str) -> None:
     assert _report(made, tmp_path / "out", *more) == 0
     assert text.lower() in (tmp_path / "out").read_text(encoding="utf-8").lower()
+
+
+def test_rows_of_an_audit_of_an_earlier_version_have_the_fields_of_this_one(tmp_path: Path) -> None:
+    earlier = made_audit(tmp_path / "earlier")
+    assert _report(earlier, tmp_path / "now.jsonl", "--format", "jsonl") == 0
+    make_earlier(earlier.root, "1.0")
+    for form in ("jsonl", "csv", "html", "md"):
+        assert _report(earlier, tmp_path / f"earlier.{form}", "--format", form) == 0
+    assert (tmp_path / "earlier.jsonl").read_text() == (tmp_path / "now.jsonl").read_text()
+    assert "claim_kind,claim_index,support_score,answer_kind,answer_risk" in (tmp_path / "earlier.csv").read_text()
 
 
 def test_rows_go_to_standard_output_where_it_is_asked_for(

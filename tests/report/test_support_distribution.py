@@ -179,6 +179,14 @@ def test_each_mass_falls_into_the_bin_that_holds_it() -> None:
         assert counts == SupportCounts(*(wanted[number, support] for support in SUPPORTS))
 
 
+def test_scores_are_binned_like_masses() -> None:
+    tally = MassTally("support_score")
+    for batch in span_batches([{"support_score": score} for score in (0.5, 0.5, None, 1.0)], size=2):
+        tally.add(batch)
+    bins = tally.result().bins
+    assert {number: one.spans for number, one in enumerate(bins) if one.spans} == {MASS_BINS // 2: 2, MASS_BINS - 1: 1}
+
+
 @pytest.mark.parametrize(("masses", "counted_spans"), [([0.5, None, 1.0], 2), ([None, None], 0)])
 def test_spans_without_a_mass_are_in_no_bin(masses: list[float | None], counted_spans: int) -> None:
     tally = MassTally()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+import apache_beam as beam
 import pytest
 from apache_beam.metrics.execution import MetricKey, MetricResult
 from apache_beam.metrics.metricbase import MetricName
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from tests.report.made_audit import supported_span
 
+from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import StageSeconds, sum_stage_seconds
-from attribeam.transforms.stage_metrics import NAMESPACE, counter_sum, stage, take_stage_seconds
+from attribeam.transforms.stage_metrics import NAMESPACE, count_audited_rows, counter_sum, stage, take_stage_seconds
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +40,22 @@ def test_work_that_fails_counts() -> None:
 def test_seconds_of_chunks_are_summed_a_stage() -> None:
     chunks = [(StageSeconds("read", 1.0, 0.5),), (StageSeconds("read", 2.0, 0.25), StageSeconds("write", 1.0, 1.0))]
     assert sum_stage_seconds(chunks) == (StageSeconds("read", 3.0, 0.75), StageSeconds("write", 1.0, 1.0))
+
+
+class _CountRows(beam.DoFn):
+    def process(self, rows: list[tuple[SpanEvidence, ...]]) -> None:
+        count_audited_rows(rows, tokens=7, in_windows=0)
+
+
+def test_claims_count_once_and_answers_by_their_kind() -> None:
+    claim = supported_span()
+    part = replace(claim, span_index=1)
+    heading = replace(claim, span_index=2, claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING)
+    refusal = replace(heading, span_index=0, answer_kind=AnswerKind.REFUSAL)
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = pipeline | beam.Create([[(claim, part, heading), (refusal,)]]) | beam.ParDo(_CountRows())
+    names = ("spans", "spans.supported", "claims", "claims.supported", "claims.no_claim", "answers", "answers.refusal")
+    assert [counter_sum(pipeline.result, name) for name in names] == [4, 2, 3, 1, 2, 2, 1]
 
 
 def _result(*values: tuple[str, int | None, int | None]) -> SimpleNamespace:

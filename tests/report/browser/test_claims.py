@@ -69,6 +69,7 @@ def test_the_overview_starts_with_the_riskiest_claim_and_its_unmatched_value(
     assert page.texts("#first-answers .what")[0] == "40 cars"
     assert page.texts("#first-answers li:first-child .what s") == ["40"]
     assert page.texts("#first-answers .asked")[0] == "When does the ferry leave?"
+    assert "Support score" in page.texts(".plot h3")
     assert page.complaints() == []
 
 
