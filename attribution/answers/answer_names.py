@@ -103,13 +103,12 @@ class AnswerName:
     def _covered_by_forms(self, passage: PassageContent) -> Iterator[int]:
         """Places in the run of words that the passage has in another form, such as initials."""
         if self.gloss and self.gloss in passage.capitals:
-            yield from range(len(self.run))
-        for start in range(len(self.run)):
-            for end in range(start + 1, min(len(self.run), start + _LONGEST_ACRONYM) + 1):
-                if end > self.first and start < self.first + len(self.parts):
-                    window = self.run[start:end]
-                    if _window_occurs(window, passage):
-                        yield from range(start, end)
+            yield from range(self.first, self.first + len(self.parts))
+            return
+        for start in range(max(0, self.first - _LONGEST_ACRONYM + 1), self.first + len(self.parts)):
+            for end in range(max(start, self.first) + 1, min(len(self.run), start + _LONGEST_ACRONYM) + 1):
+                if _window_occurs(self.run[start:end], passage):
+                    yield from range(start, end)
 
 
 def _window_occurs(window: Sequence[NamePart], passage: PassageContent) -> bool:

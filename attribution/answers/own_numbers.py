@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from attribeam.attribution.answers.numbers_and_dates import worded_amount, worded_numbers
 from attribeam.attribution.answers.passage_references import reference_ranges
@@ -24,6 +25,8 @@ _APPOSITION = re.compile(r"[\s-]+(?:[^\s,]+\s+){0,3}[^\s,]+(?:,|\s[-–—])\s+"
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n\s*\n|$")
 _COUNT = re.compile(r"(?<![\w.,$€£-])\d{1,2}(?![\w%°]|[.,:]\d)")
 _MOST_COUNTED = 20
+_LONGEST_SENTENCE = 500
+_WORD_BEHIND = re.compile(r"[\s-]+[^\W\d]")
 _COUNTED_ITEMS = re.compile(r"[\s-]+(?:\w+\s+)?(?:steps|ways|tips|methods|points|reasons|items)\b", re.IGNORECASE)
 
 
@@ -35,23 +38,25 @@ def own_number_ranges(answer: str, text: str) -> Iterator[CharRange]:
     """
     yield from reference_ranges(answer)
     yield from (CharRange(*match.span()) for match in _PLACES.finditer(text))
+    item_lines = [match.start() for match in _ITEM_LINE.finditer(answer)]
     for match in (*_COUNT.finditer(text), *worded_numbers(text)):
-        if _counts_own_list(match, answer, text):
+        if _counts_own_list(match, text, item_lines):
             yield CharRange(*match.span())
 
 
-def _counts_own_list(number: re.Match[str], answer: str, text: str) -> bool:
+def _counts_own_list(number: re.Match[str], text: str, item_lines: Sequence[int]) -> bool:
     """True where as many items follow in the sentence, or in the lines below a sentence that ends with a colon."""
     count = int(number.group()) if number.group().isdigit() else int(worded_amount(number.group()))
     if not 2 <= count <= _MOST_COUNTED:
         return False
-    end = _SENTENCE_END.search(text, number.end())
-    rest = text[number.end() : end.start() if end else len(text)]
-    if re.match(r"[\s-]+[^\W\d]", rest) is None:
+    reach = min(number.end() + _LONGEST_SENTENCE, len(text))
+    end = _SENTENCE_END.search(text, number.end(), reach)
+    rest = text[number.end() : end.start() if end else reach]
+    if _WORD_BEHIND.match(rest) is None:
         return False
-    if rest.rstrip().endswith(":") and len(_ITEM_LINE.findall(answer, number.end())) >= count:
+    if rest.rstrip().endswith(":") and len(item_lines) - bisect_left(item_lines, number.end()) >= count:
         return True
-    if _COUNTED_ITEMS.match(rest) and len(_ITEM_LINE.findall(answer)) >= count:
+    if _COUNTED_ITEMS.match(rest) and len(item_lines) >= count:
         return True
     openings = [match.end() for match in _LIST_OPENING.finditer(rest)]
     apposition = None if number.group().isdigit() else _APPOSITION.match(rest)

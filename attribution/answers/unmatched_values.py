@@ -22,7 +22,10 @@ class ValueMatcher:
         """``ignored`` are ranges of the answer whose values are none, such as those that claim nothing."""
         text = hide_markup(answer)
         found: list[AnswerValue | AnswerName] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
-        kept = [one for one in found if not any(one.chars.overlaps(other) for other in ignored)]
+        hidden = bytearray(len(answer))
+        for chars in ignored:
+            hidden[chars.char_start : chars.char_end] = b"\1" * (chars.char_end - chars.char_start)
+        kept = [one for one in found if not any(hidden[one.chars.char_start : one.chars.char_end])]
         self._answer = answer
         self._passages = PassageValues(passages)
         self._values = sorted(filter(self._counts, kept), key=lambda value: value.chars)
