@@ -1,4 +1,4 @@
-"""Ranks answers: those that claim something by risk, then refusals, then those that cannot be judged.
+"""Ranks answers: those that have a verdict by risk, then refusals, then those that cannot be judged.
 
 The risk of an answer is its ``answer_risk``, a calibrated probability. Where an audit has none, it is made of its
 claims: a claim's risk starts at 0 if it is supported, at 1/2 if weak and at 1 if unsupported. It is multiplied by the
@@ -26,7 +26,8 @@ _START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 
 _START_RISK = np.array([_START_RISKS[support] for support in CLAIM_SUPPORTS])
 _FLAGGED = pa.array([Support.WEAK.value, Support.UNSUPPORTED.value])
 _KINDS = pa.array([kind.value for kind in AnswerKind])
-_GROUPS = {AnswerKind.REFUSAL: 1, AnswerKind.NOT_JUDGED: 2}
+_REFUSAL, _NOT_JUDGED = 1, 2
+_GROUPS = {AnswerKind.REFUSAL: _REFUSAL, AnswerKind.NOT_JUDGED: _NOT_JUDGED}
 _GROUP_OF_KIND = np.array([_GROUPS.get(kind, 0) for kind in AnswerKind])
 _ANSWER_KEYS = ["file", "row"]
 _SUMS = [("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("flagged", "max"), ("group", "max"), ("given", "max")]
@@ -125,7 +126,7 @@ def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
 
 def riskiest_claim(spans: Sequence[SpanEvidence]) -> SpanEvidence | None:
     """The claim that most likely lacks support, of equal ones the first; None where there is no claim."""
-    claims = [span for span in spans if span.is_claim and span.support in CLAIM_SUPPORTS]
+    claims = [span for span in spans if span.is_claim]
     return max(claims, key=_claim_risk, default=None)
 
 
@@ -154,8 +155,8 @@ def _answer_risks(parts: pa.Table) -> pa.Table:
     claims = pc.max_element_wise(sums["claim_sum_sum"], 1).cast(pa.float64())
     mean = pc.multiply(pc.divide(sums["risk_sum_sum"], claims), 1 - WORST_SHARE)
     made = pc.add(pc.multiply(sums["risk_max_max"], WORST_SHARE), mean)
-    group = sums["group_max_max"]
-    cannot = pc.equal(group, _GROUPS[AnswerKind.NOT_JUDGED])
+    cannot = pc.and_(pc.equal(sums["group_max_max"], _NOT_JUDGED), pc.equal(sums["claim_sum_sum"], 0))
+    group = pc.if_else(pc.equal(sums["group_max_max"], _REFUSAL), _REFUSAL, pc.if_else(cannot, _NOT_JUDGED, 0))
     return pa.table(
         {
             "file": sums["file"],

@@ -162,6 +162,7 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
 
 def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
     """``claim`` is the place of the span's claim among the spans of its answer, None where there is no claim."""
+    claim = span.span_index if span.is_claim else span.claim_index
     return {
         "index": span.span_index,
         "kind": span.span_kind,
@@ -176,7 +177,7 @@ def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: boo
         "isolated": span.evidence_isolated,
         "support": span.support,
         "unmatched": span.unmatched_values,
-        "claim": None if span.claim_index is None else places[span.claim_index],
+        "claim": None if claim is None else places[claim],
         "claim_kind": span.claim_kind,
         "score": _rounded(span.support_score),
     }

@@ -36,7 +36,7 @@ def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
-    """True for each row that is a claim itself."""
+    """True for each row that ``SpanEvidence.is_claim``."""
     return pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_SUPPORTS))
 
 

@@ -122,8 +122,11 @@ class SpanEvidence:
 
     @property
     def is_claim(self) -> bool:
-        """True for a claim itself, False for what takes its verdict from one and for what claims nothing."""
-        return self.claim_index == self.span_index
+        """True for a claim itself, and for a span without one that has a verdict all the same.
+
+        False for what takes its verdict from a claim, for what claims nothing and for what is not judged.
+        """
+        return self.is_counted and self.support not in (Support.NO_CLAIM, Support.NOT_JUDGED)
 
     @property
     def is_counted(self) -> bool:

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 2418ca768b4e4834fb4644ff0a3b2f48e831c0c0b78bfde8e6e8a86d62bfff47
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 a5619c5c5c05f5994671d42ada40beb6544d95f3130e02630a551df9a3f21668
 "use strict";
 (() => {
   // elements.js
@@ -438,7 +438,8 @@
   }
   function groupOf(item) {
     if (item?.kind === "deadLetter") return "Dead letters: rows that were not audited";
-    return { refusal: "Refusals", not_judged: "Not judged" }[item?.answer_kind] ?? "";
+    if (item?.risk === null) return "Not judged";
+    return item?.answer_kind === "refusal" ? "Refusals" : "";
   }
   function row(item) {
     const link = el("a", { href: address(item), id: `row-${item.index}` });

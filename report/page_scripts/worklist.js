@@ -41,7 +41,8 @@ function moreRows(until = rowsMade + PAGE) {
 /** What stands above the items that come apart, after those that are ranked by risk. */
 function groupOf(item) {
   if (item?.kind === "deadLetter") return "Dead letters: rows that were not audited";
-  return {refusal: "Refusals", not_judged: "Not judged"}[item?.answer_kind] ?? "";
+  if (item?.risk === null) return "Not judged";
+  return item?.answer_kind === "refusal" ? "Refusals" : "";
 }
 
 function row(item) {

@@ -66,8 +66,9 @@ def test_the_summary_tells_isolated_claims_and_a_method_without_thresholds() -> 
     lines = _lines(summary_text(RunMetrics(manifest, totals), output="out"))
     assert "isolated 3 30.0%" in lines
     assert "support: hss-avg has no thresholds; weak means that evidence was found" in lines
-    judged = replace(manifest, models={"method": "attn-union", "supported_threshold": "0.5"})
-    assert "thresholds" not in summary_text(RunMetrics(judged), output="out")
+    for name in ("supported_threshold", "verdict_model"):
+        judged = replace(manifest, models={"method": "attn-union", name: "0.5"})
+        assert "thresholds" not in summary_text(RunMetrics(judged), output="out")
 
 
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:

@@ -119,6 +119,12 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
     assert (found.flagged_count, found.mean_risk) == (1, None)
 
 
+def test_an_answer_in_another_language_that_copies_a_passage_is_ranked() -> None:
+    copied = {**LANGUAGE, "support": "supported"}
+    (one,) = ranking_of(answer(0, copied, LANGUAGE, kind="not_judged"), size=1).riskiest
+    assert one.risk == 0.0
+
+
 def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk() -> None:
     part = {**FLAGGED, "claim_index": 0}
     (one,) = ranking_of(answer(0, {"support": "weak", "evidence_mass": 0.5}, part), size=1).riskiest

@@ -12,6 +12,7 @@ import pytest
 from attribeam.schemas import (
     SCHEMA_VERSION,
     CharRange,
+    ClaimKind,
     DeadLetter,
     EvidencePiece,
     Passage,
@@ -28,6 +29,7 @@ from attribeam.schemas import (
     evidence_row,
     evidence_schema,
 )
+from attribeam.schemas.claim_rows import claim_mask
 from attribeam.schemas.evidence_record import evidence_table
 
 SOURCE = RowSource("log.parquet", 4)
@@ -118,4 +120,12 @@ def test_only_the_span_that_its_verdict_is_on_is_the_claim() -> None:
     claim = replace(SPAN, span_index=3, claim_index=3)
     assert claim.is_claim
     assert not replace(claim, span_index=4).is_claim
-    assert not replace(claim, claim_index=None).is_claim
+    for support in (Support.NO_CLAIM, Support.NOT_JUDGED):
+        assert not replace(claim, claim_index=None, support=support).is_claim
+
+
+def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one() -> None:
+    copied = replace(SPAN, claim_kind=ClaimKind.LANGUAGE, claim_index=None)
+    assert copied.is_claim
+    rows = pa.Table.from_pylist([evidence_row(RECORD, copied)]).to_batches()[0]
+    assert claim_mask(rows).to_pylist() == [True]
