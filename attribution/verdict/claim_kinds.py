@@ -52,7 +52,7 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
         (ClaimKind.DISCOURSE, reference_ranges(answer)),
         (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, answer)),
         (ClaimKind.TABLE, _table_rows(answer)),
-        (ClaimKind.CODE, _code(answer)),
+        (ClaimKind.CODE, _code(parsed, answer)),
     ):
         for region in ranges:
             _mark(parsed, everything, region, kind, kinds, over_claims_only=kind == ClaimKind.DISCOURSE)
@@ -127,7 +127,11 @@ def _table_rows(answer: str) -> Iterator[CharRange]:
                 yield block
 
 
-def _code(answer: str) -> Iterator[CharRange]:
-    """Fenced code, and inline code with white space in it; one identifier is a name that a claim may use."""
+def _code(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
+    """Fenced code, and sentences of nothing but inline code; other inline code names something that a claim uses."""
     yield from fenced_code(answer)
-    yield from (one for one in inline_code(answer) if any(character.isspace() for character in one.of(answer)))
+    inline = inline_code(answer)
+    for start, end in sentence_bounds(parsed) if inline else ():
+        words = [word for word in parsed.words[start:end] if any(map(str.isalnum, word.of(answer)))]
+        if words and all(range_overlapping(word, inline) for word in words):
+            yield CharRange(words[0].char_start, words[-1].char_end)

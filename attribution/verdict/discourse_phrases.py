@@ -171,6 +171,7 @@ _INTRODUCTION = phrase_pattern(
     )
     + r"\s*(?:[^\s:,]+ ){0,12}?[^\s:,]*\s*:$"
 )
+_PURPOSE = phrase_pattern(r"^\s*(?:to|for|when|before|after|if) [^,:]*:$")
 _LONGEST_INTRODUCTION = 40
 _OFFER = phrase_pattern(
     r"(?<!\w)(?:please )?let me know\b",
@@ -225,11 +226,11 @@ def label(sentence: str) -> Span | None:
 
 
 def introduces_list(sentence: str, *, has_verb: bool) -> bool:
-    """True for a line that ends with a colon and only names what comes: "Ingredients:", "The steps are as follows:"."""
+    """True for a line that ends with a colon and only names what comes: "Ingredients:", "To rotate the keys:"."""
     line = sentence.rstrip()
     if not line.endswith((":", "：")) or len(line.split()) > _LONGEST_INTRODUCTION:
         return False
-    return not has_verb or _INTRODUCTION.search(line) is not None
+    return not has_verb or any(pattern.search(line) for pattern in (_INTRODUCTION, _PURPOSE))
 
 
 def is_offer(sentence: str) -> bool:

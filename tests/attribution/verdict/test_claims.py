@@ -167,6 +167,7 @@ def test_an_answer_that_states_and_refuses_is_partial() -> None:
         ("Which of the two boats do you mean?", ClaimKind.QUESTION),
         ("Here are the steps to clean the filter:", ClaimKind.DISCOURSE),
         ("Ingredients:", ClaimKind.HEADING),
+        ("To rotate the keys:", ClaimKind.HEADING),
     ],
 )
 def test_what_claims_nothing_has_its_kind(answer: str, kind: ClaimKind) -> None:
@@ -204,6 +205,13 @@ def test_headings_steps_tables_and_code_are_no_claims() -> None:
     assert {kind for text, (_, kind) in found.items() if "Colour" in text or "blue" in text} == {"table"}
     assert {kind for text, (_, kind) in found.items() if "kettle --clean" in text} == {"code"}
     assert "Remove the lid of the kettle" in stated(answer)
+
+
+def test_inline_code_is_part_of_the_claim_around_it() -> None:
+    answer = "Start it with `kettle --boil --fast`.\n\n`kettle --stop`\n"
+    found = judged(answer)
+    assert found["kettle --boil --fast"][1] == "claim"
+    assert found["kettle --stop"] == (None, "code")
 
 
 def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_read() -> None:
