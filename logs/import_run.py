@@ -78,7 +78,7 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
     yield line
     yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
     if summary.seen and summary.seen.skipped:
-        yield f"{summary.seen.skipped} records are no spans and were passed over"
+        yield f"passed over, since they are no spans: {summary.seen.skipped} records"
 
 
 def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage) -> list[str]:

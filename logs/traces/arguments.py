@@ -16,7 +16,7 @@ def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options; what is not given is None."""
     add = parser.add_argument_group("logs of trace stores").add_argument
     for name in ("question", "passages", "answer"):
-        add(f"--{name}-path", metavar="JMESPATH", help=f"where the {name} stands, such as {_EXAMPLES[name]}")
+        add(f"--{name}-path", metavar="JMESPATH", help=f"path to the {name}, such as {_EXAMPLES[name]}")
     add("--preset", choices=[*PRESETS], help="three paths under one name; see docs/importing_logs.md")
     add(
         "--history",

@@ -65,7 +65,7 @@ def _count(guess: Guess, whole: Mapping[str, object], *, is_row: bool) -> None:
 def guess_lines(guess: Guess, command: str) -> Iterator[str]:
     """The guess as text, and the command that follows from it; ``command`` is its beginning."""
     found = ", ".join(f"{name} in {guess.found[name]}" for name in ("question", "passages", "answer"))
-    yield f"looked at {guess.rows} rows; found without paths: {found}; whole rows: {guess.found['whole rows']}"
+    yield f"looked at {guess.rows} rows; found already: {found}; whole rows: {guess.found['whole rows']}"
     options = []
     for name, counts, keys in (
         ("question", guess.questions, QUESTION_KEYS),
@@ -78,7 +78,7 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
         yield from (f"  {path:<{width}}  in {count} of {guess.rows}" for path, count in best)
         if best and guess.found[name] < guess.rows:
             options.append(f"--{name}-path {_quoted(best[0][0])}")
-    yield f"try: {command} {' '.join(options)}".rstrip() if options else "every row is found without paths"
+    yield f"try: {command} {' '.join(options)}".rstrip() if options else "every row is found already"
 
 
 def ranked(counts: Counter[str], keys: tuple[str, ...]) -> list[tuple[str, int]]:

@@ -15,6 +15,10 @@ BLOCK_BYTES = 1 << 20
 MOST_CHARS = 1 << 29
 """The longest value that is read as one, half a GiB."""
 
+_OWN_KEYS = frozenset(
+    {"id", "record_id", "trace_id", "traceId", "span_id", "context", "info", "type", "question", "query", "user_input"}
+)
+"""An object with one of these keys is a record itself, whatever lists it has."""
 _CUT_OFF_CHARS = 16
 _SPACE = " \t\r\n"
 
@@ -34,7 +38,8 @@ class Found:
 
 
 def json_values(file: BinaryIO, wrappers: Sequence[str]) -> Iterator[Found]:
-    """The values of a file that begins like JSON; an object with one of the keys ``wrappers`` gives its items.
+    """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, and none
+    of a record's own, gives its items.
 
     A line that is no JSON is a ``RowFault`` in the place of its value, and so is a value that the file's end cuts off.
 
@@ -56,15 +61,30 @@ def json_values(file: BinaryIO, wrappers: Sequence[str]) -> Iterator[Found]:
 
 
 def text_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file without their ends; a byte order mark is left out."""
-    rest, first = b"", True
+    """The lines of a file without their ends; a byte order mark is left out.
+
+    Raises:
+        DataError: if a line is longer than ``MOST_CHARS``.
+    """
+    begun: list[bytes] = []
+    length, is_first = 0, True
     while block := file.read(BLOCK_BYTES):
-        if first:
-            block, first = block.removeprefix(codecs.BOM_UTF8), False
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
+        if is_first:
+            block, is_first = block.removeprefix(codecs.BOM_UTF8), False
+        first, *others = block.split(b"\n")
+        begun.append(first)
+        length += len(first)
+        if length > MOST_CHARS:
+            raise DataError(
+                f"should have lines of at most {MOST_CHARS} bytes, has a longer one; export one record a line"
+            )
+        if others:
+            yield b"".join(begun)
+            *whole, last = others
+            yield from whole
+            begun, length = [last], len(last)
+    if length:
+        yield b"".join(begun)
 
 
 def _first_character(file: BinaryIO) -> str:
@@ -96,7 +116,7 @@ def _lines(file: BinaryIO) -> Iterator[Found]:
 
 def _unwrapped(found: Found, wrappers: Sequence[str]) -> Iterator[Found]:
     value = found.value
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not value.keys() & _OWN_KEYS:
         for key in wrappers:
             items = value.get(key)
             if isinstance(items, list):

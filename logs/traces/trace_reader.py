@@ -22,7 +22,7 @@ from attribeam.logs.traces.log_rows import FAULT_COLUMNS, log_schema, stored_fau
 from attribeam.logs.traces.span import TraceOptions
 from attribeam.logs.traces.trace_log import ExportRows
 
-_KEPT_LOGS = 2
+_KEPT_LOGS = 8
 _logs: dict[tuple[object, ...], pa.NativeFile] = {}
 
 

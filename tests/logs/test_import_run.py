@@ -55,7 +55,7 @@ def test_spans_of_a_trace_in_different_files_are_put_together(
 def test_records_that_are_no_spans_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_lines(tmp_path / "a.jsonl", langfuse())
     assert run("langfuse", "--data", path, "--output", tmp_path / "log.parquet") == 0
-    assert "1 records are no spans and were passed over" in capsys.readouterr().out
+    assert "passed over, since they are no spans: 1 records" in capsys.readouterr().out
 
 
 def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_guess_writes_nothing_and_needs_no_output(tmp_path: Path, capsys: pytest
     path = write_lines(tmp_path / "a.jsonl", langfuse())
     assert run("langfuse", "--data", path, "--guess") == 0
     said = capsys.readouterr().out
-    assert "found without paths: question in 1, passages in 1, answer in 1; whole rows: 1" in said
+    assert "found already: question in 1, passages in 1, answer in 1; whole rows: 1" in said
     assert "observations[?type=='RETRIEVER'].output[]  in 1 of 1" in said
     assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
 

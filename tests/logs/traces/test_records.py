@@ -60,6 +60,12 @@ def test_empty_file_has_no_records(content: bytes | str) -> None:
     assert read(content) == []
 
 
+def test_record_with_a_list_of_its_own_is_no_envelope() -> None:
+    row = {"question": "Who?", "data": [{"a": 1}]}
+    assert values(json.dumps(row), wrappers=("data",)) == [row]
+    assert values('{"data": [], "meta": {}}', wrappers=("data",)) == []
+
+
 def test_place_of_a_record_is_its_line() -> None:
     assert [one.place for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
     assert [one.place for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
@@ -100,6 +106,16 @@ def test_damage_within_a_list_is_an_error_that_names_the_line() -> None:
 def test_file_of_another_kind_is_refused(content: bytes | str, problem: str) -> None:
     with pytest.raises(LogFormatError, match=problem):
         read(content)
+
+
+def test_line_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_values, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(json_values, "MOST_CHARS", 1000)
+    assert len(values('{"a": 1}\n' + '{"a": "' + "x" * 980 + '"}\n')) == 2
+    with pytest.raises(DataError, match="lines of at most 1000 bytes"):
+        read('{"a": 1}\n' + '{"a": "' + "x" * 2000 + '"}')
+    with pytest.raises(DataError, match="values of at most 1000 characters, the one in line 2 is longer"):
+        read('[{"a": 1},\n' + '{"a": "' + "x" * 4000 + '"}]')
 
 
 def test_csv_is_refused_where_the_format_has_none() -> None:
