@@ -40,6 +40,8 @@ class Figure:
 def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | None:
     """Why a change since the earlier audit need not be one of the audited system; None where only time went by."""
     remarks = [*_log_remark(audit.manifest, previous.manifest)]
+    if audit.counts.claims and previous.counts.spans and not previous.counts.claims:
+        remarks.append("counted every span, where this one counts claims")
     if audit.manifest.configuration != previous.manifest.configuration:
         remarks.append("was made with other options, models or versions")
     if not remarks:

@@ -9,7 +9,7 @@ import pytest
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audit_summary import top_figures
+from attribeam.report.audit_summary import comparison_remark, top_figures
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 
 
@@ -19,6 +19,14 @@ def test_run_that_found_all_rows_finished_tells_no_speed(tmp_path: Path, speed: 
     audit = replace(audit, manifest=replace(audit.manifest, rows_per_second=speed))
     (duration,) = (figure for figure in top_figures(audit, None) if figure.name == "duration")
     assert (duration.value, duration.note) == ("20 s", note)
+
+
+def test_an_audit_of_before_claims_is_compared_with_a_remark(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    assert comparison_remark(audit, audit) is None
+    counts = replace(audit.counts, claims={}, answers={})
+    earlier = replace(audit, manifest=replace(audit.manifest, counts=counts))
+    assert "counted every span, where this one counts claims" in str(comparison_remark(audit, earlier))
 
 
 def figures_of(folder: Path, *spans: SpanEvidence) -> dict[str, tuple[str, str]]:
