@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 a5619c5c5c05f5994671d42ada40beb6544d95f3130e02630a551df9a3f21668
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 60f7740e2246531a573568fcb81cdb2465cdb73e0188cbe0e9d850e9c0976e49
 "use strict";
 (() => {
   // elements.js
@@ -182,11 +182,15 @@
       ];
     });
   }
+  function suspects(span) {
+    return span.words ?? [];
+  }
   function answerRanges(item) {
     return item.spans.flatMap((span, index) => [
       [...span.at, { kind: "span", span: index }],
       ...span.fact.map((range) => [...range, { kind: "fact", span: index }]),
-      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }])
+      ...unmatchedRanges(item, span).map((range) => [...range, { kind: "unmatched", span: index }]),
+      ...suspects(span).map((range) => [...range, { kind: "suspect", span: index }])
     ]);
   }
   function unmatchedRanges(item, span) {
@@ -268,8 +272,17 @@
   }
   function struckText(item, span) {
     const text = spanText(item, span);
-    const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
-    return cut(text, ranges).map(([part, hits]) => hits.length ? el("s", { class: "unmatched" }, part) : part);
+    const unmatched = span.unmatched.flatMap((value) => occurrences(text, value));
+    const against = suspects(span).map((range) => range.map((place) => place - span.at[0]));
+    const ranges = [
+      ...unmatched.map((range) => [...range, "unmatched"]),
+      ...against.map((range) => [...range, "suspect"])
+    ];
+    return cut(text, ranges).map(([part, hits]) => marked(part, hits.includes("unmatched"), hits.includes("suspect")));
+  }
+  function marked(part, unmatched, suspect) {
+    if (unmatched) return el("s", { class: "unmatched", title: "in no passage with evidence" }, part);
+    return suspect ? el("em", { class: "suspect", title: "speaks most against this claim" }, part) : part;
   }
   function glyph(span) {
     return el("span", { class: `glyph ${span.support}`, "aria-hidden": "true" }, GLYPHS[span.support]);
@@ -1256,7 +1269,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function segment(item, part, hits) {
     const of = (kind) => [...new Set(hits.filter((hit) => hit.kind === kind).map((hit) => hit.span))];
     const spans = of("span");
-    const text = of("unmatched").length ? el("s", { class: "unmatched", title: "in no passage with evidence" }, part) : part;
+    const text = marked(part, of("unmatched").length, of("suspect").length);
     if (!spans.length && !of("fact").length) return text;
     const inner = innermost(item, spans);
     const support = inner === null ? "" : `seg ${item.spans[inner].support}`;

@@ -2,7 +2,7 @@
 
 import {el} from "./elements.js";
 import {GLYPHS, spanText} from "./page_data.js";
-import {cut} from "./segments.js";
+import {cut, suspects} from "./segments.js";
 import {occurrences} from "./texts.js";
 
 const NAMES = {no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated"};
@@ -81,11 +81,22 @@ export function spanFacts(span) {
   return facts.flatMap((fact) => [", ", fact]).flat();
 }
 
-/** The text of a span, with what no passage has struck out. */
+/** The text of a span, with what no passage has struck out, and what speaks most against it marked. */
 export function struckText(item, span) {
   const text = spanText(item, span);
-  const ranges = span.unmatched.flatMap((value) => occurrences(text, value)).map((range) => [...range, true]);
-  return cut(text, ranges).map(([part, hits]) => (hits.length ? el("s", {class: "unmatched"}, part) : part));
+  const unmatched = span.unmatched.flatMap((value) => occurrences(text, value));
+  const against = suspects(span).map((range) => range.map((place) => place - span.at[0]));
+  const ranges = [
+    ...unmatched.map((range) => [...range, "unmatched"]),
+    ...against.map((range) => [...range, "suspect"]),
+  ];
+  return cut(text, ranges).map(([part, hits]) => marked(part, hits.includes("unmatched"), hits.includes("suspect")));
+}
+
+/** A part of a text, struck out if no passage with evidence has it, else marked if it speaks against its claim. */
+export function marked(part, unmatched, suspect) {
+  if (unmatched) return el("s", {class: "unmatched", title: "in no passage with evidence"}, part);
+  return suspect ? el("em", {class: "suspect", title: "speaks most against this claim"}, part) : part;
 }
 
 export function glyph(span) {

@@ -1,6 +1,6 @@
 // One item beside the list: an answer with its spans and passages, or a dead letter.
 
-import {answerKindName} from "./claims.js";
+import {answerKindName, marked} from "./claims.js";
 import {copyable, el} from "./elements.js";
 import {markBar} from "./mark_bar.js";
 import {pieces, spanText} from "./page_data.js";
@@ -55,9 +55,7 @@ function answerText(item) {
 function segment(item, part, hits) {
   const of = (kind) => [...new Set(hits.filter((hit) => hit.kind === kind).map((hit) => hit.span))];
   const spans = of("span");
-  const text = of("unmatched").length
-    ? el("s", {class: "unmatched", title: "in no passage with evidence"}, part)
-    : part;
+  const text = marked(part, of("unmatched").length, of("suspect").length);
   if (!spans.length && !of("fact").length) return text;
   const inner = innermost(item, spans);
   const support = inner === null ? "" : `seg ${item.spans[inner].support}`;

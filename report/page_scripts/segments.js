@@ -20,12 +20,18 @@ export function cut(text, ranges) {
   });
 }
 
-/** Ranges of the answer: each span, the atomic fact of each span, and each unmatched value. */
+/** Ranges of the answer that speak most against an unsupported span; an audit may not have them. */
+export function suspects(span) {
+  return span.words ?? [];
+}
+
+/** Ranges of the answer: each span, its atomic fact, its unmatched values, and what speaks most against it. */
 export function answerRanges(item) {
   return item.spans.flatMap((span, index) => [
     [...span.at, {kind: "span", span: index}],
     ...span.fact.map((range) => [...range, {kind: "fact", span: index}]),
     ...unmatchedRanges(item, span).map((range) => [...range, {kind: "unmatched", span: index}]),
+    ...suspects(span).map((range) => [...range, {kind: "suspect", span: index}]),
   ]);
 }
 

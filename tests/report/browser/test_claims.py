@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from selenium.webdriver.common.keys import Keys
 from tests.report.browser.audits import LoggedAudit
 from tests.report.browser.open_page import OpenPage
+from tests.report.made_audit import ANSWER
 
 LONG_ID = f"{'0123456789abcdef' * 4}-row-3"
 
@@ -71,6 +74,19 @@ def test_the_overview_starts_with_the_riskiest_claim_and_its_unmatched_value(
     assert page.texts("#first-answers .asked")[0] == "When does the ferry leave?"
     assert "Support score" in page.texts(".plot h3")
     assert page.complaints() == []
+
+
+def test_what_speaks_against_a_claim_is_marked_where_the_audit_has_it(
+    page: OpenPage, claims: LoggedAudit, tmp_path: Path
+) -> None:
+    text = claims.page.read_text(encoding="utf-8")
+    start = ANSWER.index("cars")
+    text = text.replace('"unmatched":["40"],', f'"unmatched":["40"],"words":[[{start},{start + 4}]],', 1)
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    page.open(tmp_path / "page.html", "#answers/1")
+    assert page.texts(".answer-text em.suspect") == ["cars"]
+    assert page.texts(".spans > ol > li > .span-row em.suspect") == ["cars"]
+    assert page.texts("#first-answers em.suspect") == ["cars"]
 
 
 def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer: OpenPage) -> None:
