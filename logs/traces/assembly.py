@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, documents_of, once_each, overlap, with_texts
@@ -18,16 +18,42 @@ _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
 
 
 class Tree(NamedTuple):
-    """The spans of a trace in the order of time, from the root down.
+    """The spans of a trace in the order of time.
 
-    ``root`` is None where several spans have parents that were not exported and none has none. ``ancestors`` are the
-    places in ``spans`` of those above each span.
+    ``root`` is None where several spans have parents that were not exported and none has none. ``parents`` are the
+    places in ``spans`` of what each span is directly below.
     """
 
     spans: tuple[Span, ...]
     root: Span | None
-    depths: tuple[int, ...]
-    ancestors: tuple[frozenset[int], ...]
+    parents: tuple[int | None, ...]
+
+    def is_below(self, place: int, places: Collection[int]) -> bool:
+        """True where one of ``places`` is above a span."""
+        seen, above = {place}, self.parents[place]
+        while above is not None and above not in seen:
+            if above in places:
+                return True
+            seen.add(above)
+            above = self.parents[above]
+        return False
+
+    def depths(self) -> list[int]:
+        """How many spans are above each; a circle of parents ends where it closes."""
+        known: dict[int, int] = {}
+        for place in range(len(self.spans)):
+            way: list[int] = []
+            on_way = set[int]()
+            above: int | None = place
+            while above is not None and above not in known and above not in on_way:
+                way.append(above)
+                on_way.add(above)
+                above = self.parents[above]
+            depth = known.get(above, -1) if above is not None else -1
+            for one in reversed(way):
+                depth += 1
+                known[one] = depth
+        return [known[place] for place in range(len(self.spans))]
 
 
 def tree_of(spans: Sequence[Span]) -> Tree:
@@ -39,8 +65,7 @@ def tree_of(spans: Sequence[Span]) -> Tree:
     spans = sorted(_once_each(spans), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
     places: dict[str | None, int] = {one.span_id: place for place, one in enumerate(spans) if one.span_id is not None}
     parents = [_parent_place(one, place, places) for place, one in enumerate(spans)]
-    ancestors = [_ancestors(place, parents) for place in range(len(spans))]
-    return Tree(tuple(spans), _root(spans, parents), tuple(map(len, ancestors)), tuple(map(frozenset, ancestors)))
+    return Tree(tuple(spans), _root(spans, parents), tuple(parents))
 
 
 def _once_each(spans: Iterable[Span]) -> list[Span]:
@@ -59,16 +84,6 @@ def _parent_place(span: Span, place: int, places: Mapping[str | None, int]) -> i
         return None
     parent = places.get(span.parent_id)
     return None if parent == place else parent
-
-
-def _ancestors(place: int, parents: Sequence[int | None]) -> list[int]:
-    """The places above one; a circle of parents ends where it closes."""
-    found: list[int] = []
-    above = parents[place]
-    while above is not None and above != place and above not in found:
-        found.append(above)
-        above = parents[above]
-    return found
 
 
 def _root(spans: Sequence[Span], parents: Sequence[int | None]) -> Span | None:
@@ -156,9 +171,10 @@ def _answered_at(tree: Tree) -> int | None:
 
 def _speakers(tree: Tree) -> Iterator[Span]:
     """The spans that may hold question and answer: the root, then chains and models from the top down."""
-    if tree.root is not None:
+    if tree.root is not None and tree.root.role in _SPEAKING:
         yield tree.root
-    order = sorted(range(len(tree.spans)), key=lambda place: tree.depths[place])
+    depths = tree.depths()
+    order = sorted(range(len(tree.spans)), key=lambda place: depths[place])
     yield from (one for one in (tree.spans[place] for place in order) if one.role in _SPEAKING and one is not tree.root)
 
 
@@ -178,7 +194,7 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
     """The answer: the root's, or where it gave nothing and did not fail, the latest that a chain or model gave."""
     if paths.answer:
         return answer_of(paths.answer.search(document_of_trace(tree)))
-    if tree.root is not None and (tree.root.output or tree.root.failed):
+    if tree.root is not None and tree.root.role in _SPEAKING and (tree.root.output or tree.root.failed):
         return answer_of(tree.root.output)
     others = [one for one in _speakers(tree) if one is not tree.root]
     latest = sorted(others, key=lambda one: one.ended_at or one.started_at or 0)
@@ -206,7 +222,7 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     """
     gave = {place: _documents(one) for place, one in enumerate(tree.spans) if one.role in _RETRIEVING}
     gave = {place: found for place, found in gave.items() if found}
-    tops = [place for place in gave if not tree.ancestors[place] & gave.keys()]
+    tops = [place for place in gave if not tree.is_below(place, gave)]
     reranked = [
         one
         for place in gave

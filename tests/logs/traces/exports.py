@@ -274,3 +274,16 @@ SPAN_FORMATS = [name for name in EXPORTS if name not in ("ragas", "jsonl")]
 def reasons(letters: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """The reasons of dead letters."""
     yield from (str(one["reason"]) for one in letters)
+
+
+def mixed_spans(folder: Path) -> str:
+    """Three traces: one whole, one without passages, one line that is no JSON, and one whole."""
+    first, last = openinference(), openinference()
+    for span in last:
+        span["context"]["trace_id"] = "trace-2"  # type: ignore[index]
+    bare = [phoenix_span("x", None, "CHAIN", 0, **{"input.value": "Hello?", "output.value": "Hello."})]
+    bare[0]["context"] = {"trace_id": "trace-bare", "span_id": "x"}
+    path = Path(write_lines(folder / "spans.jsonl", [*first[:1], *bare]))
+    with path.open("a") as file:
+        file.write("{broken\n" + "".join(json.dumps(one) + "\n" for one in [*last, *first[1:]]))
+    return str(path)

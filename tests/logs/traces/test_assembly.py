@@ -10,6 +10,7 @@ from attribeam.logs.traces.assembly import row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS
 from attribeam.logs.traces.paths import PathSet
 from attribeam.logs.traces.span import Document, Role, Span, TraceOptions, TraceRow
+from attribeam.logs.traces.spool import MOST_SPANS
 from attribeam.schemas import Reason
 
 KEEPER = Document("The keeper lived in the tower.", None, "keeper")
@@ -111,7 +112,36 @@ def test_trace_without_root_and_texts_is_incomplete() -> None:
 def test_parents_in_a_circle_end() -> None:
     tree = tree_of([ROOT._replace(parent_id="b"), retrieval("b", LAMP, parent="root")])
     assert tree.root is None
-    assert tree.depths == (1, 1)
+    assert sorted(tree.depths()) == [0, 1]
+    assert tree.is_below(0, {1})
+    assert not tree.is_below(0, {0})
+
+
+def test_depth_is_the_number_of_spans_above() -> None:
+    names = "root", "a", "b", "c", "d"
+    parents = None, "root", "a", "root", "gone"
+    spans = [
+        Span("t", name, parent, Role.CHAIN, started_at=at)
+        for at, (name, parent) in enumerate(zip(names, parents, strict=True))
+    ]
+    assert tree_of(spans).depths() == [0, 1, 2, 1, 0]
+
+
+def test_very_deep_trace_is_put_together() -> None:
+    chain = [
+        Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, started_at=one) for one in range(MOST_SPANS)
+    ]
+    chain[0] = chain[0]._replace(input="Who?", output="Ada.")
+    inner = [retrieval(f"r{one}", LAMP, KEEPER, at=one, parent=str(one)) for one in range(0, MOST_SPANS, 500)]
+    found = row(*chain, *inner)
+    assert (found.question, found.answer, texts(found)) == ("Who?", "Ada.", [LAMP.text, KEEPER.text])
+
+
+def test_retriever_alone_is_no_answer() -> None:
+    root = Span("t", "root", None, Role.RETRIEVER, input="lamp", output=[{"text": "Ada lit the lamp."}])
+    found = row(root).fault
+    assert found is not None
+    assert found.reason is Reason.EMPTY_ANSWER
 
 
 def test_first_of_two_roots_that_speaks_is_the_root() -> None:

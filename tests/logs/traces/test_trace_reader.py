@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from tests.logs.traces.exports import EXPORTS, SPAN_FORMATS, imported, openinference, phoenix_span, ragas, write_lines
-from tests.pipeline.audit_fixtures import save_tiny_audit
+from tests.logs.traces.exports import EXPORTS, SPAN_FORMATS, imported, mixed_spans, ragas, write_lines
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
@@ -17,25 +15,11 @@ from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import trace_reader
 from attribeam.schemas import QARecord, Reason
 
-
-def mixed(folder: Path) -> str:
-    """Three traces: one whole, one without passages, one line that is no JSON, and one whole."""
-    first, last = openinference(), openinference()
-    for span in last:
-        span["context"]["trace_id"] = "trace-2"  # type: ignore[index]
-    bare = [phoenix_span("x", None, "CHAIN", 0, **{"input.value": "Hello?", "output.value": "Hello."})]
-    bare[0]["context"] = {"trace_id": "trace-bare", "span_id": "x"}
-    path = Path(write_lines(folder / "spans.jsonl", [*first[:1], *bare]))
-    with path.open("a") as file:
-        file.write("{broken\n" + "".join(json.dumps(one) + "\n" for one in [*last, *first[1:]]))
-    return str(path)
-
-
 OPTIONS = LogOptions(format="openinference")
 
 
 def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path: Path) -> None:
-    log = QALog(mixed(tmp_path), OPTIONS)
+    log = QALog(mixed_spans(tmp_path), OPTIONS)
     assert log.check().row_count == 4
     found = list(log.outcomes())
     assert [one.record_id for one in found] == ["trace-1", "trace-bare", None, "trace-2"]
@@ -47,7 +31,7 @@ def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path: Path) -> None
 
 
 def test_import_and_reader_agree_on_rows_and_faults(tmp_path: Path) -> None:
-    path = mixed(tmp_path)
+    path = mixed_spans(tmp_path)
     _, rows, letters = imported("openinference", path, output=tmp_path / "log.parquet")
     found = list(QALog(path, OPTIONS).outcomes())
     assert [one.record_id for one in found if isinstance(one, QARecord)] == [row["record_id"] for row in rows]
@@ -125,19 +109,3 @@ def test_folder_means_the_files_of_an_export(tmp_path: Path) -> None:
     }
     assert names["langfuse"] == ["a.jsonl", "b.json", "c.csv.gz", "d.parquet", "dataset_info.json"]
     assert names["ragas"] == ["a.jsonl", "c.csv.gz", "d.parquet"]
-
-
-def test_audit_of_an_export_counts_every_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from attribeam.pipeline.command_line import main
-
-    settings = save_tiny_audit(tmp_path)
-    audit = tmp_path / "audit"
-    models = ["--model", str(settings.model.model), "--parser", settings.parser, "--workers", "1", "--no-report"]
-    command = ["audit", "--log-format", "openinference", "--input", mixed(tmp_path), "--output", str(audit), *models]
-    assert main(command) == 0, capsys.readouterr().err
-    manifest = json.loads((audit / "run_manifest.json").read_text())
-    assert (manifest["counts"]["rows"], manifest["counts"]["audited"]) == (4, 2)
-    letters = [row for path in (audit / "dead_letters").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
-    assert {(one["record_id"], one["stage"], one["reason"]) for one in letters} == {
-        ("trace-bare", "validate", "no_passages"), (None, "read", "invalid_json")
-    }  # fmt: skip
