@@ -164,6 +164,10 @@ class MethodOptions(Options):
         default=math.inf, group=UNION, metavar="N", in_directory=True, extends_paper=True,
         help="successive tokens of each passage that count beside its title, the best ones; inf counts all",
     )  # fmt: skip
+    word_weight: Value[NonNegative] = option(
+        default=0.0, group=UNION, metavar="W", in_directory=True, extends_paper=True,
+        help="how much the words that a passage shares with span and sentence count in the choice of the passage",
+    )  # fmt: skip
     supported_threshold: Value[Fraction] = option(
         default=0.5, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
         help="evidence mass from which a span is supported",

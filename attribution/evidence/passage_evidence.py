@@ -1,17 +1,14 @@
-"""What a union of token-wise attributions says: its pieces of passage text and its passage decision."""
+"""What a union of token-wise attributions says: its pieces of passage text and the scores of the passages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from attribeam.attribution.evidence.readable_pieces import FAINT_SHARE, Run, readable_runs, text_of
-from attribeam.attribution.evidence.span_result import PassageDecision, decide_passage
 from attribeam.attribution.evidence.union import UnionScores, WindowedScores
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage, TokenEvidence
@@ -21,37 +18,42 @@ from attribeam.schemas import CharRange, EvidencePiece, Passage, TokenEvidence
 class UnionEvidence:
     """The evidence of one union, shared by all spans whose tokens have the same atomic facts.
 
-    ``scores`` are those of the passages. ``evidence_passages`` are the passages with evidence tokens, ascending.
+    ``scores`` are those of the passages, all zero without evidence, whatever the context says. ``evidence_passages``
+    are the passages with evidence tokens, ascending. ``tokens`` is None unless asked for.
     """
 
-    pieces: list[UnscaledPiece]
+    passages: Sequence[Passage]
+    runs: list[Run]
     scores: tuple[float, ...]
-    decision: PassageDecision
     evidence_passages: tuple[int, ...]
     evidence_isolated: bool
     tokens: tuple[TokenEvidence, ...] | None
+    _pieces: dict[int | None, list[UnscaledPiece]] = field(default_factory=dict)
+
+    def pieces(self, leading: int | None) -> list[UnscaledPiece]:
+        """The pieces of a span whose best passage is ``leading``."""
+        if leading not in self._pieces:
+            self._pieces[leading] = _pieces(self.runs, self.passages, leading)
+        return self._pieces[leading]
 
 
 def union_evidence(
     scores: WindowedScores, *, encoded: EncodedRow, passages: Sequence[Passage], with_tokens: bool = False
 ) -> list[UnionEvidence]:
-    """For each union, cut the evidence into pieces and decide the passage (Section 4.1: the largest summed score).
-
-    Without evidence there is no passage, whatever the context says. The evidence tokens themselves are there only
-    ``with_tokens``.
-    """
+    """The evidence of each union; the evidence tokens themselves are there only ``with_tokens``."""
     having = _passages_with_evidence(scores.evidence, encoded, len(passages))
-    sums = [
-        tuple(row) if own else (0.0,) * len(row)
-        for row, own in zip(scores.passage_scores.tolist(), having, strict=True)
-    ]
-    decisions = [decide_passage(row) for row in sums]
-    pieces = evidence_pieces(
-        scores.evidence, encoded=encoded, passages=passages, leading=[decision.top_index for decision in decisions]
+    found = zip(
+        _runs_of_unions(scores.evidence, encoded),
+        scores.passage_scores.tolist(),
+        having,
+        scores.evidence.evidence_isolated,
+        evidence_tokens(scores.evidence, encoded=encoded) if with_tokens else [None] * len(having),
+        strict=True,
     )
-    tokens = evidence_tokens(scores.evidence, encoded=encoded) if with_tokens else [None] * len(pieces)
-    found = zip(pieces, sums, decisions, having, scores.evidence.evidence_isolated, tokens, strict=True)
-    return [UnionEvidence(*of_union) for of_union in found]
+    return [
+        UnionEvidence(passages, runs, tuple(sums) if own else (0.0,) * len(sums), own, isolated, tokens)
+        for runs, sums, own, isolated, tokens in found
+    ]
 
 
 def _passages_with_evidence(scores: UnionScores, encoded: EncodedRow, passage_count: int) -> list[tuple[int, ...]]:
@@ -68,22 +70,24 @@ UnscaledPiece: TypeAlias = tuple[int, str | None, bool, CharRange, str, float]
 
 
 def evidence_pieces(
-    scores: UnionScores,
-    *,
-    encoded: EncodedRow,
-    passages: Sequence[Passage],
-    leading: Sequence[int | None] | None = None,
+    scores: UnionScores, *, encoded: EncodedRow, passages: Sequence[Passage]
 ) -> list[list[UnscaledPiece]]:
     """For each union its evidence as pieces of passage text, by falling score, then passage, title, place.
 
-    ``readable_pieces`` says what becomes a piece; ``leading`` is each union's passage, None where it has none. A piece
-    has no white space at its edges unless it is nothing else.
+    ``readable_pieces`` says what becomes a piece. A piece has no white space at its edges unless it is nothing else.
     """
-    pieces: list[list[UnscaledPiece]] = [[] for _ in scores.evidence_isolated]
-    for union, found in groupby(_column_runs(scores, encoded), key=itemgetter(0)):
-        runs = readable_runs((run for _, run in found), passages, leading=leading[union] if leading else None)
-        pieces[union] = sorted((_piece(run, passages) for run in runs), key=_rank)
-    return pieces
+    return [_pieces(runs, passages, None) for runs in _runs_of_unions(scores, encoded)]
+
+
+def _pieces(runs: Sequence[Run], passages: Sequence[Passage], leading: int | None) -> list[UnscaledPiece]:
+    return sorted((_piece(run, passages) for run in readable_runs(runs, passages, leading=leading)), key=_rank)
+
+
+def _runs_of_unions(scores: UnionScores, encoded: EncodedRow) -> list[list[Run]]:
+    runs: list[list[Run]] = [[] for _ in scores.evidence_isolated]
+    for union, run in _column_runs(scores, encoded):
+        runs[union].append(run)
+    return runs
 
 
 def _piece(run: Run, passages: Sequence[Passage]) -> UnscaledPiece:

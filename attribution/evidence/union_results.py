@@ -10,9 +10,10 @@ from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicF
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
 from attribeam.attribution.evidence.passage_evidence import UnionEvidence, scaled_pieces, scaled_tokens, union_evidence
-from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.span_result import SpanResult, decide_passage
 from attribeam.attribution.evidence.span_weights import ResponseWeights, SentenceContext, SpanWeights, split_unions
 from attribeam.attribution.evidence.union import ColumnContext, PassageScores, keep_best_windows
+from attribeam.attribution.evidence.word_overlap import SharedWords
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange, Passage
@@ -73,6 +74,9 @@ class _Response:
         self._context = None
         if augmented and settings.sentence_weight:
             self._context = SentenceContext(parsed=parsed, alignment=alignment, scores=self._passage_scores)
+        self._words = None
+        if augmented and settings.word_weight:
+            self._words = SharedWords(answer=answer, parsed=parsed, passages=passages, weight=settings.word_weight)
         self._ranges = AtomicFactRanges(answer=answer, words=parsed.words)
 
     def results_of(self, spans: Sequence[CharRange]) -> Iterator[SpanResult]:
@@ -93,8 +97,12 @@ class _Response:
         masses = self._passage_scores.mean_masses(
             scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
+        of_spans = [united[union] for union in weights.union_of_span]
+        sums = [one.scores for one in of_spans]
+        if self._words is not None:
+            sums = [_with_words(*pair) for pair in zip(sums, self._words.parts(spans).tolist(), strict=True)]
         for place, span in enumerate(spans):
-            yield self._result_of(span, weights, place, united[weights.union_of_span[place]], mass=masses[place])
+            yield self._result_of(span, weights, place, of_spans[place], sums[place], mass=masses[place])
 
     def _weights_and_context(self, spans: Sequence[CharRange]) -> tuple[SpanWeights, ColumnContext | None]:
         """The weights of some spans, and what their sentences add to each column, None where nothing is added."""
@@ -109,16 +117,31 @@ class _Response:
         return weights, (self._passage_scores.columns, added)
 
     def _result_of(
-        self, span: CharRange, weights: SpanWeights, place: int, united: UnionEvidence, *, mass: float
+        self,
+        span: CharRange,
+        weights: SpanWeights,
+        place: int,
+        united: UnionEvidence,
+        scores: tuple[float, ...],
+        *,
+        mass: float,
     ) -> SpanResult:
+        """The result of a span whose passages have these scores; the largest one decides (Section 4.1)."""
         factor = weights.factors[place]
+        decision = decide_passage(scores)
         return SpanResult(
-            passage_scores=tuple([score * factor for score in united.scores]),
-            evidence=scaled_pieces(united.pieces, factor),
+            passage_scores=tuple([score * factor for score in scores]),
+            evidence=scaled_pieces(united.pieces(decision.top_index), factor),
             mass=mass,
             united=self._ranges.around(span, weights.facts[place]),
             isolated=united.evidence_isolated,
-            decision=united.decision,
+            decision=decision,
             value_passages=united.evidence_passages,
             tokens=None if united.tokens is None else scaled_tokens(united.tokens, factor),
         )
+
+
+def _with_words(scores: Sequence[float], parts: Sequence[float]) -> tuple[float, ...]:
+    """The scores of passages with the words' parts of their sum; a passage without a score of its own gets none."""
+    total = sum(scores)
+    return tuple([score + total * part if score > 0 else 0.0 for score, part in zip(scores, parts, strict=True)])

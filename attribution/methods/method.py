@@ -70,7 +70,7 @@ class WithoutMass:
 
 UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation", "token_evidence"})
 """What a union over any token-wise attributions reads."""
-OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window"})
+OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window", "word_weight"})
 """What we added to the union of attention."""
 THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +12,10 @@ import numpy.typing as npt
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.parsed_answer import sentence_bounds
 from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.evidence.word_overlap import WORD
 from attribeam.attribution.methods.answer_context import AnswerContext
 from attribeam.attribution.methods.method import Method, Need, WithoutMass
 from attribeam.schemas import CharRange, EvidencePiece, Passage
-
-_WIDE = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     Words are lower-case runs of letters and digits; each Chinese character is a word of its own. Runs are common to
     the whole answer and the passage, so they may reach beyond the span in question.
     """
-    found = list(_WORD.finditer(answer))
+    found = list(WORD.finditer(answer))
     words = [match.group().lower() for match in found]
     of_passages = tuple(_passage_words(passage) for passage in passages)
     texts = [[one.word for one in of_passage] for of_passage in of_passages]
@@ -136,7 +133,7 @@ def _passage_words(passage: Passage) -> tuple[PassageWord, ...]:
     return tuple(
         PassageWord(match.group().lower(), CharRange(*match.span()), in_title)
         for text, in_title in texts
-        for match in _WORD.finditer(text)
+        for match in WORD.finditer(text)
     )
 
 

@@ -223,11 +223,14 @@ def test_pickled_options_remember_what_was_given() -> None:
 
 
 def test_paper_weights_switch_off_what_the_paper_lacks() -> None:
-    own = MethodOptions(top_k=6, own_token_weight=12, sentence_weight=0.4, evidence_window=160, weak_threshold=0.1)
+    own = MethodOptions(
+        top_k=6, own_token_weight=12, sentence_weight=0.4, evidence_window=160, word_weight=1.0, weak_threshold=0.1
+    )
     paper = own.with_paper_weights()
     assert (paper.own_token_weight, paper.sentence_weight, paper.evidence_window) == (1, 0, float("inf"))
+    assert paper.word_weight == 0
     assert (paper.top_k, paper.weak_threshold) == (6, 0.1)
-    assert {"own_token_weight", "sentence_weight", "evidence_window"} <= paper.model_fields_set
+    assert {"own_token_weight", "sentence_weight", "evidence_window", "word_weight"} <= paper.model_fields_set
 
 
 def test_options_of_a_run_reach_the_manifest_in_their_order() -> None:

@@ -302,8 +302,8 @@ def _auroc(value: Mapping[str, Any] | None) -> str:
 
 
 _PROVENANCE = ("model", "model_type", "layer_choice", "hidden_layer", "top_k", "isolation_tau", "own_token_weight",
-               "sentence_weight", "evidence_window", "passage_score", "parser", "language_model", "device", "dtype",
-               "torch_version", "transformers_version")  # fmt: skip
+               "sentence_weight", "evidence_window", "word_weight", "passage_score", "parser", "language_model",
+               "device", "dtype", "torch_version", "transformers_version")  # fmt: skip
 
 
 def suite_page(results: SuiteResults) -> str:

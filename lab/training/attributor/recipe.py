@@ -25,6 +25,7 @@ from attribeam.lab.training.attributor.support_thresholds import (
     OWN_TOKEN_WEIGHT,
     SENTENCE_WEIGHT,
     TOP_K,
+    WORD_WEIGHT,
     Thresholds,
     held_out_masses,
 )
@@ -58,6 +59,7 @@ def save_attribution_config(directory: Path, thresholds: Thresholds, *, shape: S
         "own_token_weight": OWN_TOKEN_WEIGHT,
         "sentence_weight": SENTENCE_WEIGHT,
         "evidence_window": EVIDENCE_WINDOW,
+        "word_weight": WORD_WEIGHT,
         "prompt_template": PROMPT_TEMPLATE,
         "supported_threshold": thresholds.supported,
         "weak_threshold": thresholds.weak,

@@ -153,6 +153,32 @@ def test_sentence_gives_no_passage_to_a_span_without_evidence() -> None:
     assert (span.top_passage_index, span.margin, span.passage_scores) == (None, None, (0.0, 0.0))
 
 
+def test_words_decide_where_attention_is_divided_and_count_nowhere_else() -> None:
+    attention = [[(3, 0.2), (4, 0.1)], [(4, 0.2), (3, 0.1)], [(7, 0.9), (6, 0.4)]]
+    row = rain()
+    place = row.answer.index("here")
+    near = [[(7, 0.3), (6, 0.1)], [(6, 0.1), (7, 0.2)], [(3, 0.4), (4, 0.45)]]
+    (alone,) = row.evidence(near, CharRange(place, place + 4), settings=DEP)
+    (span,) = row.evidence(near, CharRange(place, place + 4), settings=DEP.replaced(word_weight=1.0))
+    first, second = alone.passage_scores
+    total = first + second
+    assert (alone.top_passage_id, span.top_passage_id) == ("a", "b")
+    # "here" stands in "snow lay here" alone; of the sentence's words "rain" and "fell" are a run in the other
+    assert span.passage_scores == pytest.approx((first + total * 4 / 5, second + total * (1 + 1 / 5 + 1)))
+    assert (span.token_evidence, span.evidence_mass) == (alone.token_evidence, alone.evidence_mass)
+    (plain,) = row.evidence(
+        near, CharRange(place, place + 4), settings=DEP.replaced(word_weight=1).with_paper_weights()
+    )
+    assert plain == alone
+    (union,) = row.evidence(attention, CharRange(place, place + 4), settings=UNION.replaced(word_weight=1.0))
+    assert union.passage_scores == pytest.approx((0.0, 1.3))
+
+
+def test_words_give_no_passage_to_a_span_without_evidence() -> None:
+    (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4), settings=DEP.replaced(word_weight=1.0))
+    assert (span.evidence, span.top_passage_index, span.passage_scores) == ((), None, (0.0, 0.0))
+
+
 def test_evidence_outside_the_best_window_of_its_passage_is_left_out() -> None:
     attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
     row = rain()
