@@ -44,8 +44,8 @@ def no_proof(models: Mapping[str, str]) -> str:
 def _figures(models: Mapping[str, str]) -> Iterator[str]:
     if PRECISION in models and RECALL in models:
         yield (
-            f"Of the answers that the verdict flags, {_percent(models[PRECISION])} do have an unsupported claim; of those "
-            f"that have one, it flags {_percent(models[RECALL])}{_measured(models)}."
+            f"Of the answers that the verdict flags, {_percent(models[PRECISION])} do have an unsupported claim; "
+            f"of those that have one, it flags {_percent(models[RECALL])}{_measured(models)}."
         )
     if FALSE_ALARMS in models:
         yield f"Of the answers that people found nothing wrong with, it flags {_percent(models[FALSE_ALARMS])}."
