@@ -32,6 +32,7 @@ from attribeam.schemas import CharRange
 
 _EXACT = (Decimal(0), Decimal(0))
 _FEWEST_COUNTED_IN_WORDS = 3
+_LONGEST_INDENT = 20
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 _DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
 
@@ -174,8 +175,14 @@ def _number(
 def _is_enumerator(number: re.Match[str], text: str) -> bool:
     """True for "(2)": one or two digits alone in brackets number the parts of a sentence, or cite.
 
-    So is the number of "COVID-19", which is part of the name.
+    So is "9) " where the answer begins, and the number of "COVID-19", which is part of the name.
     """
+    if (
+        number.start() < _LONGEST_INDENT
+        and not text[: number.start()].strip()
+        and re.match(r"[.)]\s", text[number.end() : number.end() + 2])
+    ):
+        return True
     if text[max(number.start() - 6, 0) : number.start()].upper() == "COVID-":
         return True
     around = text[max(number.start() - 1, 0) : number.end() + 1]

@@ -1,4 +1,4 @@
-"""Names that people write in more than one way: abbreviations of places, addresses, days, titles, company forms."""
+"""Names that people write in more than one way: abbreviations of places, addresses, days, quarters, company forms."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ mountain|mt|mtn department|dept university|univ junior|jr senior|sr association|
 international|intl government|govt|gov't brothers|bros north|n south|s east|e west|w northwest|nw northeast|ne
 southwest|sw southeast|se television|tv covid|coronavirus celsius|c fahrenheit|f christianity|christian|christians
 islam|islamic|muslim|muslims judaism|jewish|jews|jew
+q1|1q|first+quarter q2|2q|second+quarter q3|3q|third+quarter q4|4q|fourth+quarter h1|first+half h2|second+half
 """
 
 _TITLES = """
