@@ -60,7 +60,12 @@ def wait_for_port(service: subprocess.Popen[bytes], port_file: Path) -> int:
 
 def environment() -> dict[str, str]:
     """Workers import the packages from the checkout, and use one thread each."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
 
 
 def sorted_rows(folder: Path, pattern: str) -> list[dict[str, object]]:
