@@ -36,6 +36,7 @@ SPANS, PARSER, THREADS = "spans", "parser", "threads"
 
 
 ATTN_UNION, ATTN_UNION_DEP = "attn-union", "attn-union-dep"
+BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
 UNIONS = (ATTN_UNION, ATTN_UNION_DEP)
 """The paper's two methods: the union alone (Section 3.2), and with dependency augmentation (Section 3.3)."""
 
@@ -117,6 +118,9 @@ class ModelOptions(Options):
     )
 
 
+_THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
+
+
 class TrainedOptions(Options):
     """How a model was trained; only its directory can say so."""
 
@@ -127,9 +131,10 @@ class TrainedOptions(Options):
 
 
 class MethodOptions(Options):
-    """How evidence is found and judged: union, augmentation, passage decision and support.
+    """How evidence is found and judged: union, augmentation, passage decision and verdict.
 
-    A span is supported from ``supported_threshold`` on, unsupported below ``weak_threshold``, and weak in between.
+    With ``verdict`` "mass", a span is supported from ``supported_threshold`` on, unsupported below ``weak_threshold``,
+    and weak in between.
     """
 
     method: Value[str] = option(
@@ -168,6 +173,20 @@ class MethodOptions(Options):
         default=0.0, group=UNION, metavar="W", in_directory=True, extends_paper=True,
         help="how much the words that a passage shares with span and sentence count in the choice of the passage",
     )  # fmt: skip
+    verdict: Value[str] = option(
+        default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME", extends_paper=True,
+        help="how claims are judged: bundled, a directory that attribeam train verdict wrote, or mass, which compares "
+        "the evidence mass with two thresholds; giving a threshold means mass",
+    )  # fmt: skip
+    false_alarm_rate: Fraction | None = option(
+        default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, quiet=True,
+        default_words="what gives the best F1",
+        help="flag so many of the answers that people found nothing wrong with, as far as the verdict was measured",
+    )  # fmt: skip
+    assume_language: Value[bool] = option(
+        default=False, group=SUPPORT, extends_paper=True, quiet=True,
+        help="judge answers in any language; without it, languages that are not read are not judged",
+    )  # fmt: skip
     supported_threshold: Value[Fraction] = option(
         default=0.5, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
         help="evidence mass from which a span is supported",
@@ -188,7 +207,7 @@ class MethodOptions(Options):
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:
-        both_given = {"supported_threshold", "weak_threshold"} <= self.model_fields_set
+        both_given = self.model_fields_set >= _THRESHOLDS
         if both_given and self.weak_threshold > self.supported_threshold:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "
@@ -199,8 +218,9 @@ class MethodOptions(Options):
     def with_model(self, defaults: MethodOptions) -> MethodOptions:
         """The options in force for a model with these defaults: the user's, else the model's, else the paper's.
 
-        Every option that a model directory may decide is set. If the user gives only one threshold and it crosses the
-        other, the other moves with it.
+        Every option that a model directory may decide is set, but for thresholds of support that nobody gave. If the
+        user gives only one threshold and it crosses the other, the other moves with it. A threshold that the user gives
+        means that claims are judged by their mass.
         """
         supported = self._given_or(defaults, "supported_threshold")
         weak = self._given_or(defaults, "weak_threshold")
@@ -209,7 +229,17 @@ class MethodOptions(Options):
         elif "weak_threshold" not in self.model_fields_set:
             weak = min(supported, weak)
         in_force = self.replaced(supported_threshold=supported, weak_threshold=weak).over(defaults)
-        return MethodOptions(**{name: getattr(in_force, name) for name in MethodOptions.model_fields})
+        given = (self.model_fields_set | defaults.model_fields_set) & _THRESHOLDS
+        unset = frozenset[str]() if given else _THRESHOLDS
+        every = {name: getattr(in_force, name) for name in MethodOptions.model_fields if name not in unset}
+        return MethodOptions(**every | ({"verdict": MASS_VERDICT} if self.judges_by_mass else {}))
+
+    @property
+    def judges_by_mass(self) -> bool:
+        """Whether claims are judged by their evidence mass: asked for, or implied by a threshold that is given."""
+        given = self.model_fields_set
+        implied = "verdict" not in given and bool(_THRESHOLDS & given)
+        return self.verdict == MASS_VERDICT or implied
 
     @property
     def is_augmented(self) -> bool:

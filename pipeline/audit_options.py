@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from attribeam.attribution.methods.audit_row import thresholds_of
+from attribeam.attribution.methods.method import VERDICT_OPTIONS
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options, Value, add_options, declared, option
 from attribeam.attribution.option_types import PositiveInteger, name_list, positive_integer
@@ -130,7 +131,7 @@ def check_read(options: MethodOptions) -> None:
     method = resolve_method(options)
     given = [name for name, value in options.recorded().items() if value is not None and name != "method"]
     for name in given:
-        if method.reads is not None and name not in method.reads:
+        if method.reads is not None and name not in method.reads | VERDICT_OPTIONS:
             flag = declared(MethodOptions)[name].flag
             raise UsageError(
                 f"{flag} says nothing to --method {options.method}; leave it out, or choose another method"
@@ -174,7 +175,7 @@ def _check_support_gates(arguments: argparse.Namespace) -> None:
     """Refuse gates on metrics that the method does not give."""
     options = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
     method = resolve_method(options)
-    judged = thresholds_of(method, options, None) is not None
+    judged = not options.judges_by_mass or thresholds_of(method, options, None) is not None
     for gate in arguments.fail_if:
         of_mass = gate.metric == "evidence_mass_mean" and not method.gives_mass
         if of_mass or (not judged and gate.metric.startswith(("supported_", "weak_"))):

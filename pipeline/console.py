@@ -243,9 +243,6 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
         model = manifest.models.get("model", "this model")
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
-    method = manifest.models.get("method")
-    if method is not None and not {"supported_threshold", "verdict_model"} & set(manifest.models):
-        yield f"support: {method} has no thresholds; weak means that evidence was found"
 
 
 def _page_line(manifest: RunManifest, output: str, *, asked: bool) -> Iterator[str]:

@@ -93,6 +93,7 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         support_score=row["support_score"],
         answer_kind=AnswerKind(row["answer_kind"]),
         answer_risk=row["answer_risk"],
+        unsupported_words=tuple(_range(one) for one in row["unsupported_words"]),
         token_evidence=_tokens(row["token_evidence"]),
     )
 

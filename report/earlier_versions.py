@@ -15,6 +15,7 @@ _CONSTANTS: dict[str, object] = {
     "sentence_cut": False,
     "claim_kind": ClaimKind.CLAIM.value,
     "answer_kind": AnswerKind.ANSWER.value,
+    "unsupported_words": [],
 }
 _SOURCES = {"claim_index": "span_index"}
 _NULLS = ("support_score", "answer_risk", "token_evidence")
@@ -47,6 +48,6 @@ def completed(batch: pa.RecordBatch, missing: Sequence[str]) -> pa.RecordBatch:
         if name in _SOURCES:
             values = batch.column(_SOURCES[name])
         else:
-            values = pa.repeat(pa.scalar(_CONSTANTS.get(name), type=field.type), batch.num_rows)
+            values = pa.array([_CONSTANTS.get(name)] * batch.num_rows, type=field.type)
         batch = batch.append_column(field, values)
     return batch

@@ -177,6 +177,7 @@ def _span_json(span: SpanEvidence, places: Mapping[int, int], *, with_texts: boo
         "isolated": span.evidence_isolated,
         "support": span.support,
         "unmatched": span.unmatched_values,
+        "words": [_range_json(one) for one in span.unsupported_words],
         "claim": None if claim is None else places[claim],
         "claim_kind": span.claim_kind,
         "score": _rounded(span.support_score),

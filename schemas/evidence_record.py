@@ -92,7 +92,8 @@ class SpanEvidence:
 
     ``claim_kind`` says what the span is. ``claim_index`` is the ``span_index`` of the claim whose verdict it takes: its
     own for a claim, None where there is no claim. ``support_score`` is a calibrated probability, 0 to 1, that the
-    passages support the claim; None where it was not judged. ``answer_kind`` and ``answer_risk``, a calibrated
+    passages support the claim; None where it was not judged. ``unsupported_words`` are the ranges of the answer, within
+    the span, that speak most against an unsupported claim. ``answer_kind`` and ``answer_risk``, a calibrated
     probability that the answer has an unsupported claim, are the same for all spans of an answer.
 
     ``token_evidence`` has every evidence token, in the order of the prompt; None unless it was asked for.
@@ -118,6 +119,7 @@ class SpanEvidence:
     support_score: float | None = None
     answer_kind: AnswerKind = AnswerKind.ANSWER
     answer_risk: float | None = None
+    unsupported_words: tuple[CharRange, ...] = ()
     token_evidence: tuple[TokenEvidence, ...] | None = None
 
     @property
@@ -174,6 +176,7 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "support_score": span.support_score,
         "answer_kind": str(span.answer_kind),
         "answer_risk": span.answer_risk,
+        "unsupported_words": [_range_row(chars) for chars in span.unsupported_words],
         "token_evidence": _token_rows(span),
         **dict(record.extra_columns),
     }
@@ -311,6 +314,12 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("support_score", pa.float32(), True, "calibrated probability that the passages support the claim, 0 to 1"),
     ("answer_kind", pa.string(), False, "what the answer is: answer, refusal, partial, no_claim, not_judged"),
     ("answer_risk", pa.float32(), True, "calibrated probability that the answer has an unsupported claim, 0 to 1"),
+    (
+        "unsupported_words",
+        pa.list_(pa.struct(_RANGE)),
+        False,
+        "ranges of the answer, within an unsupported span, that speak most against it",
+    ),
     ("token_evidence", pa.list_(_TOKEN), True, "every evidence token with its score; null without --token-evidence"),
 )
 
@@ -324,6 +333,8 @@ def evidence_table(rows: Sequence[tuple[QARecord, Sequence[SpanEvidence]]], sche
         columns[name] = [record.extra_columns[place][1] for record in records]
     arrays = {name: pa.array(values, type=schema.field(name).type) for name, values in columns.items()}
     arrays["atomic_fact"] = _range_lists([span.atomic_fact for span in spans], schema.field("atomic_fact").type)
+    unsupported = [span.unsupported_words for span in spans]
+    arrays["unsupported_words"] = _range_lists(unsupported, schema.field("unsupported_words").type)
     arrays["evidence"] = _piece_lists([span.evidence for span in spans], schema.field("evidence").type)
     arrays["token_evidence"] = pa.array(map(_token_rows, spans), type=schema.field("token_evidence").type)
     return (

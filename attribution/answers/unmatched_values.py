@@ -48,15 +48,19 @@ class ValueMatcher:
         number, times of day, and words of names without case, diacritics or possessive; a date must occur with all of
         its parts in one passage, the words of a name in any of them, also in other forms ("NY" for "New York").
         """
+        found = self.unmatched_ranges(span, passage_indices)
+        return tuple(dict.fromkeys(chars.of(self._answer) for chars in found))
+
+    def unmatched_ranges(self, span: CharRange, passage_indices: Sequence[int]) -> list[CharRange]:
+        """Where in the answer the values of ``unmatched_values`` stand, ascending."""
         indices = tuple(passage_indices) or tuple(range(len(self._passages)))
         last = bisect_left(self._values, span.char_end, key=lambda value: value.chars.char_start)
         first = bisect_left(self._ends, span.char_start + 1)
-        unmatched = [
+        return [
             self._values[place].chars
             for place in range(first, last)
             if _belongs(self._values[place], span) and not self._is_repeated(place, indices)
         ]
-        return tuple(dict.fromkeys(chars.of(self._answer) for chars in unmatched))
 
     def _is_repeated(self, place: int, passage_indices: Sequence[int]) -> bool:
         value = self._values[place]

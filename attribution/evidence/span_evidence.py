@@ -94,7 +94,7 @@ def _value_passages(result: SpanResult) -> tuple[int, ...]:
 
 def _support(result: SpanResult, has_unmatched_values: bool, thresholds: MethodOptions | None) -> Support:
     if result.mass is None or thresholds is None:
-        return support_without_thresholds(any(result.passage_scores), has_unmatched_values)
+        return Support.NOT_CALIBRATED
     return decide_support(result.mass, has_unmatched_values, thresholds)
 
 
@@ -107,11 +107,3 @@ def decide_support(evidence_mass: float, has_unmatched_values: bool, settings: M
     if has_unmatched_values or evidence_mass < settings.weak_threshold:
         return Support.UNSUPPORTED
     return Support.WEAK if evidence_mass < settings.supported_threshold else Support.SUPPORTED
-
-
-def support_without_thresholds(has_evidence: bool, has_unmatched_values: bool) -> Support:
-    """What can be known where nothing says how much evidence is enough: ``unsupported`` or ``weak``.
-
-    A span is ``unsupported`` without any evidence, or with a number, date or name that its passages lack.
-    """
-    return Support.WEAK if has_evidence and not has_unmatched_values else Support.UNSUPPORTED

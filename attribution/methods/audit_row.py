@@ -15,6 +15,7 @@ from attribeam.attribution.methods.method import Method
 from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.verdict.judge import judge_of
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:
@@ -85,13 +86,15 @@ def evidence_of(
         MethodError: if the method breaks its protocol.
     """
     results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
-    return evidence_records(
+    records = evidence_records(
         record=row.record,
         parsed=row.parsed,
         spans=row.spans,
         results=results,
         thresholds=thresholds_of(method, options, settings),
     )
+    judge = judge_of(options)
+    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records)
 
 
 def _results(
@@ -113,10 +116,12 @@ def _results(
 def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOptions | None) -> MethodOptions | None:
     """The settings whose thresholds judge the method's mass; None if none were calibrated for it and none are given.
 
-    ``options`` are the user's, ``in_force`` those merged with the model's.
+    ``options`` are the user's, ``in_force`` those merged with the model's, None before a model is loaded.
     """
-    given = {"supported_threshold", "weak_threshold"} <= options.model_fields_set
-    return in_force or options if method.gives_mass and (method.calibrated or given) else None
+    thresholds = {"supported_threshold", "weak_threshold"}
+    given = thresholds <= options.model_fields_set
+    calibrated = method.calibrated and (in_force is None or thresholds <= in_force.model_fields_set)
+    return in_force or options if method.gives_mass and (calibrated or given) else None
 
 
 def checked_results(method: Method, given: Sequence[SpanResult], context: AnswerContext) -> tuple[SpanResult, ...]:

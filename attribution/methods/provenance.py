@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import thresholds_of
-from attribeam.attribution.methods.method import THRESHOLDS, Method, Need
+from attribeam.attribution.methods.method import THRESHOLDS, VERDICT_OPTIONS, Method, Need
 from attribeam.attribution.methods.user_method import UserMethod
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.judge import judge_of
 
 
 def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
@@ -27,14 +28,17 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
         found["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
     if isinstance(method, UserMethod):
         found["method_code"] = method.code
-    return {**found, **_method_texts(method, options, models)}
+    judge = judge_of(options)
+    judged = {} if judge is None else judge.provenance()
+    return {**found, **judged, **_method_texts(method, options, models)}
 
 
 def _method_texts(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
     """The method's name, and the options it reads with the values in force."""
     merged = models.attention.settings if models.attention is not None and Need.ATTENTION in method.needs else None
     read = frozenset(options.explicit()) if method.reads is None else method.reads
-    if thresholds_of(method, options, merged) is None:
+    if thresholds_of(method, options, merged) is None or not options.judges_by_mass:
         read -= THRESHOLDS
+    read |= VERDICT_OPTIONS
     texts = option_texts(merged or options)
     return {name: text for name, text in texts.items() if name == "method" or (name in read and name != "hidden_layer")}

@@ -51,16 +51,21 @@ def claim_words(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fa
 
 
 def answer_claims(
-    parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan], *, assume_language: bool = False
+    parsed: ParsedAnswer,
+    answer: str,
+    spans: Sequence[TargetSpan],
+    *,
+    assume_language: bool = False,
+    kinds: WordKinds | None = None,
 ) -> AnswerClaims:
-    """What the answer and each target span is, in the order of ``spans``.
+    """What the answer and each target span is, in the order of ``spans``; ``kinds`` if they are known already.
 
     A span is a claim if one of its content words is part of a claim: "the answer is: Oslo" claims something. Otherwise
     it is of the kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it,
     and is a claim of its own where there is none. A fact around other facts is a claim of its own for the words that
     are left, unless fewer than two of them carry content: then it belongs to the first of those facts.
     """
-    found = word_kinds(parsed, answer, assume_language=assume_language)
+    found = kinds or word_kinds(parsed, answer, assume_language=assume_language)
     content = [
         is_content_word(parsed, word, answer) or (kind == ClaimKind.LANGUAGE and has_letter_or_digit(chars.of(answer)))
         for word, (chars, kind) in enumerate(zip(parsed.words, found.kinds, strict=True))

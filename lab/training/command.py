@@ -8,6 +8,7 @@ from attribeam.schemas.errors import RunError
 RECIPES = {
     "parser": "attribeam.lab.training.parser.recipe",
     "attributor": "attribeam.lab.training.attributor.recipe",
+    "verdict": "attribeam.lab.training.verdict.recipe",
     "head-weights": "attribeam.lab.training.head_weights.recipe",
 }
 

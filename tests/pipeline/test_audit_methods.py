@@ -100,12 +100,12 @@ def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(
 
 
 @pytest.mark.parametrize("name", ["words", "hss-avg", "cci"])
-def test_method_without_mass_has_null_masses_and_never_calls_a_span_supported(
+def test_method_without_mass_has_null_masses_and_no_verdict_by_mass(
     name: str, settings: AuditSettings, log: Path, tmp_path: Path
 ) -> None:
-    evidence = audited(settings, name, log, tmp_path)
+    evidence = audited(settings, name, log, tmp_path, verdict="mass")
     assert evidence["evidence_mass"].null_count == evidence.num_rows > 0
-    assert set(evidence["support"].to_pylist()) <= {"weak", "unsupported"}
+    assert set(evidence["support"].to_pylist()) == {"not_calibrated"}
     found = pc.list_value_length(evidence["evidence"])
     assert pc.max(found).as_py() > 0
 
@@ -115,9 +115,9 @@ def test_method_with_a_mass_but_no_thresholds_supports_only_where_both_are_given
 ) -> None:
     for folder in ("alone", "given"):
         (tmp_path / folder).mkdir()
-    alone = audited(settings, "attn-union-sent", log, tmp_path / "alone")
+    alone = audited(settings, "attn-union-sent", log, tmp_path / "alone", verdict="mass")
     assert alone["evidence_mass"].null_count == 0
-    assert "supported" not in alone["support"].to_pylist()
+    assert set(alone["support"].to_pylist()) == {"not_calibrated"}
     given = audited(settings, "attn-union-sent", log, tmp_path / "given", supported_threshold=0.0, weak_threshold=0.0)
     assert "supported" in given["support"].to_pylist()
 
@@ -161,7 +161,7 @@ def test_option_that_has_its_default_does_not_change_the_configuration(settings:
         (["--method", "words", "--top-k", "3"], "--top-k says nothing to --method words"),
         (["--method", "words", "--weak-threshold", "0.2"], "--weak-threshold says nothing to --method words"),
         (["--language-model", "x"], "--language-model says nothing to --method attn-union-dep"),
-        (["--method", "hss-avg", "--fail-if", "supported_share < 0.5"], "has no thresholds"),
+        (["--method", "hss-avg", "--verdict", "mass", "--fail-if", "supported_share < 0.5"], "has no thresholds"),
         (["--method", "words", "--fail-if", "evidence_mass_mean < 0.5"], "has no evidence mass"),
         (["--method", "no_such_module:Name"], "module 'no_such_module' could not be imported"),
         (["--method", "json:Name"], "module 'json' has no class 'Name'"),
@@ -222,7 +222,6 @@ def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_
     name, output = write_method(tmp_path, "of_length"), tmp_path / "out"
     first = audit.run(output, "--method", name, "--workers", "2", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert f"support: {name} has no thresholds; weak means that evidence was found" in first.stdout
     before = read_all(output / "evidence")
     assert before["evidence_mass"].null_count == before.num_rows
     assert set(before["top_passage_index"].to_pylist()) == {0}

@@ -59,16 +59,12 @@ def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -
     assert isinstance(choose_progress(quiet=True, stream=stream), SilentProgress)
 
 
-def test_the_summary_tells_isolated_claims_and_a_method_without_thresholds() -> None:
+def test_the_summary_tells_isolated_claims() -> None:
     counts = AuditCounts(rows=4, audited=4, spans={"weak": 8, "unsupported": 2})
     totals = EvidenceTotals({}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=3)
     manifest = replace(_manifest(counts), models={"method": "hss-avg"})
     lines = _lines(summary_text(RunMetrics(manifest, totals), output="out"))
     assert "isolated 3 30.0%" in lines
-    assert "support: hss-avg has no thresholds; weak means that evidence was found" in lines
-    for name in ("supported_threshold", "verdict_model"):
-        judged = replace(manifest, models={"method": "attn-union", name: "0.5"})
-        assert "thresholds" not in summary_text(RunMetrics(judged), output="out")
 
 
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:

@@ -97,6 +97,7 @@ def test_what_nobody_gave_is_null_in_the_manifest() -> None:
     assert {name: value for name, value in method.items() if value is not None} == {
         "method": "attn-union-dep",
         "evidence_window": 160,
+        "verdict": "bundled",
     }
 
 

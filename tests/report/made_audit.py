@@ -126,7 +126,15 @@ def made_audit(
 
 FIELDS_BY_VERSION = {
     "1.1": ("sentence_cut",),
-    "1.2": ("claim_kind", "claim_index", "support_score", "answer_kind", "answer_risk", "token_evidence"),
+    "1.2": (
+        "claim_kind",
+        "claim_index",
+        "support_score",
+        "answer_kind",
+        "answer_risk",
+        "unsupported_words",
+        "token_evidence",
+    ),
 }
 """The fields that each version of the evidence record added."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from attribeam.lab.evaluation.support.judged_answers import (
 from attribeam.lab.evaluation.support.judged_parts import judged_parts
 from attribeam.lab.evaluation.support.judged_report import JudgedReport, MethodFigures, judged_tables
 from attribeam.lab.evaluation.support.scorer_figures import GroupComparison, compare_scorers
-from attribeam.lab.evaluation.support.scorers import BASELINES, RISK_THRESHOLD, AuditScorer, baseline_scorers
+from attribeam.lab.evaluation.support.scorers import BASELINES, AuditScorer, baseline_scorers
 from attribeam.lab.evaluation.support.supported_spans import (
     SupportedReport,
     load_supported,
@@ -46,8 +46,6 @@ GENERATOR = "generator"
 GROUPINGS = ("label-group", GENERATOR)
 """What ``--by`` takes: the part of the data set that an answer belongs to, or what gave the answer."""
 
-_RISK_THRESHOLD = "answer_risk_threshold"
-"""What the provenance calls the risk from which an answer is called unsupported."""
 
 _METHODS = (ATTN_UNION_DEP, ATTN_UNION)
 _Found = tuple[SpanEvidence, ...]
@@ -137,7 +135,7 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
         supported_threshold=settings.supported_threshold,
         weak_threshold=settings.weak_threshold,
         groups=group_figures(answers, draws=args.bootstrap_draws, seed=args.seed),
-        comparison=_comparison(str(settings.method), audited, provenance, args),
+        comparison=_comparison(str(settings.method), audited, args),
         failed_rows=failed,
         provenance=provenance,
     )
@@ -146,12 +144,10 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
 def _comparison(
     method: str,
     audited: Sequence[tuple[JudgedAnswer, _Found]],
-    provenance: Mapping[str, str],
     args: argparse.Namespace,
 ) -> tuple[GroupComparison, ...]:
     parts = [judged_parts(answer, found) for answer, found in audited]
-    threshold = float(provenance.get(_RISK_THRESHOLD, RISK_THRESHOLD))
-    audit = AuditScorer(method, [found for _, found in audited], risk_threshold=threshold)
+    audit = AuditScorer(method, [found for _, found in audited])
     scorers = [audit, *baseline_scorers()]
     return compare_scorers(parts, scorers, draws=args.bootstrap_draws, seed=args.seed)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.answers.text_sentences import whole_sentences
-from attribeam.schemas import CharRange, SpanEvidence
+from attribeam.schemas import CharRange, SpanEvidence, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer
 
 
@@ -15,6 +15,16 @@ def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
     return frozenset(
         place for one in ranges for place in range(one.char_start, one.char_end) if not text[place].isspace()
     )
+
+
+def called_places(found: Sequence[SpanEvidence], text: str, levels: frozenset[Support]) -> frozenset[int]:
+    """The places of the characters that evidence calls one of the ``levels``, such as unsupported.
+
+    A span that names the words that lack support calls those; another one calls all its characters. A mention leaves
+    it to its claim.
+    """
+    counted = (span for span in found if span.support in levels and span.is_counted)
+    return visible((chars for span in counted for chars in span.unsupported_words or (span.chars,)), text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attribeam.lab.evaluation.support.judged_answers import flag_order
-from attribeam.lab.evaluation.support.judged_parts import JudgedParts, visible
+from attribeam.lab.evaluation.support.judged_parts import JudgedParts, called_places, visible
 from attribeam.lab.evaluation.support.unseen_words import Novelty, content_words, word_beginnings
 from attribeam.schemas import CharRange, SpanEvidence, Support
 
 NOVELTY = "novelty"
 FLAG_ALL = "flag-all"
 BASELINES = (NOVELTY, FLAG_ALL)
-
-RISK_THRESHOLD = 0.5
-"""The ``answer_risk`` from which an answer is called unsupported, unless the model says otherwise."""
 
 _LOWEST_RISK = 0.0
 _HIGHEST_FLAG = 7.0
@@ -69,18 +66,14 @@ class AuditScorer:
 
     ``answer_risk`` is an answer's risk, 1 - ``support_score`` that of a claim; a span inside a claim has the claim's.
     Without them an answer's risk is that of its worst span. What claims nothing or was not judged has no risk, and so
-    has an answer in which there is nothing else. The audit calls an answer unsupported from ``risk_threshold`` on;
-    without probabilities, if it calls any span so.
+    has an answer in which there is nothing else. The audit calls an answer unsupported if it calls any span so.
     """
 
-    def __init__(
-        self, name: str, audited: Sequence[Sequence[SpanEvidence]], *, risk_threshold: float = RISK_THRESHOLD
-    ) -> None:
+    def __init__(self, name: str, audited: Sequence[Sequence[SpanEvidence]]) -> None:
         """``audited`` is all evidence of the data set, which says whether there are probabilities."""
         self.name = name
         self.has_order = True
         self.has_probabilities = any(span.answer_risk is not None for found in audited for span in found)
-        self._risk_threshold = risk_threshold
         self._has_scores = any(span.support_score is not None for found in audited for span in found)
 
     def score(self, parts: JudgedParts) -> ScoredAnswer:
@@ -93,15 +86,13 @@ class AuditScorer:
             for place in places[span.span_index]:
                 of_place[place] = max(of_place.get(place, _LOWEST_RISK), risks[span.span_index])
         seen = frozenset(parts.characters)
-        alarms = frozenset(
-            place for span in found if span.support is Support.UNSUPPORTED for place in places[span.span_index]
-        )
+        alarms = called_places(found, text, frozenset({Support.UNSUPPORTED}))
         answer_risk = self._answer_risk(found, risks)
         risk_of_claim = {span.chars: risks[span.span_index] for span in found if span.is_claim}
         called_claims = {span.chars for span in found if span.is_claim and span.support is Support.UNSUPPORTED}
         return ScoredAnswer(
             risk=answer_risk,
-            called=answer_risk >= self._risk_threshold if self.has_probabilities else bool(alarms & seen),
+            called=bool(alarms & seen),
             flagged=alarms & seen,
             called_claims=tuple(part.chars in called_claims for part in parts.claims),
             sentences=tuple(_largest(of_place, part.chars) for part in parts.sentences),

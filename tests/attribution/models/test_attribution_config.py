@@ -73,10 +73,13 @@ def test_user_overrides_the_directory_and_the_directory_the_paper() -> None:
 
 
 def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model() -> None:
-    given = MethodOptions().with_model(MethodOptions()).given()
+    own = MethodOptions(supported_threshold=0.4, weak_threshold=0.2)
+    given = MethodOptions().with_model(own).given()
     decided = [one.name for one in declared(MethodOptions).values() if one.in_directory]
     assert "top_k" in decided
     assert [name for name in decided if given.get(name) is None] == []
+    without = MethodOptions().with_model(MethodOptions())
+    assert set(decided) - without.model_fields_set == {"supported_threshold", "weak_threshold"}
 
 
 def test_zero_is_a_choice_and_not_an_absence() -> None:

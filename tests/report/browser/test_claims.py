@@ -81,7 +81,7 @@ def test_what_speaks_against_a_claim_is_marked_where_the_audit_has_it(
 ) -> None:
     text = claims.page.read_text(encoding="utf-8")
     start = ANSWER.index("cars")
-    text = text.replace('"unmatched":["40"],', f'"unmatched":["40"],"words":[[{start},{start + 4}]],', 1)
+    text = text.replace('"unmatched":["40"],"words":[]', f'"unmatched":["40"],"words":[[{start},{start + 4}]]', 1)
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     page.open(tmp_path / "page.html", "#answers/1")
     assert page.texts(".answer-text em.suspect") == ["cars"]

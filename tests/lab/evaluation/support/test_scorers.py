@@ -57,7 +57,6 @@ def test_audit_with_probabilities_ranks_by_them():
     assert scored.claims == pytest.approx((0.1,))
     assert scored.sentences == pytest.approx((0.1, 0.0))
     assert (scored.called, scored.flagged) == (False, frozenset())
-    assert AuditScorer("ours", [found], risk_threshold=0.3).score(parts_of(found)).called
 
 
 def test_answer_in_which_nothing_was_judged_has_no_risk():

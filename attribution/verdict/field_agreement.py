@@ -1,0 +1,126 @@
+"""Whether an answer agrees with the fields of a record: what is offered or not, opening days and times of day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from attribeam.attribution.verdict.answer_words import AnswerWords
+from attribeam.attribution.verdict.passage_words import PassageWords
+from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth
+from attribeam.schemas import Passage
+
+UNTOLD, AGREES, CONFLICTS, ABSENT = -1, 0, 1, 2
+"""Of a word: no field is about it, a field says the same, a field says the opposite, the field has no value."""
+
+_ORDER = (AGREES, ABSENT, CONFLICTS)
+_DAY = "|".join(WEEKDAYS)
+_DAYS = re.compile(rf"\b({_DAY})s?\s*(to|through|until|and|&|-|–|—)\s*({_DAY})s?\b", re.IGNORECASE)
+_EVERY_DAY = re.compile(
+    r"\b(?:seven|7) days\b|\bevery ?day\b|\bdaily\b|\bthroughout the week\b|\ball week\b", re.IGNORECASE
+)
+_ONE_DAY = re.compile(rf"\b({_DAY})s?\b", re.IGNORECASE)
+_TIME = re.compile(r"\b(\d{1,2})(?::(\d{1,2}))?\s*([ap])\.?m\b", re.IGNORECASE)
+_CLOCK = re.compile(r"\b(\d{1,2}):(\d{1,2})(?::\d\d)?(?:\s*([ap])\.?m\b)?", re.IGNORECASE)
+_HOURS = re.compile(r"\b(\d{1,2})\s*(?:-|–|to)\s*(\d{1,2})\b")
+_CLOSED = re.compile(r"\bclosed\b[^.;]{0,40}$", re.IGNORECASE)
+_MINUTES_OF_HALF_A_DAY, _MINUTES_OF_A_DAY = 720, 1440
+
+
+def field_agreement(answer: AnswerWords, passages: PassageWords) -> list[int]:
+    """For each word of the answer, what the yes-or-no fields of the passages say about what it names.
+
+    Where several fields have the same name, the one that agrees counts.
+    """
+    found = [UNTOLD] * len(answer)
+    fields = [line for line in passages.lines if line.truth is not Truth.OTHER and line.key_stems]
+    if not fields:
+        return found
+    denied = answer.denied_words()
+    for field in fields:
+        for words in _naming(field, answer):
+            verdict = _verdict(field, denied=denied[words[0]])
+            for word in words:
+                known = found[word]
+                found[word] = verdict if known == UNTOLD else min(known, verdict, key=_ORDER.index)
+    return found
+
+
+def _naming(field: RecordLine, answer: AnswerWords) -> Iterator[tuple[int, ...]]:
+    """The words of the answer that name a field: all words of its key side by side, or written as one."""
+    stems, joined = field.key_stems, field.joined_key
+    for word, text in enumerate(answer.lowered):
+        if text.replace("-", "") == joined:
+            yield (word,)
+        elif answer.stems[word] == stems[0]:
+            if len(stems) == 1:
+                yield (word,)
+            else:
+                places = [word + 1, word + 2] if answer.lowered[word + 1 : word + 2] == ["-"] else [word + 1]
+                if answer.stems[places[-1] : places[-1] + 1] == [stems[1]]:
+                    yield (word, places[-1])
+
+
+def _verdict(field: RecordLine, *, denied: bool) -> int:
+    if field.truth is Truth.ABSENT:
+        return ABSENT
+    return AGREES if (field.truth is Truth.YES) is not denied else CONFLICTS
+
+
+def time_agreement(answer: AnswerWords, passages: PassageWords, sources: Sequence[Passage]) -> list[int]:
+    """The same for times of day and, where a record has opening hours, for weekdays."""
+    found = [UNTOLD] * len(answer)
+    for start, end, agrees in (*_times(answer.answer, sources), *_days(answer.answer, passages.open_days)):
+        for word, chars in enumerate(answer.parsed.words):
+            if chars.char_start < end and chars.char_end > start:
+                found[word] = max(found[word], AGREES if agrees else CONFLICTS)
+    return found
+
+
+def _times(answer: str, sources: Sequence[Passage]) -> Iterator[tuple[int, int, bool]]:
+    matches = list(_TIME.finditer(answer))
+    known = {one for source in sources for one in _source_times(source.text)} if matches else set()
+    for match in matches:
+        yield *match.span(), _minutes(match.group(1), match.group(2), match.group(3)) in known
+
+
+def _source_times(text: str) -> Iterator[int]:
+    """Minutes after midnight; a time that does not say which half of the day is meant is one of both."""
+    for match in (*_CLOCK.finditer(text), *_TIME.finditer(text)):
+        minutes = _minutes(match.group(1), match.group(2), match.group(3))
+        yield minutes
+        if not match.group(3):
+            yield (minutes + _MINUTES_OF_HALF_A_DAY) % _MINUTES_OF_A_DAY
+    for match in _HOURS.finditer(text):
+        for hour in match.groups():
+            yield from (_minutes(hour, None, "a"), _minutes(hour, None, "p"))
+
+
+def _minutes(hour: str, minute: str | None, half: str | None) -> int:
+    hours = int(hour) % 24
+    if half:
+        hours = hours % 12 + (12 if half.lower() == "p" else 0)
+    return hours * 60 + int(minute or 0)
+
+
+def _days(answer: str, open_days: frozenset[int]) -> Iterator[tuple[int, int, bool]]:
+    if not open_days:
+        return
+    taken: list[tuple[int, int]] = []
+    for match in _DAYS.finditer(answer):
+        first, last = WEEKDAYS.index(match.group(1).lower()), WEEKDAYS.index(match.group(3).lower())
+        between = [(first + step) % 7 for step in range((last - first) % 7 + 1)]
+        days = [first, last] if match.group(2).lower() in ("and", "&") else between
+        taken.append(match.span())
+        yield *match.span(), _all_as_told(days, answer[: match.start()], open_days)
+    for match in _EVERY_DAY.finditer(answer):
+        yield *match.span(), len(open_days) == len(WEEKDAYS)
+    for match in _ONE_DAY.finditer(answer):
+        if not any(start <= match.start() < end for start, end in taken):
+            day = WEEKDAYS.index(match.group(1).lower())
+            yield *match.span(), _all_as_told([day], answer[: match.start()], open_days)
+
+
+def _all_as_told(days: Sequence[int], before: str, open_days: frozenset[int]) -> bool:
+    told_closed = _CLOSED.search(before) is not None
+    return all((day in open_days) is not told_closed for day in days)

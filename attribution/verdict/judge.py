@@ -1,0 +1,224 @@
+"""Gives the evidence records of one answer their verdict: what each claim is called, and the answer's risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.options import BUNDLED_VERDICT_NAME, MethodOptions
+from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
+from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.verbatim import LiteralIndex, comparable_units
+from attribeam.attribution.verdict.verdict_model import (
+    BUNDLED_VERDICT,
+    VerdictModel,
+    answer_numbers,
+    claim_numbers,
+    load_verdict_model,
+    unmatched_claims,
+)
+from attribeam.schemas import CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
+
+_COPIED_SHARE = 0.8
+"""The share of a span in a language that is not read from which on it counts as copied from a passage."""
+_LITERAL_UNITS = 3
+"""The fewest words of a claim that is supported because it stands literally in a passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimVerdict:
+    support: Support
+    score: float | None
+    words: tuple[int, ...]
+
+
+def judge_of(options: MethodOptions) -> VerdictJudge | None:
+    """The judge that the options ask for, None where claims are judged by their evidence mass.
+
+    Raises:
+        ModelLoadError: if the verdict's directory cannot be read.
+    """
+    if options.judges_by_mass:
+        return None
+    return _judge(options.verdict, options.false_alarm_rate, assume_language=options.assume_language)
+
+
+@lru_cache(maxsize=4)
+def _judge(verdict: str, false_alarm_rate: float | None, *, assume_language: bool) -> VerdictJudge:
+    model = load_verdict_model(BUNDLED_VERDICT if verdict == BUNDLED_VERDICT_NAME else Path(verdict))
+    threshold = None if false_alarm_rate is None else model.risk_of_false_alarms(false_alarm_rate)
+    return VerdictJudge(model, risk_threshold=threshold, assume_language=assume_language)
+
+
+class VerdictJudge:
+    """Judges answers with one fitted model.
+
+    ``risk_threshold`` replaces the model's own; ``assume_language`` judges every language.
+    """
+
+    def __init__(
+        self, model: VerdictModel, *, risk_threshold: float | None = None, assume_language: bool = False
+    ) -> None:
+        self._model = model
+        self._risk_threshold = model.thresholds.answer_risk if risk_threshold is None else risk_threshold
+        self._assume_language = assume_language
+
+    def provenance(self) -> dict[str, str]:
+        """The model's digest, the threshold in force, and what was measured with it."""
+        return {**self._model.provenance(self._risk_threshold)}
+
+    def judged(
+        self, record: QARecord, parsed: ParsedAnswer, spans: Sequence[TargetSpan], found: Sequence[SpanEvidence]
+    ) -> tuple[SpanEvidence, ...]:
+        """The records ``found`` of the ``spans``, in order, with kinds, claims, scores and the answer's risk.
+
+        An answer is said to have an unsupported claim if its risk reaches the threshold. Then those of its claims with
+        a low score are unsupported, and in any case the one with the lowest unless it stands literally in a passage; in
+        other answers none is. A span without a word that can be judged is no claim. A number, date
+        or name that no passage repeats lowers its claim's score and raises the answer's risk. A claim that stands
+        literally in a passage has a high score. A mention has the verdict of its claim.
+        """
+        kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
+        claims = answer_claims(parsed, record.answer, spans, kinds=kinds)
+        signals = answer_signals(record, parsed, kinds, self._model.table)
+        literal = LiteralIndex(record.passages)
+        risk, verdicts = self._verdicts(record, spans, claims, signals, literal)
+        return tuple(
+            self._record(record, one, claim, verdicts, literal, claims, risk, parsed)
+            for one, claim in zip(found, claims.spans, strict=True)
+        )
+
+    def _verdicts(
+        self,
+        record: QARecord,
+        spans: Sequence[TargetSpan],
+        claims: AnswerClaims,
+        signals: Signals,
+        literal: LiteralIndex,
+    ) -> tuple[float | None, dict[int, _ClaimVerdict]]:
+        """The answer's risk, None where no word is judged, and the verdict of each claim by its index."""
+        judged = frozenset(signals.words)
+        own = {
+            index: one.words
+            for index, one in enumerate(claims.spans)
+            if one.claim_index == index and not judged.isdisjoint(one.words)
+        }
+        if not own:
+            return None, {}
+        words = self._model.word_log_odds(signals)
+        answer = float(self._model.answers.log_odds(*answer_numbers(signals, words))[0])
+        odds = self._model.claims.log_odds(*claim_numbers(signals, words, [*own.values()], answer))
+        unmatched = unmatched_claims(signals, [*own.values()])
+        limits = self._model.thresholds
+        risk = max(_probability(answer), limits.unmatched_risk if unmatched.any() else 0.0)
+        copied = [self._is_literal(spans[index].chars.of(record.answer), literal) for index in own]
+        scores = [1 - _probability(one) for one in odds]
+        for place, is_unmatched in enumerate(unmatched):
+            if is_unmatched:
+                scores[place] = min(scores[place], limits.unmatched)
+            elif copied[place]:
+                scores[place] = max(scores[place], limits.literal)
+        worst = min(range(len(scores)), key=scores.__getitem__)
+        log_odds = dict(zip(signals.words, words.tolist(), strict=True))
+        verdicts: dict[int, _ClaimVerdict] = {}
+        for place, (index, claimed) in enumerate(own.items()):
+            is_worst = place == worst and not (copied[place] and not unmatched[place])
+            support = self._support(scores[place], flagged=risk >= self._risk_threshold, is_worst=is_worst)
+            named = self._named(claimed, log_odds) if support is Support.UNSUPPORTED else ()
+            verdicts[index] = _ClaimVerdict(support, scores[place], named)
+        return risk, verdicts
+
+    def _support(self, score: float, *, flagged: bool, is_worst: bool) -> Support:
+        limits = self._model.thresholds
+        if flagged and (is_worst or score < limits.unsupported):
+            return Support.UNSUPPORTED
+        return Support.SUPPORTED if score >= limits.supported else Support.WEAK
+
+    def _named(self, claimed: Sequence[int], log_odds: Mapping[int, float]) -> tuple[int, ...]:
+        """The claim's words that speak most against it, at least one if any is judged."""
+        judged = [word for word in claimed if word in log_odds]
+        named = tuple(word for word in judged if _probability(log_odds[word]) >= self._model.thresholds.word)
+        return named or tuple(sorted(judged, key=log_odds.__getitem__)[-1:])
+
+    @staticmethod
+    def _is_literal(text: str, literal: LiteralIndex) -> bool:
+        return len(comparable_units(text)) >= _LITERAL_UNITS and bool(literal.literal_passages(text))
+
+    def _record(
+        self,
+        record: QARecord,
+        found: SpanEvidence,
+        claim: SpanClaim,
+        verdicts: Mapping[int, _ClaimVerdict],
+        literal: LiteralIndex,
+        claims: AnswerClaims,
+        risk: float | None,
+        parsed: ParsedAnswer,
+    ) -> SpanEvidence:
+        judged = replace(
+            found,
+            claim_kind=claim.kind,
+            claim_index=claim.claim_index,
+            answer_kind=claims.kind,
+            answer_risk=risk,
+        )
+        if claim.claim_index is not None and claim.claim_index not in verdicts:
+            return replace(judged, claim_kind=ClaimKind.DISCOURSE, claim_index=None, support=Support.NO_CLAIM)
+        if claim.claim_index is not None:
+            verdict = verdicts[claim.claim_index]
+            words = [parsed.words[word] for word in verdict.words]
+            return replace(
+                judged,
+                support=verdict.support,
+                support_score=verdict.score,
+                unsupported_words=_within(_joined(words, record.answer), found.chars),
+            )
+        if claim.kind is ClaimKind.LANGUAGE:
+            return _in_another_language(judged, record, literal)
+        return replace(judged, support=Support.NO_CLAIM if claim.kind.is_judgeable else Support.NOT_JUDGED)
+
+
+def _in_another_language(found: SpanEvidence, record: QARecord, literal: LiteralIndex) -> SpanEvidence:
+    """Supported by the passage that it copies, which becomes its best; else not judged."""
+    copied = literal.copied(found.text)
+    if copied.passage_index is None or copied.share < _COPIED_SHARE:
+        return replace(found, support=Support.NOT_JUDGED)
+    index = copied.passage_index
+    margin = found.margin if index == found.top_passage_index else 0.0
+    return replace(
+        found,
+        support=Support.SUPPORTED,
+        top_passage_index=index,
+        top_passage_id=record.passages[index].passage_id,
+        margin=margin,
+    )
+
+
+def _joined(words: Sequence[CharRange], answer: str) -> tuple[CharRange, ...]:
+    """The ranges of the words; those with only white space, marks or one short word between them are one."""
+    ranges: list[CharRange] = []
+    for word in words:
+        if ranges and len(answer[ranges[-1].char_end : word.char_start].split()) <= 1:
+            ranges[-1] = CharRange(ranges[-1].char_start, word.char_end)
+        else:
+            ranges.append(word)
+    return tuple(ranges)
+
+
+def _within(ranges: Sequence[CharRange], chars: CharRange) -> tuple[CharRange, ...]:
+    """The parts of the ranges that lie in a span."""
+    return tuple(
+        CharRange(max(one.char_start, chars.char_start), min(one.char_end, chars.char_end))
+        for one in ranges
+        if one.overlaps(chars)
+    )
+
+
+def _probability(log_odds: float) -> float:
+    return float(1 / (1 + np.exp(-log_odds)))

@@ -1,0 +1,265 @@
+"""The fitted verdict: from the signals of an answer's words to its claims' support scores and the answer's risk.
+
+Trees give each word a probability that it is unsupported. Two logistic regressions on the words' log odds, and on what
+is measured of the whole answer, give each claim its support score and the answer its risk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.verdict.boosted_trees import BoostedTrees
+from attribeam.attribution.verdict.signals import Signals
+from attribeam.attribution.verdict.word_table import WordTable, word_table
+from attribeam.schemas.errors import ModelLoadError
+
+BUNDLED_VERDICT = Path(__file__).parent.parent / "bundled" / "verdict"
+VERDICT_FILE = "verdict.json"
+
+_OTHER_SIGNALS = "the verdict's model was fitted on other signals than this version measures; train it"
+_DIGEST_LETTERS = 16
+_LOWEST, _HIGHEST = -7.0, 7.0
+_WHOLE_ANSWER = (
+    "unseen_share", "unseen", "similarity", "similarity_in_sentences", "field_share", "field_mean", "field_conflicts",
+    "time_conflicts",
+)  # fmt: skip
+"""What the regression of answers sees besides the words; more of it fits one data set and fails on others."""
+_COUNTED = frozenset({"unseen", "field_conflicts", "time_conflicts"})
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticRegression:
+    """A logistic regression on standardised numbers.
+
+    Attributes:
+        names: of the numbers.
+        mean, scale, weights: one item per number.
+        bias: log odds where every number is its mean.
+    """
+
+    names: tuple[str, ...]
+    mean: _Numbers
+    scale: _Numbers
+    weights: _Numbers
+    bias: float
+
+    def log_odds(self, names: tuple[str, ...], numbers: _Numbers) -> _Numbers:
+        """The log odds of each row of ``numbers``, (rows, names).
+
+        Raises:
+            ModelLoadError: if the regression was fitted on other numbers.
+        """
+        if names != self.names:
+            raise ModelLoadError(_OTHER_SIGNALS)
+        odds: _Numbers = self.bias + ((numbers - self.mean) / self.scale) @ self.weights
+        return odds
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> LogisticRegression:
+        """The regression that ``to_json`` wrote.
+
+        Raises:
+            KeyError, ValueError: if a part is missing.
+        """
+        inputs = found["inputs"]
+        mean, scale, weights = (
+            np.array([one[part] for one in inputs.values()]) for part in ("mean", "scale", "weight")
+        )
+        return cls(tuple(inputs), mean, scale, weights, float(found["bias"]))
+
+    def to_json(self) -> dict[str, object]:
+        """One object per number, by name."""
+        numbers = zip(self.names, self.mean, self.scale, self.weights, strict=True)
+        return {
+            "bias": self.bias,
+            "inputs": {
+                name: {"mean": float(mean), "scale": float(scale), "weight": float(weight)}
+                for name, mean, scale, weight in numbers
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictThresholds:
+    """Where verdicts change.
+
+    Attributes:
+        answer_risk: the risk from which an answer is said to have an unsupported claim.
+        unsupported: the support score below which a claim of such an answer is unsupported.
+        supported: the support score from which a claim is supported.
+        unmatched: the highest support score of a claim with a number, date or name that no passage repeats.
+        unmatched_risk: the lowest risk of an answer with such a claim.
+        literal: the lowest support score of a claim that stands literally in a passage.
+        word: the probability from which a word of an unsupported claim is named as what lacks support.
+    """
+
+    answer_risk: float
+    unsupported: float
+    supported: float
+    unmatched: float
+    unmatched_risk: float
+    literal: float
+    word: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """What a risk threshold gave in cross-validation, as shares.
+
+    Attributes:
+        precision: of the flagged answers those that do have an unsupported claim.
+        recall: of the answers with an unsupported claim those that are flagged.
+        false_alarms: of the answers that people found clean those that are flagged.
+    """
+
+    answer_risk: float
+    precision: float
+    recall: float
+    false_alarms: float
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictModel:
+    """The fitted verdict of one directory.
+
+    Attributes:
+        signal_names: the columns that the trees were fitted on.
+        table: what is known of words beforehand.
+        operating_points: what each of some risk thresholds gave in cross-validation, ascending by threshold.
+        measured_on: on what, to follow "measured on".
+        digest: SHA-256 of the fitted file.
+    """
+
+    signal_names: tuple[str, ...]
+    words: BoostedTrees
+    claims: LogisticRegression
+    answers: LogisticRegression
+    thresholds: VerdictThresholds
+    table: WordTable
+    operating_points: tuple[OperatingPoint, ...]
+    measured_on: str
+    digest: str
+
+    def word_log_odds(self, signals: Signals) -> _Numbers:
+        """The log odds that each judged word is unsupported.
+
+        Raises:
+            ModelLoadError: if the model was fitted on other signals.
+        """
+        if signals.names != self.signal_names:
+            raise ModelLoadError(_OTHER_SIGNALS)
+        return np.clip(self.words.log_odds(signals.values), _LOWEST, _HIGHEST)
+
+    def risk_of_false_alarms(self, share: float) -> float:
+        """The lowest risk threshold with at most this share of false alarms; 1, which flags nothing, if none has."""
+        return min((one.answer_risk for one in self.operating_points if one.false_alarms <= share), default=1.0)
+
+    def provenance(self, risk_threshold: float) -> dict[str, str]:
+        """The model's digest, the threshold in force, and what the nearest operating point gave."""
+        nearest = min(self.operating_points, key=lambda one: abs(one.answer_risk - risk_threshold))
+        return {
+            "verdict_model": self.digest[:_DIGEST_LETTERS],
+            "answer_risk_threshold": f"{risk_threshold:g}",
+            "verdict_precision": f"{nearest.precision:.3f}",
+            "verdict_recall": f"{nearest.recall:.3f}",
+            "verdict_false_alarms": f"{nearest.false_alarms:.3f}",
+            "verdict_measured_on": self.measured_on,
+        }
+
+
+@lru_cache(maxsize=4)
+def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
+    """Read the model of a directory once.
+
+    Raises:
+        ModelLoadError: if a file is missing or damaged.
+    """
+    file = directory / VERDICT_FILE
+    try:
+        text = file.read_bytes()
+        found = json.loads(text)
+        return VerdictModel(
+            signal_names=tuple(found["signals"]),
+            words=BoostedTrees.from_json(found["words"]),
+            claims=LogisticRegression.from_json(found["claims"]),
+            answers=LogisticRegression.from_json(found["answers"]),
+            thresholds=VerdictThresholds(**found["thresholds"]),
+            table=word_table(directory),
+            operating_points=tuple(OperatingPoint(**one) for one in found["operating_points"]),
+            measured_on=found["measured_on"],
+            digest=sha256(text).hexdigest(),
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ModelLoadError(f"the verdict's model {file} cannot be read: {error}") from error
+
+
+def unmatched_claims(signals: Signals, claim_words: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
+    """For each claim whether one of its words belongs to a number, date or name that no passage repeats."""
+    column = signals.values[:, signals.names.index("word_unmatched_value")]
+    unmatched = {word for word, one in zip(signals.words, column, strict=True) if one}
+    return np.array([not unmatched.isdisjoint(words) for words in claim_words], dtype=bool)
+
+
+def claim_numbers(
+    signals: Signals, log_odds: _Numbers, claim_words: Sequence[Sequence[int]], answer_log_odds: float
+) -> tuple[tuple[str, ...], _Numbers]:
+    """What the regression of claims sees: names, and one row per claim; a claim is given by its words of the answer."""
+    places = {word: place for place, word in enumerate(signals.words)}
+    sentence = signals.values[:, signals.names.index("sentence_place")]
+    highest = {one: log_odds[sentence == one].max() for one in np.unique(sentence)}
+    rows = []
+    for words in claim_words:
+        own = [places[word] for word in words if word in places]
+        ranked = np.sort(log_odds[own])[::-1] if own else np.array([_LOWEST])
+        around = max((highest[sentence[place]] for place in own), default=_LOWEST)
+        rows.append(
+            [ranked[0], ranked[:3].mean(), ranked.mean(), np.log1p(len(own)), around, answer_log_odds]
+        )  # fmt: skip
+    names = ("highest_word", "highest_three_words", "mean_word", "words", "highest_word_of_sentence", "answer_risk")
+    return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+
+
+def answer_numbers(signals: Signals, log_odds: _Numbers) -> tuple[tuple[str, ...], _Numbers]:
+    """What the regression of answers sees: names, and one row for the answer, which has at least one judged word."""
+    ranked = np.sort(log_odds)[::-1]
+    chances = 1 / (1 + np.exp(-ranked))
+    sentence = signals.values[:, signals.names.index("sentence_place")]
+    by_sentence = [np.sort(log_odds[sentence == one])[::-1] for one in np.unique(sentence)]
+    highest = sorted((one[0] for one in by_sentence), reverse=True)
+    threes = sorted((one[:3].mean() for one in by_sentence), reverse=True)
+    numbers = {
+        **{f"word_{place + 1}": _item(ranked, place) for place in (0, 2, 5, 9)},
+        "mean_word": ranked.mean(),
+        "expected_words": np.log1p(chances.sum()),
+        "doubtful_words": np.log1p((chances > 0.1).sum()),
+        "suspect_words": np.log1p((chances > 0.2).sum()),
+        "doubtful_share": (chances > 0.1).mean(),
+        **{f"sentence_{place + 1}": _item(highest, place) for place in range(3)},
+        **{f"sentence_three_{place + 1}": _item(threes, place) for place in range(3)},
+        "any_sentence": _any_of(highest),
+        "any_sentence_three": _any_of(threes),
+    }
+    for name in _WHOLE_ANSWER:
+        number = signals.values[0, signals.names.index(f"answer_{name}")]
+        numbers[f"answer_{name}"] = np.log(number + 0.05) if name in _COUNTED else number
+    return tuple(numbers), np.array([*numbers.values()], dtype=np.float64)[None, :]
+
+
+def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
+    return float(ranked[place]) if place < len(ranked) else _LOWEST
+
+
+def _any_of(log_odds: Sequence[float]) -> float:
+    """The log of the expected number of events with these log odds, as of a Poisson process."""
+    none = np.log1p(np.exp(np.array(log_odds))).sum()
+    return float(np.log(none + 1e-3))

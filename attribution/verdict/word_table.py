@@ -1,0 +1,104 @@
+"""What is known of English words beforehand: how rare they are, and a vector for each of the more frequent ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load_file, save
+
+from attribeam.attribution.verdict.word_forms import stem
+from attribeam.schemas.errors import ModelLoadError
+
+_STEMS, _VECTORS = "word_table.json", "word_vectors.safetensors"
+
+
+class WordTable:
+    """Document frequencies of stems, and unit vectors of words.
+
+    Attributes:
+        vectors: float32, (words, dimensions), rows of length 1.
+    """
+
+    def __init__(
+        self, *, documents: int, frequencies: Mapping[str, int], words: Sequence[str], vectors: npt.NDArray[np.float32]
+    ) -> None:
+        self.vectors = vectors
+        self._documents = documents
+        self._rarities = {one: self._rarity_of(count) for one, count in frequencies.items()}
+        self._rarest = self._rarity_of(1)
+        self._rows = {word: row for row, word in enumerate(words)}
+
+    def rarity(self, word_stem: str) -> float:
+        """The inverse document frequency of a stem: ln((documents + 1) / (documents with it + 1))."""
+        return self._rarities.get(word_stem, self._rarest)
+
+    def weight(self, word_stem: str) -> float:
+        """What a stem counts in a share of words: its rarity plus one half."""
+        return self.rarity(word_stem) + 0.5
+
+    def _rarity_of(self, documents: int) -> float:
+        return math.log((self._documents + 1) / (documents + 1))
+
+    def row(self, word: str) -> int:
+        """The row of a word in lower case, -1 if it has no vector."""
+        return self._rows.get(word, -1)
+
+    @classmethod
+    def from_directory(cls, directory: Path) -> WordTable:
+        """Read a table that ``save`` wrote.
+
+        Raises:
+            ModelLoadError: if a file is missing or damaged.
+        """
+        try:
+            found = json.loads((directory / _STEMS).read_text(encoding="utf-8"))
+            scaled = load_file(directory / _VECTORS)["vectors"].astype(np.float32)
+            frequencies = {one: count for count, stems in found["frequencies"].items() for one in stems.split()}
+            return cls(
+                documents=found["documents"],
+                frequencies={one: int(count) for one, count in frequencies.items()},
+                words=found["words"].split(),
+                vectors=scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-6),
+            )
+        except (OSError, KeyError, ValueError) as error:
+            raise ModelLoadError(f"the word table in {directory} cannot be read: {error}") from error
+
+
+def save_word_table(
+    directory: Path,
+    *,
+    documents: int,
+    frequencies: Mapping[str, int],
+    words: Sequence[str],
+    vectors: npt.NDArray[np.float32],
+) -> None:
+    """Write a table: stems grouped by document frequency as JSON, vectors as 8-bit numbers."""
+    by_count: dict[str, list[str]] = {}
+    for one, count in sorted(frequencies.items()):
+        by_count.setdefault(str(count), []).append(one)
+    grouped = {count: " ".join(stems) for count, stems in sorted(by_count.items(), key=lambda item: int(item[0]))}
+    table = {"documents": documents, "words": " ".join(words), "frequencies": grouped}
+    (directory / _STEMS).write_text(json.dumps(table, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+    scale = 127 / np.abs(vectors).max()
+    (directory / _VECTORS).write_bytes(save({"vectors": np.round(vectors * scale).astype(np.int8)}))
+
+
+@lru_cache(maxsize=4)
+def word_table(directory: Path) -> WordTable:
+    """The table of a directory, read once."""
+    return WordTable.from_directory(directory)
+
+
+def stem_frequencies(documents: Sequence[Sequence[str]]) -> dict[str, int]:
+    """In how many documents each stem occurs; a document is a sequence of words."""
+    counts: dict[str, int] = {}
+    for words in documents:
+        for one in {stem(word) for word in words}:
+            counts[one] = counts.get(one, 0) + 1
+    return counts

@@ -1,0 +1,110 @@
+"""Fits the verdict with folds by source, so that every figure and threshold comes from sources not fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.verdict.verdict_model import LogisticRegression, answer_numbers, claim_numbers
+from attribeam.lab.evaluation.measures.source_folds import source_folds
+from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
+from attribeam.lab.training.verdict.verdict_rows import VerdictRow
+
+_Numbers = npt.NDArray[np.float64]
+_ANSWER_STRENGTH, _CLAIM_STRENGTH = 0.02, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FittedParts:
+    """Everything that is fitted; ``trees`` in JSON form."""
+
+    trees: dict[str, Any]
+    answers: LogisticRegression
+    claims: LogisticRegression
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a fitted verdict says of one row: log odds of its words, of its claims and of the answer."""
+
+    words: _Numbers
+    claims: _Numbers
+    answer: float
+
+
+def by_source(row: VerdictRow) -> Hashable:
+    """Answers from one source share a fold."""
+    return row.source
+
+
+def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int) -> FittedParts:
+    """Trees on all rows, and regressions on the log odds that trees of other sources gave."""
+    inside = source_folds([row.source for row in rows], seed=seed + 1) % folds
+    odds: list[_Numbers] = [np.empty(0)] * len(rows)
+    for fold in range(folds):
+        trees = fit_trees([row for row, one in zip(rows, inside, strict=True) if one != fold], seed=seed)
+        for place in np.flatnonzero(inside == fold).tolist():
+            odds[place] = word_log_odds(trees, [rows[place]])[0]
+    answers = _fit_answers(rows, odds)
+    return FittedParts(fit_trees(rows, seed=seed), answers, _fit_claims(rows, odds, answers))
+
+
+def _fit_answers(rows: Sequence[VerdictRow], odds: Sequence[_Numbers]) -> LogisticRegression:
+    found = [answer_numbers(row.signals, one) for row, one in zip(rows, odds, strict=True)]
+    numbers = np.concatenate([one for _, one in found])
+    labels = np.array([row.is_marked for row in rows])
+    return fit_regression(found[0][0], numbers, labels, strength=_ANSWER_STRENGTH)
+
+
+def _fit_claims(
+    rows: Sequence[VerdictRow], odds: Sequence[_Numbers], answers: LogisticRegression
+) -> LogisticRegression:
+    found = [
+        claim_numbers(row.signals, one, row.claims, _answer_odds(answers, row, one))
+        for row, one in zip(rows, odds, strict=True)
+    ]
+    numbers = np.concatenate([one for _, one in found])
+    labels = np.concatenate([row.marked_claims for row in rows])
+    return fit_regression(found[0][0], numbers, labels, strength=_CLAIM_STRENGTH)
+
+
+def _answer_odds(answers: LogisticRegression, row: VerdictRow, odds: _Numbers) -> float:
+    return float(answers.log_odds(*answer_numbers(row.signals, odds))[0])
+
+
+def scored(parts: FittedParts, rows: Sequence[VerdictRow]) -> list[Scored]:
+    """What the fitted parts say of each row."""
+    found = []
+    for row, odds in zip(rows, word_log_odds(parts.trees, rows), strict=True):
+        answer = _answer_odds(parts.answers, row, odds)
+        claims = parts.claims.log_odds(*claim_numbers(row.signals, odds, row.claims, answer))
+        found.append(Scored(odds, claims, answer))
+    return found
+
+
+def cross_validated(
+    rows: Sequence[VerdictRow],
+    *,
+    folds: int,
+    seed: int,
+    key: Callable[[VerdictRow], Hashable] = by_source,
+    progress: Callable[[str], object] = lambda _: None,
+) -> tuple[list[Scored], npt.NDArray[np.intp]]:
+    """What is said of each row by parts fitted on other sources (or other values of ``key``), and each row's fold."""
+    if key is by_source:
+        outside = source_folds([row.source for row in rows], seed=seed)
+    else:
+        values = [key(row) for row in rows]
+        outside = np.array([sorted(set(map(str, values))).index(str(one)) for one in values], dtype=np.intp)
+    found: list[Scored | None] = [None] * len(rows)
+    for fold in np.unique(outside):
+        parts = fit_parts([row for row, one in zip(rows, outside, strict=True) if one != fold], folds=folds, seed=seed)
+        places = np.flatnonzero(outside == fold).tolist()
+        for place, one in zip(places, scored(parts, [rows[place] for place in places]), strict=True):
+            found[place] = one
+        progress(f"fold {fold + 1} of {outside.max() + 1}")
+    return [one for one in found if one is not None], outside

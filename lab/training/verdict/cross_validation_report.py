@@ -1,0 +1,80 @@
+"""What a fitted verdict is worth on sources, generators or tasks that it was not fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.verdict.verdict_model import VerdictThresholds
+from attribeam.lab.evaluation.report import text_table
+from attribeam.lab.training.verdict.cross_validation import Scored
+from attribeam.lab.training.verdict.operating_points import called_words, choose_thresholds
+from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
+from attribeam.lab.training.verdict.verdict_rows import VerdictRow
+
+_HEADER = ("answers", "all", "marked", "AUROC", "precision %", "recall %", "F1 %", "false alarms %", "characters F1 %")
+
+
+def report(rows: Sequence[VerdictRow], scores: Sequence[Scored], folds: npt.NDArray[np.intp]) -> str:
+    """A table over all rows, each task and each generator; each fold's thresholds are chosen on the other folds."""
+    shares = unmatched_shares(rows)
+    scores = with_unmatched(rows, scores, shares)
+    limits = {}
+    for fold in np.unique(folds).tolist():
+        others = np.flatnonzero(folds != fold).tolist()
+        limits[fold] = choose_thresholds([rows[one] for one in others], [scores[one] for one in others], shares)
+    called = [_called(row, one, limits[fold]) for row, one, fold in zip(rows, scores, folds.tolist(), strict=True)]
+    groups = [("all", np.ones(len(rows), dtype=bool))]
+    for name in ("group", "generator"):
+        values = [getattr(row, name) for row in rows]
+        groups += [(value, np.array([one == value for one in values])) for value in sorted(set(values))]
+    return text_table(_HEADER, [_line(name, rows, scores, called, inside) for name, inside in groups])
+
+
+def _called(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> npt.NDArray[np.bool_]:
+    """The words that are named, none where the answer is not flagged; a flagged answer names at least one."""
+    if 1 / (1 + np.exp(-one.answer)) < limits.answer_risk:
+        return np.zeros(len(row.signals.words), dtype=bool)
+    return called_words(row, one, limits.unsupported, limits.word)
+
+
+def _line(
+    name: str,
+    rows: Sequence[VerdictRow],
+    scores: Sequence[Scored],
+    called: Sequence[npt.NDArray[np.bool_]],
+    inside: npt.NDArray[np.bool_],
+) -> tuple[Any, ...]:
+    places = np.flatnonzero(inside).tolist()
+    marked = np.array([rows[place].is_marked for place in places])
+    flagged = np.array([bool(called[place].any()) for place in places])
+    hits = int((marked & flagged).sum())
+    common = sum(int(rows[place].letters[called[place] & rows[place].marked_words].sum()) for place in places)
+    letters = sum(
+        int(rows[place].letters[called[place]].sum() + rows[place].letters[rows[place].marked_words].sum())
+        for place in places
+    )
+    return (
+        name,
+        str(len(places)),
+        str(int(marked.sum())),
+        f"{_auroc(np.array([scores[place].answer for place in places]), marked):.3f}",
+        f"{100 * hits / max(int(flagged.sum()), 1):.1f}",
+        f"{100 * hits / max(int(marked.sum()), 1):.1f}",
+        f"{200 * hits / max(int(flagged.sum() + marked.sum()), 1):.1f}",
+        f"{100 * float(flagged[~marked].mean()) if (~marked).any() else 0:.1f}",
+        f"{200 * common / max(letters, 1):.1f}",
+    )
+
+
+def _auroc(risks: npt.NDArray[np.float64], marked: npt.NDArray[np.bool_]) -> float:
+    if marked.all() or not marked.any():
+        return float("nan")
+    order = risks.argsort()
+    ranks = np.empty(len(risks))
+    ranks[order] = np.arange(1, len(risks) + 1)
+    ones = int(marked.sum())
+    return float((ranks[marked].sum() - ones * (ones + 1) / 2) / (ones * (len(risks) - ones)))

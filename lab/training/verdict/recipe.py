@@ -1,0 +1,145 @@
+"""``attribeam train verdict``: fits the support verdict on judged answers.
+
+The bundled verdict is made by
+
+    attribeam train verdict --dataset ragtruth --data RAGTRUTH --pages PAGES.jsonl.xz --wordllama WORDLLAMA --output DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VERDICT_FILE
+from attribeam.attribution.verdict.word_table import word_table
+from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
+from attribeam.lab.training.attributor.corpus import read_pages
+from attribeam.lab.training.verdict.cross_validation import FittedParts, Scored, by_source, cross_validated, fit_parts
+from attribeam.lab.training.verdict.cross_validation_report import report
+from attribeam.lab.training.verdict.operating_points import choose_thresholds, operating_points
+from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
+from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
+from attribeam.lab.training.verdict.word_knowledge import make_word_table
+from attribeam.schemas.errors import RunError
+
+_FOLDS = 5
+_KEYS: Mapping[str, Callable[[VerdictRow], Hashable]] = {
+    "source": by_source,
+    "generator": attrgetter("generator"),
+    "group": attrgetter("group"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit the verdict and write it.
+
+    Raises:
+        UsageError: if scikit-learn is not installed.
+        RunError: if the answers cannot be fitted on.
+        DataError: if the data is not in its format.
+    """
+    args = _parse(arguments)
+    if args.output is not None:
+        args.output.mkdir(parents=True, exist_ok=True)
+    if args.wordllama is not None:
+        make_word_table(_texts(args.pages), args.wordllama, args.output)
+    answers = JUDGED_LOADERS[args.dataset](args.data).answers
+    parser = AnswerParser.from_pretrained(args.parser)
+    table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT)
+    rows = list(verdict_rows(answers, parser, table))
+    _check(rows, args)
+    if args.cross_validate is not None:
+        _cross_validate(rows, args)
+        return
+    with tqdm(total=_FOLDS + 1, unit="fit", disable=None, leave=False) as bar:
+        scores, _ = cross_validated(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
+        parts = fit_parts(rows, folds=_FOLDS, seed=args.seed)
+        bar.update()
+    found = verdict_json(
+        rows, scores, parts, measured_on=args.measured_on or f"{len(rows):,} answers of {args.dataset}"
+    )
+    text = json.dumps(found, indent=None, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
+    (args.output / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
+    print(f"verdict written to {args.output / VERDICT_FILE}", file=sys.stderr)
+    print(json.dumps({"thresholds": found["thresholds"], "points": found["operating_points"]}, indent=1))
+
+
+def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
+    keep = [name for name in rows[0].signals.names if not any(one in name for one in args.without)]
+    some = [row.only(keep) for row in rows]
+    with tqdm(unit="fold", disable=None, leave=False) as bar:
+        scores, folds = cross_validated(
+            some, folds=_FOLDS, seed=args.seed, key=_KEYS[args.cross_validate], progress=lambda _: bar.update()
+        )
+    print(report(some, scores, folds))
+
+
+def verdict_json(
+    rows: Sequence[VerdictRow], scores: Sequence[Scored], parts: FittedParts, *, measured_on: str
+) -> dict[str, Any]:
+    """What ``load_verdict_model`` reads; ``scores`` come from cross-validation, ``parts`` from all rows."""
+    shares = unmatched_shares(rows)
+    scores = with_unmatched(rows, scores, shares)
+    risks = 1 / (1 + np.exp(-np.array([one.answer for one in scores])))
+    return {
+        "measured_on": measured_on,
+        "thresholds": asdict(choose_thresholds(rows, scores, shares)),
+        "operating_points": operating_points(risks, np.array([row.is_marked for row in rows])),
+        "answers": parts.answers.to_json(),
+        "claims": parts.claims.to_json(),
+        "signals": list(rows[0].signals.names),
+        "words": parts.trees,
+    }
+
+
+def _check(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
+    marked = sum(row.is_marked for row in rows)
+    sources = len({row.source for row in rows})
+    if min(marked, len(rows) - marked) < _FOLDS or sources < 2 * _FOLDS:
+        raise RunError(
+            f"--data {args.data} should have at least {_FOLDS} answers with unsupported claims and {_FOLDS} without, "
+            f"from {2 * _FOLDS} sources; has {marked}, {len(rows) - marked} and {sources}"
+        )
+
+
+def _texts(pages: Path) -> Iterator[str]:
+    for page in read_pages(pages).pages:
+        yield " ".join([page.title, *(sentence for paragraph in page.paragraphs for sentence in paragraph)])
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="attribeam train verdict", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--dataset", choices=sorted(JUDGED_LOADERS), default="ragtruth", help="format of --data")
+    parser.add_argument("--data", type=Path, required=True, help="judged answers with marked characters")
+    parser.add_argument("--pages", type=Path, help="plain text for word frequencies, with --wordllama")
+    parser.add_argument("--wordllama", type=Path, help="folder of the unpacked package wordllama, for a new word table")
+    parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
+    parser.add_argument("--measured-on", help="what reports say that the figures were measured on")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="directory for the verdict")
+    parser.add_argument(
+        "--cross-validate", choices=("source", "generator", "group"),
+        help="print what parts give that were fitted on other sources, generators or groups, and write nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--without", nargs="*", default=[], metavar="TEXT",
+        help="with --cross-validate, leave out the signals whose names contain one of the texts",
+    )  # fmt: skip
+    args = parser.parse_args(arguments)
+    if (args.output is None) is (args.cross_validate is None):
+        parser.error("one of --output and --cross-validate is needed")
+    if args.wordllama is not None and args.output is None:
+        parser.error("--wordllama needs --output")
+    if (args.pages is None) is not (args.wordllama is None):
+        parser.error("--pages and --wordllama belong together")
+    return args

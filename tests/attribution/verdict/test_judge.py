@@ -1,0 +1,166 @@
+"""The bundled verdict on answers of our own."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.attribution.verdict.judged_rows import LANTERN
+
+from attribeam import Attributor
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.judge import judge_of
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VERDICT_FILE, load_verdict_model
+from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
+from attribeam.schemas.errors import ModelLoadError
+
+INVENTED = "The keeper trimmed the lamp every evening. He was born in Norway in 1872."
+
+
+@pytest.fixture(scope="module")
+def attributor() -> Attributor:
+    return Attributor.from_pretrained("bundled")
+
+
+def judged(attributor: Attributor, answer: str, *passages: str) -> dict[str, SpanEvidence]:
+    found = attributor.attribute(question="What did the keeper do?", passages=passages or [LANTERN], answer=answer)
+    return {one.text: one for one in found}
+
+
+def test_an_invented_claim_is_unsupported_and_names_its_words(attributor: Attributor) -> None:
+    found = judged(attributor, INVENTED)
+    invented = found["He was born in Norway in 1872"]
+    assert invented.support is Support.UNSUPPORTED
+    assert any("Norway" in one.of(INVENTED) for one in invented.unsupported_words)
+    kept = found["The keeper trimmed the lamp every evening"]
+    assert kept.support is Support.SUPPORTED
+    assert kept.unsupported_words == ()
+    assert kept.support_score is not None
+    assert invented.support_score is not None
+    assert kept.support_score > invented.support_score
+
+
+def test_a_mention_has_the_verdict_of_its_claim(attributor: Attributor) -> None:
+    found = judged(attributor, INVENTED)
+    claim = found["He was born in Norway in 1872"]
+    mention = found["1872"]
+    assert (mention.claim_index, mention.support) == (claim.span_index, claim.support)
+    assert mention.support_score == claim.support_score
+
+
+def test_the_risk_is_that_of_the_answer_and_tells_whether_a_claim_is_unsupported(attributor: Attributor) -> None:
+    threshold = load_verdict_model(BUNDLED_VERDICT).thresholds.answer_risk
+    for answer in (
+        INVENTED,
+        "The keeper trimmed the lamp every evening.",
+        "His daughter kept a blue ledger of storms.",
+    ):
+        found = [*judged(attributor, answer).values()]
+        (risk,) = {one.answer_risk for one in found}
+        assert risk is not None
+        assert any(one.support is Support.UNSUPPORTED for one in found) is (risk >= threshold)
+
+
+def test_what_claims_nothing_is_not_judged_and_a_refusal_is_its_own_kind(attributor: Attributor) -> None:
+    (refused,) = judged(attributor, "I am unable to answer that.").values()
+    assert (refused.support, refused.claim_kind) == (Support.NO_CLAIM, ClaimKind.REFUSAL)
+    assert (refused.answer_kind, refused.answer_risk, refused.support_score) == (AnswerKind.REFUSAL, None, None)
+
+
+def test_another_language_is_supported_where_it_repeats_a_passage_and_else_not_judged(attributor: Attributor) -> None:
+    passage = "המגדלור ליד העיר נבנה לפני מאה שנים על ידי שני אחים"
+    copied = judged(attributor, f"{passage}.", "The harbour is old.", passage)
+    assert {one.support for one in copied.values() if one.span_kind == "facts"} == {Support.SUPPORTED}
+    assert {one.top_passage_index for one in copied.values() if one.span_kind == "facts"} == {1}
+    other = judged(attributor, "הספינה טבעה בסערה הגדולה ולא נמצאה עד היום", "The harbour is old.", passage)
+    assert {one.support for one in other.values()} == {Support.NOT_JUDGED}
+    assert {one.claim_kind for one in other.values()} == {ClaimKind.LANGUAGE}
+    assert {one.answer_risk for one in other.values()} == {None}
+
+
+def test_assumed_languages_are_judged() -> None:
+    with_all = Attributor.from_pretrained("bundled", assume_language=True)
+    found = judged(with_all, "הספינה טבעה בסערה הגדולה ולא נמצאה עד היום", "The harbour is old.")
+    assert Support.NOT_JUDGED not in {one.support for one in found.values()}
+
+
+def test_every_claim_of_a_record_is_judged_in_the_same_way_in_any_batch(attributor: Attributor) -> None:
+    one = judged(attributor, INVENTED)
+    again = judged(attributor, INVENTED)
+    assert one == again
+
+
+def test_a_wanted_share_of_false_alarms_sets_the_threshold() -> None:
+    careful, bold = (judge_of(MethodOptions(false_alarm_rate=rate)) for rate in (0.05, 0.5))
+    assert careful is not None
+    assert bold is not None
+    thresholds = [float(one.provenance()["answer_risk_threshold"]) for one in (careful, bold)]
+    assert thresholds[0] > thresholds[1]
+    assert float(careful.provenance()["verdict_false_alarms"]) <= 0.05 + 1e-3
+
+
+def test_thresholds_of_mass_replace_the_fitted_verdict() -> None:
+    assert judge_of(MethodOptions(verdict="mass")) is None
+    assert judge_of(MethodOptions(supported_threshold=0.4, weak_threshold=0.2)) is None
+    assert judge_of(MethodOptions()) is not None
+
+
+def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated() -> None:
+    by_mass = Attributor.from_pretrained("bundled", method="hss-avg", verdict="mass")
+    assert {one.support for one in judged(by_mass, INVENTED).values()} == {Support.NOT_CALIBRATED}
+
+
+def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match=r"verdict\.json"):
+        judge_of(MethodOptions(verdict=str(tmp_path)))
+    shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
+    file = tmp_path / "own" / VERDICT_FILE
+    found = json.loads(file.read_text())
+    found["signals"] = found["signals"][1:]
+    file.write_text(json.dumps(found))
+    other = Attributor.from_pretrained("bundled", verdict=str(tmp_path / "own"))
+    with pytest.raises(ModelLoadError, match="train it"):
+        judged(other, INVENTED)
+
+
+def test_the_bundled_file_is_whole() -> None:
+    model = load_verdict_model(BUNDLED_VERDICT)
+    points = model.operating_points
+    assert [one.answer_risk for one in points] == sorted(one.answer_risk for one in points)
+    assert all(math.isfinite(one) for one in model.claims.weights)
+    limits = model.thresholds
+    assert 0 < limits.answer_risk < 1
+    assert 0 < limits.unsupported <= limits.supported <= 1
+
+
+@pytest.mark.parametrize("answer", ["<b></b><br>", "|" * 50, "`" * 301, ".", "🙂"])
+def test_an_answer_without_words_is_no_claim(attributor: Attributor, answer: str) -> None:
+    found = judged(attributor, answer)
+    assert {one.support for one in found.values()} <= {Support.NO_CLAIM, Support.NOT_JUDGED}
+    assert {one.answer_risk for one in found.values()} == {None}
+
+
+def test_a_line_of_a_record_without_a_name_is_no_field(attributor: Attributor) -> None:
+    found = judged(attributor, "The keeper trimmed the lamp.", "Note: old\n : true\n  : no", LANTERN)
+    assert found["The keeper trimmed the lamp"].support is Support.SUPPORTED
+
+
+def test_given_spans_without_content_are_no_claims_and_words_stay_within_them(attributor: Attributor) -> None:
+    answer = "The lamp, which Norway sent, burned in 1999."
+    spans = [(8, 9), (0, 3), (12, 40)]
+    found = attributor.attribute(question="", passages=[LANTERN], answer=answer, target_spans=spans)
+    assert [one.support for one in found[:2]] == [Support.NO_CLAIM, Support.NO_CLAIM]
+    for one in found:
+        assert all(one.chars.char_start <= part.char_start < part.char_end <= one.chars.char_end
+                   for part in one.unsupported_words)  # fmt: skip
+
+
+def test_a_literal_span_is_not_accused_of_what_stands_beside_it(attributor: Attributor) -> None:
+    answer = f"{LANTERN} Aliens from Jupiter landed beside a frozen volcano in 2090."
+    (found,) = attributor.attribute(
+        question="", passages=[LANTERN], answer=answer, target_spans=[(0, LANTERN.index("."))]
+    )
+    assert found.support is Support.SUPPORTED

@@ -1,0 +1,52 @@
+"""Passages that are records are read as fields."""
+
+from __future__ import annotations
+
+from tests.attribution.verdict.judged_rows import RECORD
+
+from attribeam.attribution.verdict.record_fields import Truth, open_days, record_lines
+
+
+def test_fields_say_yes_no_or_nothing() -> None:
+    truths = {line.key: line.truth for line in record_lines(RECORD)}
+    assert truths["attributes OutdoorSeating"] is Truth.YES
+    assert truths["attributes RestaurantsTakeOut"] is Truth.NO
+    assert truths["attributes WiFi"] is Truth.NO
+    assert truths["attributes Music"] is Truth.ABSENT
+    assert truths["name"] is Truth.OTHER
+
+
+def test_words_of_a_key_are_told_apart_and_joined() -> None:
+    lines = {line.key: line for line in record_lines(RECORD)}
+    assert lines["attributes RestaurantsTakeOut"].key_stems == ("take", "out")
+    assert lines["attributes RestaurantsTakeOut"].joined_key == "takeout"
+    assert "Take Out" in lines["attributes RestaurantsTakeOut"].text
+
+
+def test_json_is_read_as_lines_of_paths() -> None:
+    text = '{"name": "Kettle", "attributes": {"WiFi": true, "Music": null}, "tags": ["tea", "cake"]}'
+    lines = [(line.key, line.value, line.truth) for line in record_lines(text)]
+    assert lines == [
+        ("name", "Kettle", Truth.OTHER),
+        ("attributes WiFi", "true", Truth.YES),
+        ("attributes Music", "null", Truth.ABSENT),
+        ("tags", "tea", Truth.OTHER),
+        ("tags", "cake", Truth.OTHER),
+    ]
+
+
+def test_text_that_only_begins_like_json_stays_text() -> None:
+    (line,) = record_lines("{not json at all")
+    assert (line.key, line.text) == (None, "{not json at all")
+
+
+def test_open_days_are_those_with_hours() -> None:
+    closed = "hours Sunday: 0:0-0:0"
+    assert open_days([*record_lines(RECORD), *record_lines(closed)]) == {0, 1}
+    assert open_days([*record_lines("We open on Monday: come early")]) == frozenset()
+
+
+def test_a_deep_record_keeps_the_last_names_of_a_path() -> None:
+    text = '{"a": {"b": {"c": {"d": {"WiFi": false}}}}}'
+    (line,) = record_lines(text)
+    assert (line.key, line.truth) == ("c d WiFi", Truth.NO)

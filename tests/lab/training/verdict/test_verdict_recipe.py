@@ -1,0 +1,111 @@
+"""The recipe of the verdict on a small judged log of our own."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.verdict.boosted_trees import BoostedTrees
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
+from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
+from attribeam.lab.training.verdict import recipe
+from attribeam.lab.training.verdict.cross_validation import cross_validated
+from attribeam.lab.training.verdict.fitting import fit_trees, word_log_odds
+from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import RunError
+from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
+
+THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
+DEEDS = ("painted", "mended", "carried", "sold", "measured", "cleaned")
+INVENTED = "Zebras danced across frozen volcanoes"
+
+
+def made_answers(count: int = 40) -> list[JudgedAnswer]:
+    draw = random.Random(1)
+    answers = []
+    for number in range(count):
+        things = draw.sample(THINGS, 3)
+        passage = " ".join(f"The keeper {draw.choice(DEEDS)} the {thing} in the morning." for thing in things)
+        answer = passage.split(". ")[0] + "."
+        marks: tuple[UnsupportedRange, ...] = ()
+        if number % 2:
+            start = len(answer) + 1
+            answer = f"{answer} {INVENTED} {number} times."
+            marks = (UnsupportedRange(CharRange(start, len(answer) - 1)),)
+        record = QARecord(
+            record_id=str(number), question="", passages=(Passage(text=passage),), answer=answer,
+            source=RowSource("log.parquet", number), generator=f"model {number % 3}",
+        )  # fmt: skip
+        answers.append(JudgedAnswer(record, marks, group="made"))
+    return answers
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[VerdictRow]:
+    parser = AnswerParser.from_pretrained("bundled")
+    return list(verdict_rows(made_answers(), parser, word_table(BUNDLED_VERDICT)))
+
+
+def test_marks_are_given_to_words_and_claims(rows: list[VerdictRow]) -> None:
+    clean, marked = rows[0], rows[1]
+    assert not clean.is_marked
+    assert not clean.marked_words.any()
+    assert marked.is_marked
+    assert marked.marked_words.sum() >= 4
+    assert marked.marked_claims.any()
+    assert not marked.marked_claims.all()
+    assert set(marked.mark_sizes[marked.marked_words]) == {marked.marked_words.sum()}
+
+
+def test_stored_trees_give_what_was_fitted(rows: list[VerdictRow]) -> None:
+    trees = fit_trees(rows, seed=0)
+    again = json.loads(json.dumps(trees))
+    values = np.concatenate([row.signals.values for row in rows])
+    assert np.array_equal(
+        BoostedTrees.from_json(trees).log_odds(values), BoostedTrees.from_json(again).log_odds(values)
+    )
+    odds = np.concatenate(word_log_odds(trees, rows))
+    marked = np.concatenate([row.marked_words for row in rows])
+    assert odds[marked].mean() > odds[~marked].mean()
+
+
+def test_no_source_is_judged_by_parts_fitted_on_it(rows: list[VerdictRow]) -> None:
+    scores, folds = cross_validated(rows, folds=3, seed=0)
+    assert len(scores) == len(rows)
+    for source in {row.source for row in rows}:
+        assert len({fold for row, fold in zip(rows, folds, strict=True) if row.source == source}) == 1
+    marked = np.array([row.is_marked for row in rows])
+    risks = np.array([one.answer for one in scores])
+    assert risks[marked].mean() > risks[~marked].mean()
+
+
+def test_recipe_writes_what_the_audit_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
+    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--measured-on", "rows of our own"])
+    for name in ("word_table.json", "word_vectors.safetensors"):
+        (tmp_path / "own" / name).write_bytes((BUNDLED_VERDICT / name).read_bytes())
+    model = load_verdict_model(tmp_path / "own")
+    assert model.measured_on == "rows of our own"
+    assert 0 < model.thresholds.answer_risk < 1
+
+
+def test_too_few_answers_are_refused_with_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers(4))))
+    with pytest.raises(RunError, match="has 2, 2 and 4"):
+        recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own")])
+
+
+def test_word_table_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    vectors = np.array([[1, 0], [0.6, 0.8]], dtype=np.float32)
+    save_word_table(tmp_path, documents=9, frequencies={"lamp": 4}, words=["lamp", "oil"], vectors=vectors)
+    table = WordTable.from_directory(tmp_path)
+    assert table.vectors[table.row("oil")] == pytest.approx([0.6, 0.8], abs=0.01)
+    assert table.row("ink") == -1
+    assert table.rarity("lamp") == pytest.approx(np.log(10 / 5))
+    assert table.rarity("ink") == pytest.approx(np.log(10 / 2))
