@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word
-from attribeam.attribution.verdict.claim_kinds import WordKinds, word_kinds
+from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
 
 _CLAIMING = (SpanKind.FACTS, SpanKind.SENTENCES, SpanKind.GIVEN)
@@ -44,28 +44,14 @@ class AnswerClaims:
     refused: tuple[CharRange, ...]
 
 
-def claim_words(parsed: ParsedAnswer, answer: str, *, assume_language: bool = False) -> tuple[int, ...]:
-    """Indices of the words that are part of a claim, ascending; marks between them included."""
-    kinds = word_kinds(parsed, answer, assume_language=assume_language).kinds
-    return tuple(word for word, kind in enumerate(kinds) if kind == ClaimKind.CLAIM)
-
-
-def answer_claims(
-    parsed: ParsedAnswer,
-    answer: str,
-    spans: Sequence[TargetSpan],
-    *,
-    assume_language: bool = False,
-    kinds: WordKinds | None = None,
-) -> AnswerClaims:
-    """What the answer and each target span is, in the order of ``spans``; ``kinds`` if they are known already.
+def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan], found: WordKinds) -> AnswerClaims:
+    """What the answer and each target span is, in the order of ``spans``; ``found`` are the kinds of its words.
 
     A span is a claim if one of its content words is part of a claim: "the answer is: Oslo" claims something. Otherwise
     it is of the kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it,
     and is a claim of its own where there is none. A fact around other facts is a claim of its own for the words that
     are left, unless fewer than two of them carry content: then it belongs to the first of those facts.
     """
-    found = kinds or word_kinds(parsed, answer, assume_language=assume_language)
     content = [
         is_content_word(parsed, word, answer) or (kind == ClaimKind.LANGUAGE and has_letter_or_digit(chars.of(answer)))
         for word, (chars, kind) in enumerate(zip(parsed.words, found.kinds, strict=True))

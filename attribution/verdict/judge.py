@@ -23,7 +23,7 @@ from attribeam.attribution.verdict.verdict_model import (
     load_verdict_model,
     unmatched_claims,
 )
-from attribeam.schemas import CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
 
 _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
@@ -80,19 +80,17 @@ class VerdictJudge:
 
         An answer is said to have an unsupported claim if its risk reaches the threshold. Then those of its claims with
         a low score are unsupported, and in any case the one with the lowest unless it stands literally in a passage; in
-        other answers none is. A span without a word that can be judged is no claim. A number, date
-        or name that no passage repeats lowers its claim's score and raises the answer's risk. A claim that stands
-        literally in a passage has a high score. A mention has the verdict of its claim.
+        other answers none is. A span without a word that can be judged is no claim. A number, date or name that no
+        passage repeats lowers its claim's score and raises the answer's risk. A claim that stands literally in a
+        passage has a high score. A mention has the verdict of its claim.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
-        claims = answer_claims(parsed, record.answer, spans, kinds=kinds)
+        claims = answer_claims(parsed, record.answer, spans, kinds)
         signals = answer_signals(record, parsed, kinds, self._model.table)
         literal = LiteralIndex(record.passages)
         risk, verdicts = self._verdicts(record, spans, claims, signals, literal)
-        return tuple(
-            self._record(record, one, claim, verdicts, literal, claims, risk, parsed)
-            for one, claim in zip(found, claims.spans, strict=True)
-        )
+        judged = _JudgedAnswer(record, parsed.words, claims.kind, risk, verdicts, literal)
+        return tuple(judged.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
 
     def _verdicts(
         self,
@@ -150,54 +148,62 @@ class VerdictJudge:
     def _is_literal(text: str, literal: LiteralIndex) -> bool:
         return len(comparable_units(text)) >= _LITERAL_UNITS and bool(literal.literal_passages(text))
 
-    def _record(
-        self,
-        record: QARecord,
-        found: SpanEvidence,
-        claim: SpanClaim,
-        verdicts: Mapping[int, _ClaimVerdict],
-        literal: LiteralIndex,
-        claims: AnswerClaims,
-        risk: float | None,
-        parsed: ParsedAnswer,
-    ) -> SpanEvidence:
+
+@dataclass(frozen=True, slots=True)
+class _JudgedAnswer:
+    """What is known of an answer once its claims are judged.
+
+    ``risk`` is None where no word is judged; ``verdicts`` lie by the index of the claim.
+    """
+
+    record: QARecord
+    words: Sequence[CharRange]
+    kind: AnswerKind
+    risk: float | None
+    verdicts: Mapping[int, _ClaimVerdict]
+    literal: LiteralIndex
+
+    def with_verdict(self, found: SpanEvidence, claim: SpanClaim) -> SpanEvidence:
+        """The record of a span with its kind, its claim and the claim's verdict."""
         judged = replace(
             found,
             claim_kind=claim.kind,
             claim_index=claim.claim_index,
-            answer_kind=claims.kind,
-            answer_risk=risk,
+            answer_kind=self.kind,
+            answer_risk=self.risk,
         )
-        if claim.claim_index is not None and claim.claim_index not in verdicts:
-            return replace(judged, claim_kind=ClaimKind.DISCOURSE, claim_index=None, support=Support.NO_CLAIM)
         if claim.claim_index is not None:
-            verdict = verdicts[claim.claim_index]
-            words = [parsed.words[word] for word in verdict.words]
-            return replace(
-                judged,
-                support=verdict.support,
-                support_score=verdict.score,
-                unsupported_words=_within(_joined(words, record.answer), found.chars),
-            )
+            return self._with_claim(judged, claim.claim_index)
         if claim.kind is ClaimKind.LANGUAGE:
-            return _in_another_language(judged, record, literal)
+            return self._in_another_language(judged)
         return replace(judged, support=Support.NO_CLAIM if claim.kind.is_judgeable else Support.NOT_JUDGED)
 
+    def _with_claim(self, found: SpanEvidence, claim_index: int) -> SpanEvidence:
+        verdict = self.verdicts.get(claim_index)
+        if verdict is None:
+            return replace(found, claim_kind=ClaimKind.DISCOURSE, claim_index=None, support=Support.NO_CLAIM)
+        words = _joined([self.words[word] for word in verdict.words], self.record.answer)
+        return replace(
+            found,
+            support=verdict.support,
+            support_score=verdict.score,
+            unsupported_words=_within(words, found.chars),
+        )
 
-def _in_another_language(found: SpanEvidence, record: QARecord, literal: LiteralIndex) -> SpanEvidence:
-    """Supported by the passage that it copies, which becomes its best; else not judged."""
-    copied = literal.copied(found.text)
-    if copied.passage_index is None or copied.share < _COPIED_SHARE:
-        return replace(found, support=Support.NOT_JUDGED)
-    index = copied.passage_index
-    margin = found.margin if index == found.top_passage_index else 0.0
-    return replace(
-        found,
-        support=Support.SUPPORTED,
-        top_passage_index=index,
-        top_passage_id=record.passages[index].passage_id,
-        margin=margin,
-    )
+    def _in_another_language(self, found: SpanEvidence) -> SpanEvidence:
+        """Supported by the passage that the span copies, which becomes its best; else not judged."""
+        copied = self.literal.copied(found.text)
+        if copied.passage_index is None or copied.share < _COPIED_SHARE:
+            return replace(found, support=Support.NOT_JUDGED)
+        index = copied.passage_index
+        margin = found.margin if index == found.top_passage_index else 0.0
+        return replace(
+            found,
+            support=Support.SUPPORTED,
+            top_passage_index=index,
+            top_passage_id=self.record.passages[index].passage_id,
+            margin=margin,
+        )
 
 
 def _joined(words: Sequence[CharRange], answer: str) -> tuple[CharRange, ...]:

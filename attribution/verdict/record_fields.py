@@ -92,17 +92,19 @@ def _json_text(text: str) -> str | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return "\n".join(_flat_lines(found, ()))
+    return "\n".join(_flat_lines(found))
 
 
-def _flat_lines(value: object, path: tuple[str, ...]) -> Iterator[str]:
-    """One line per value; of the names on the way to it, the last three."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _flat_lines(inner, (*path, " ".join(str(name).split()))[-_NAMES_OF_A_PATH:])
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _flat_lines(inner, path)
-    else:
-        text = value if isinstance(value, str) else json.dumps(value)
-        yield f"{' '.join(path)[-_LONGEST_KEY:]}: {text}" if path else text
+def _flat_lines(found: object) -> Iterator[str]:
+    """One line per value, in their order; of the names on the way to it, the last three."""
+    left: list[tuple[object, tuple[str, ...]]] = [(found, ())]
+    while left:
+        value, path = left.pop()
+        if isinstance(value, dict):
+            names = ((" ".join(str(name).split()), inner) for name, inner in value.items())
+            left += [(inner, (*path, name)[-_NAMES_OF_A_PATH:]) for name, inner in reversed([*names])]
+        elif isinstance(value, list):
+            left += [(inner, path) for inner in reversed(value)]
+        else:
+            text = value if isinstance(value, str) else json.dumps(value)
+            yield f"{' '.join(path)[-_LONGEST_KEY:]}: {text}" if path else text

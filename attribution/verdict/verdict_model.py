@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.signals import Signals
-from attribeam.attribution.verdict.word_table import WordTable, word_table
+from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas.errors import ModelLoadError
 
 BUNDLED_VERDICT = Path(__file__).parent.parent / "bundled" / "verdict"
@@ -137,7 +137,7 @@ class VerdictModel:
         table: what is known of words beforehand.
         operating_points: what each of some risk thresholds gave in cross-validation, ascending by threshold.
         measured_on: on what, to follow "measured on".
-        digest: SHA-256 of the fitted file.
+        digest: SHA-256 of the fitted file and of the table of words.
     """
 
     signal_names: tuple[str, ...]
@@ -197,7 +197,7 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
             table=word_table(directory),
             operating_points=tuple(OperatingPoint(**one) for one in found["operating_points"]),
             measured_on=found["measured_on"],
-            digest=sha256(text).hexdigest(),
+            digest=sha256(text + b"".join((directory / name).read_bytes() for name in WORD_FILES)).hexdigest(),
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ModelLoadError(f"the verdict's model {file} cannot be read: {error}") from error

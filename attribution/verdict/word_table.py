@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save
 from attribeam.attribution.verdict.word_forms import stem
 from attribeam.schemas.errors import ModelLoadError
 
-_STEMS, _VECTORS = "word_table.json", "word_vectors.safetensors"
+_STEMS, _VECTORS = WORD_FILES = "word_table.json", "word_vectors.safetensors"
 
 
 class WordTable:

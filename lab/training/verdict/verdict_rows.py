@@ -74,9 +74,10 @@ def verdict_rows(answers: Sequence[JudgedAnswer], parser: AnswerParser, table: W
 
 def _row(answer: JudgedAnswer, parsed: ParsedAnswer, table: WordTable) -> VerdictRow:
     record = answer.record
-    signals = answer_signals(record, parsed, word_kinds(parsed, record.answer), table)
+    kinds = word_kinds(parsed, record.answer)
+    signals = answer_signals(record, parsed, kinds, table)
     spans = choose_target_spans(parsed, record.answer, kinds=DEFAULT_SPAN_KINDS, given=None)
-    claims = answer_claims(parsed, record.answer, spans).spans
+    claims = answer_claims(parsed, record.answer, spans, kinds).spans
     chars = [parsed.words[word] for word in signals.words]
     sizes = np.ones(len(chars), dtype=np.int64)
     marked = np.zeros(len(chars), dtype=bool)

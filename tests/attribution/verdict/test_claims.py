@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
-from attribeam.attribution.verdict.claims import AnswerClaims, answer_claims, claim_words
+from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.claims import AnswerClaims, answer_claims
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
 
 
@@ -17,11 +19,16 @@ def parser() -> AnswerParser:
     return AnswerParser.from_pretrained("bundled")
 
 
+def claims_among(answer: str, spans: Sequence[TargetSpan], *, assume_language: bool = False) -> AnswerClaims:
+    parsed = parser().parse(answer)
+    return answer_claims(parsed, answer, spans, word_kinds(parsed, answer, assume_language=assume_language))
+
+
 def judged(answer: str) -> dict[str, tuple[str | None, str]]:
     """For each span the text of the span whose claim it belongs to, and its kind."""
     parsed = parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
-    found = answer_claims(parsed, answer, spans).spans
+    found = claims_among(answer, spans).spans
     assert len(found) == len(spans)
     return {
         span.chars.of(answer): (
@@ -34,13 +41,14 @@ def judged(answer: str) -> dict[str, tuple[str | None, str]]:
 
 def claims_of(answer: str) -> AnswerClaims:
     parsed = parser().parse(answer)
-    return answer_claims(parsed, answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
+    return claims_among(answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
 
 
 def stated(answer: str) -> str:
     """The words that carry a claim."""
     parsed = parser().parse(answer)
-    return " ".join(parsed.words[word].of(answer) for word in claim_words(parsed, answer))
+    kinds = word_kinds(parsed, answer).kinds
+    return " ".join(word.of(answer) for word, kind in zip(parsed.words, kinds, strict=True) if kind == ClaimKind.CLAIM)
 
 
 def test_a_mention_belongs_to_the_fact_around_it() -> None:
@@ -54,7 +62,7 @@ def test_a_fact_around_another_keeps_a_claim_of_its_own() -> None:
     answer = "The baker, who was born in Oslo, opened a shop in Bergen."
     inner, outer = TargetSpan(SpanKind.FACTS, CharRange(11, 31)), TargetSpan(SpanKind.FACTS, CharRange(0, 56))
     place = TargetSpan(SpanKind.MENTIONS, CharRange(27, 31))
-    found = answer_claims(parser().parse(answer), answer, [outer, inner, place]).spans
+    found = claims_among(answer, [outer, inner, place]).spans
     assert [one.claim_index for one in found] == [0, 1, 1]
     parsed = parser().parse(answer)
     own = {parsed.words[word].of(answer) for word in found[0].words}
@@ -66,7 +74,7 @@ def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside() -> Non
     answer = "He thinks the tower was built by monks."
     outer = TargetSpan(SpanKind.FACTS, CharRange(0, len(answer) - 1))
     inner = TargetSpan(SpanKind.FACTS, CharRange(answer.index("the tower"), len(answer) - 1))
-    found = answer_claims(parser().parse(answer), answer, [outer, inner]).spans
+    found = claims_among(answer, [outer, inner]).spans
     assert [one.claim_index for one in found] == [1, 1]
 
 
@@ -218,10 +226,10 @@ def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_
     answer = "Die Mühle wurde im Jahr 1874 von einem Müller gebaut und ist heute ein kleines Museum für Kinder."
     parsed = parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
-    found = answer_claims(parsed, answer, spans)
+    found = claims_among(answer, spans)
     assert found.kind == AnswerKind.NOT_JUDGED
     assert {one.kind for one in found.spans} == {ClaimKind.LANGUAGE}
-    assumed = answer_claims(parsed, answer, spans, assume_language=True)
+    assumed = claims_among(answer, spans, assume_language=True)
     assert assumed.kind == AnswerKind.ANSWER
     assert ClaimKind.LANGUAGE not in {one.kind for one in assumed.spans}
 
@@ -229,5 +237,5 @@ def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_
 def test_given_spans_are_claims_of_their_own() -> None:
     answer = "The mill was built in 1874."
     spans = [TargetSpan(SpanKind.GIVEN, CharRange(0, 12)), TargetSpan(SpanKind.GIVEN, CharRange(0, 26))]
-    found = answer_claims(parser().parse(answer), answer, spans).spans
+    found = claims_among(answer, spans).spans
     assert [one.claim_index for one in found] == [0, 1]

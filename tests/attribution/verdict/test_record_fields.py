@@ -50,3 +50,11 @@ def test_a_deep_record_keeps_the_last_names_of_a_path() -> None:
     text = '{"a": {"b": {"c": {"d": {"WiFi": false}}}}}'
     (line,) = record_lines(text)
     assert (line.key, line.truth) == ("c d WiFi", Truth.NO)
+
+
+def test_a_deep_record_is_read_and_one_too_deep_for_json_stays_text() -> None:
+    (read,) = record_lines('{"a": ' * 900 + "true" + "}" * 900)
+    assert (read.key, read.truth) == ("a a a", Truth.YES)
+    too_deep = '{"a":' * 200_000
+    (text,) = record_lines(too_deep)
+    assert text.text == too_deep
