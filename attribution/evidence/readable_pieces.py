@@ -12,8 +12,9 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
 
+from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.attribution.answers.text_sentences import text_sentences
-from attribeam.attribution.evidence.word_borders import FUNCTION_WORDS, has_content, on_word_borders, words_of
+from attribeam.attribution.evidence.word_borders import has_content, on_word_borders, words_of
 from attribeam.schemas import CharRange, Passage
 
 LEAST_SHARE = 0.05

@@ -10,23 +10,12 @@ from itertools import pairwise
 
 import regex
 
+from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.schemas import CharRange
 
 _BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)
 _FARTHEST = 64
 """A border is looked for among so many characters on either side, or up to white space; longer words are cut."""
-
-FUNCTION_WORDS = frozenset(
-    """
-    a an the and or but nor so yet of in on at by for to from with without into onto over under up down out off upon
-    as than then that this these those such it its he him his she her hers they them their theirs i me my we us our
-    you your who whom whose which what when where why how there here is are was were be been being am do does did has
-    have had having will would shall should can could may might must not no if because while although though also some
-    any each both either neither about after before between during through against among it's that's there's he's
-    she's i'm i've you're you've we're we've they're they've s t re ve ll d m
-    """.split()  # noqa: SIM905
-)
-"""English words that say nothing on their own, lower-case, with what is left of contractions."""
 
 
 def on_word_borders(text: str, chars: CharRange) -> CharRange:

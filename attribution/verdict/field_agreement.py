@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from attribeam.attribution.answers.clock_times import clock_times_in
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.record_fields import WEEKDAYS, RecordLine, Truth
@@ -20,11 +21,7 @@ _EVERY_DAY = re.compile(
     r"\b(?:seven|7) days\b|\bevery ?day\b|\bdaily\b|\bthroughout the week\b|\ball week\b", re.IGNORECASE
 )
 _ONE_DAY = re.compile(rf"\b({_DAY})s?\b", re.IGNORECASE)
-_TIME = re.compile(r"\b(\d{1,2})(?::(\d{1,2}))?\s*([ap])\.?m\b", re.IGNORECASE)
-_CLOCK = re.compile(r"\b(\d{1,2}):(\d{1,2})(?::\d\d)?(?:\s*([ap])\.?m\b)?", re.IGNORECASE)
-_HOURS = re.compile(r"\b(\d{1,2})\s*(?:-|–|to)\s*(\d{1,2})\b")
 _CLOSED = re.compile(r"\bclosed\b[^.;]{0,40}$", re.IGNORECASE)
-_MINUTES_OF_HALF_A_DAY, _MINUTES_OF_A_DAY = 720, 1440
 
 
 def field_agreement(answer: AnswerWords, passages: PassageWords) -> list[int]:
@@ -78,29 +75,10 @@ def time_agreement(answer: AnswerWords, passages: PassageWords, sources: Sequenc
 
 
 def _times(answer: str, sources: Sequence[Passage]) -> Iterator[tuple[int, int, bool]]:
-    matches = list(_TIME.finditer(answer))
-    known = {one for source in sources for one in _source_times(source.text)} if matches else set()
-    for match in matches:
-        yield *match.span(), _minutes(match.group(1), match.group(2), match.group(3)) in known
-
-
-def _source_times(text: str) -> Iterator[int]:
-    """Minutes after midnight; a time that does not say which half of the day is meant is one of both."""
-    for match in (*_CLOCK.finditer(text), *_TIME.finditer(text)):
-        minutes = _minutes(match.group(1), match.group(2), match.group(3))
-        yield minutes
-        if not match.group(3):
-            yield (minutes + _MINUTES_OF_HALF_A_DAY) % _MINUTES_OF_A_DAY
-    for match in _HOURS.finditer(text):
-        for hour in match.groups():
-            yield from (_minutes(hour, None, "a"), _minutes(hour, None, "p"))
-
-
-def _minutes(hour: str, minute: str | None, half: str | None) -> int:
-    hours = int(hour) % 24
-    if half:
-        hours = hours % 12 + (12 if half.lower() == "p" else 0)
-    return hours * 60 + int(minute or 0)
+    told = list(clock_times_in(answer))
+    known = {minutes for source in sources if told for time in clock_times_in(source.text) for minutes in time.minutes}
+    for time in told:
+        yield time.start, time.end, not known.isdisjoint(time.minutes)
 
 
 def _days(answer: str, open_days: frozenset[int]) -> Iterator[tuple[int, int, bool]]:

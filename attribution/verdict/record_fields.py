@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from attribeam.attribution.verdict.word_forms import FUNCTION_WORDS, stem
+from attribeam.attribution.answers.function_words import FUNCTION_WORDS
+from attribeam.attribution.verdict.word_forms import stem
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 _NAMES_OF_A_PATH, _LONGEST_KEY = 3, 60
 _FIELD = re.compile(r"^([^:\n]{1,60}): (.*)$")
 _KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_GENERAL_KEY_WORDS = frozenset({"restaurants", "business", "good", "attributes"})
+_GENERAL_KEY_WORDS = FUNCTION_WORDS - {"out", "up", "off"} | {"restaurants", "business", "good", "attributes"}
 _TIMES = re.compile(r"(\d{1,2}):(\d{1,2})(?::\d\d)?\s*-\s*(\d{1,2}):(\d{1,2})")
 
 
@@ -58,7 +59,7 @@ class RecordLine:
     def _key_words(self) -> list[str]:
         parts = (self.key or "").split()
         words = [word.lower() for word in _KEY_WORD.findall(parts[-1])] if parts else []
-        return [word for word in words if word not in FUNCTION_WORDS and word not in _GENERAL_KEY_WORDS]
+        return [word for word in words if word not in _GENERAL_KEY_WORDS]
 
 
 def record_lines(text: str) -> Iterator[RecordLine]:

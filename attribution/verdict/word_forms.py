@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from attribeam.attribution.answers.function_words import FUNCTION_WORDS
+
 WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
 _STEM_LETTERS = 6
@@ -15,13 +17,6 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-FUNCTION_WORDS = word_set("""
-    a an the of to in on at by for with from and or but nor so as is are was were be been being am do does did has have
-    had having will would can could may might must shall should not no this that these those it its it's he she they
-    them their his her him we us our you your i my me who whom whose which what when where how why there here than then
-    if while because although though into onto over under about after before between through during without within
-    against per via also such any some each other more most both all only just very too own same s t re ve ll d m
-    """)
 NEGATIONS = word_set("not no never n't without none neither nor unable lack lacks")
 MODALS = word_set("can could may might should must will would")
 

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.verdict_model import VerdictThresholds
+from attribeam.lab.evaluation.measures.bootstrap import RankedItems, f1_figures, row_draws
 from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.verdict.cross_validation import Scored
 from attribeam.lab.training.verdict.operating_points import called_words, choose_thresholds
 from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 
+_DRAWS = 1000
 _HEADER = ("answers", "all", "marked", "AUROC", "precision %", "recall %", "F1 %", "false alarms %", "characters F1 %")
 
 
@@ -50,6 +52,7 @@ def _line(
 ) -> tuple[Any, ...]:
     places = np.flatnonzero(inside).tolist()
     marked = np.array([rows[place].is_marked for place in places])
+    draws = row_draws(len(places), draws=_DRAWS, seed=0)
     flagged = np.array([bool(called[place].any()) for place in places])
     hits = int((marked & flagged).sum())
     common = sum(int(rows[place].letters[called[place] & rows[place].marked_words].sum()) for place in places)
@@ -61,20 +64,24 @@ def _line(
         name,
         str(len(places)),
         str(int(marked.sum())),
-        f"{_auroc(np.array([scores[place].answer for place in places]), marked):.3f}",
+        _auroc([scores[place].answer for place in places], marked, draws),
         f"{100 * hits / max(int(flagged.sum()), 1):.1f}",
         f"{100 * hits / max(int(marked.sum()), 1):.1f}",
-        f"{200 * hits / max(int(flagged.sum() + marked.sum()), 1):.1f}",
+        _f1(marked, flagged, draws),
         f"{100 * float(flagged[~marked].mean()) if (~marked).any() else 0:.1f}",
         f"{200 * common / max(letters, 1):.1f}",
     )
 
 
-def _auroc(risks: npt.NDArray[np.float64], marked: npt.NDArray[np.bool_]) -> float:
+def _auroc(risks: Sequence[float], marked: npt.NDArray[np.bool_], draws: npt.NDArray[np.int64]) -> str:
     if marked.all() or not marked.any():
-        return float("nan")
-    order = risks.argsort()
-    ranks = np.empty(len(risks))
-    ranks[order] = np.arange(1, len(risks) + 1)
-    ones = int(marked.sum())
-    return float((ranks[marked].sum() - ones * (ones + 1) / 2) / (ones * (len(risks) - ones)))
+        return "-"
+    found = RankedItems(numbers=risks, right=marked.tolist(), rows=range(len(risks))).auroc(draws)
+    return f"{found.value:.3f} ({found.interval.low:.3f} to {found.interval.high:.3f})"
+
+
+def _f1(marked: npt.NDArray[np.bool_], flagged: npt.NDArray[np.bool_], draws: npt.NDArray[np.int64]) -> str:
+    found = f1_figures(
+        common=(marked & flagged).tolist(), called=flagged.tolist(), marked=marked.tolist(), row_counts=draws
+    )
+    return f"{found.f1:.1f} ({found.f1_interval.low:.1f} to {found.f1_interval.high:.1f})"

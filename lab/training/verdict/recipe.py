@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VERDICT_FILE
-from attribeam.attribution.verdict.word_table import word_table
+from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
+from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.attributor.corpus import read_pages
 from attribeam.lab.training.verdict.cross_validation import FittedParts, Scored, by_source, cross_validated, fit_parts
 from attribeam.lab.training.verdict.cross_validation_report import report
 from attribeam.lab.training.verdict.operating_points import choose_thresholds, operating_points
+from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
 from attribeam.lab.training.verdict.word_knowledge import make_word_table
@@ -41,7 +44,7 @@ _KEYS: Mapping[str, Callable[[VerdictRow], Hashable]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit the verdict and write it.
+    """Fit the verdict and write it, with the words that it was fitted with.
 
     Raises:
         UsageError: if scikit-learn is not installed.
@@ -61,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.cross_validate is not None:
         _cross_validate(rows, args)
         return
+    if args.importance:
+        _print_importance(rows, args)
+        return
     with tqdm(total=_FOLDS + 1, unit="fit", disable=None, leave=False) as bar:
         scores, _ = cross_validated(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
         parts = fit_parts(rows, folds=_FOLDS, seed=args.seed)
@@ -70,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     text = json.dumps(found, indent=None, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
     (args.output / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
+    if args.wordllama is None:
+        for name in WORD_FILES:
+            copyfile(BUNDLED_VERDICT / name, args.output / name)
     print(f"verdict written to {args.output / VERDICT_FILE}", file=sys.stderr)
     print(json.dumps({"thresholds": found["thresholds"], "points": found["operating_points"]}, indent=1))
 
@@ -82,6 +91,13 @@ def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace) -> Non
             some, folds=_FOLDS, seed=args.seed, key=_KEYS[args.cross_validate], progress=lambda _: bar.update()
         )
     print(report(some, scores, folds))
+
+
+def _print_importance(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
+    with tqdm(total=_FOLDS * len(rows[0].signals.names), unit="signal", disable=None, leave=False) as bar:
+        found = signal_importance(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
+    lines = [(one.signal, f"{one.answers:+.2f}", f"{one.words:+.2f}") for one in found]
+    print(text_table(("signal", "answers, AUROC lost x 100", "words, AUROC lost x 100"), lines))
 
 
 def verdict_json(
@@ -135,9 +151,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--without", nargs="*", default=[], metavar="TEXT",
         help="with --cross-validate, leave out the signals whose names contain one of the texts",
     )  # fmt: skip
+    parser.add_argument(
+        "--importance", action="store_true",
+        help="print how much worse answers and words of other sources are ordered when a signal is shuffled",
+    )  # fmt: skip
     args = parser.parse_args(arguments)
-    if (args.output is None) is (args.cross_validate is None):
-        parser.error("one of --output and --cross-validate is needed")
+    if [args.output is not None, args.cross_validate is not None, args.importance].count(True) != 1:
+        parser.error("one of --output, --cross-validate and --importance is needed")
     if args.wordllama is not None and args.output is None:
         parser.error("--wordllama needs --output")
     if (args.pages is None) is not (args.wordllama is None):

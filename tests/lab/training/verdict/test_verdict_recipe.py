@@ -16,6 +16,7 @@ from attribeam.attribution.verdict.word_table import WordTable, save_word_table,
 from attribeam.lab.training.verdict import recipe
 from attribeam.lab.training.verdict.cross_validation import cross_validated
 from attribeam.lab.training.verdict.fitting import fit_trees, word_log_odds
+from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import RunError
@@ -85,11 +86,19 @@ def test_no_source_is_judged_by_parts_fitted_on_it(rows: list[VerdictRow]) -> No
     assert risks[marked].mean() > risks[~marked].mean()
 
 
+def test_a_signal_that_tells_words_apart_is_worth_something_and_a_constant_one_nothing(rows: list[VerdictRow]) -> None:
+    found = signal_importance(rows, folds=2, seed=0)
+    assert {one.signal for one in found} == set(rows[0].signals.names)
+    values = np.concatenate([row.signals.values for row in rows])
+    constant = {name for name, column in zip(rows[0].signals.names, values.T, strict=True) if np.ptp(column) == 0}
+    assert constant
+    assert {one.words for one in found if one.signal in constant} == {0.0}
+    assert max(one.words for one in found) > 0
+
+
 def test_recipe_writes_what_the_audit_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
     recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--measured-on", "rows of our own"])
-    for name in ("word_table.json", "word_vectors.safetensors"):
-        (tmp_path / "own" / name).write_bytes((BUNDLED_VERDICT / name).read_bytes())
     model = load_verdict_model(tmp_path / "own")
     assert model.measured_on == "rows of our own"
     assert 0 < model.thresholds.answer_risk < 1
