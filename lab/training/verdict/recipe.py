@@ -94,8 +94,9 @@ def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace) -> Non
 
 
 def _print_importance(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
-    with tqdm(total=_FOLDS * len(rows[0].signals.names), unit="signal", disable=None, leave=False) as bar:
-        found = signal_importance(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
+    names = rows[0].signals.names
+    with tqdm(total=_FOLDS * len(names), unit="signal", disable=None, leave=False) as bar:
+        found = signal_importance(rows, names, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
     lines = [(one.signal, f"{one.answers:+.2f}", f"{one.words:+.2f}") for one in found]
     print(text_table(("signal", "answers, AUROC lost x 100", "words, AUROC lost x 100"), lines))
 

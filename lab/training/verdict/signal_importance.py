@@ -30,17 +30,22 @@ class SignalWorth:
 
 
 def signal_importance(
-    rows: Sequence[VerdictRow], *, folds: int, seed: int, progress: Callable[[str], object] = lambda _: None
+    rows: Sequence[VerdictRow],
+    signals: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    progress: Callable[[str], object] = lambda _: None,
 ) -> list[SignalWorth]:
-    """Each signal's worth, greatest first, by permutation (Breiman 2001) on sources that were not fitted on.
+    """The worth of each of the ``signals``, greatest first, by permutation (Breiman 2001) on sources not fitted on.
 
     A signal is shuffled among all words of a fold, so a number that is the same for a whole answer is shuffled, too.
     Signals that say nearly the same stand in for each other, and each seems worth little.
     """
-    names = rows[0].signals.names
+    columns = {name: rows[0].signals.names.index(name) for name in signals}
     outside = source_folds([row.source for row in rows], seed=seed)
     whole: list[Scored] = []
-    shuffled: dict[str, list[Scored]] = {name: [] for name in names}
+    shuffled: dict[str, list[Scored]] = {name: [] for name in signals}
     held_out: list[VerdictRow] = []
     draw = np.random.default_rng(seed)
     for fold in np.unique(outside).tolist():
@@ -48,7 +53,7 @@ def signal_importance(
         some = [row for row, one in zip(rows, outside, strict=True) if one == fold]
         held_out += some
         whole += scored(parts, some)
-        for column, name in enumerate(names):
+        for name, column in columns.items():
             shuffled[name] += scored(parts, _shuffled(some, column, draw))
             progress(name)
     answers, words = _auroc_of_answers(held_out, whole), _auroc_of_words(held_out, whole)
