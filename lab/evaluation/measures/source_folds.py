@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 FOLDS = 5
+FOLDS_FILE = "folds.json"
+"""Which answer, by its id, is in which fold of a cross-validated verdict; beside the folders of the folds."""
 
 _Numbers = npt.NDArray[np.float64]
 

@@ -7,6 +7,7 @@ Markdown: the answer with the claim and people's marks, its evidence and scores,
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.option_types import positive_integer, whole_number
-from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
+from attribeam.attribution.options import ATTN_UNION_DEP, BUNDLED_VERDICT_NAME, UNIONS
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
+from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
 from attribeam.lab.evaluation.support.error_kinds import AuditError, ErrorKind, false_alarms, misses
 from attribeam.lab.evaluation.support.judged_answers import audited_records
 from attribeam.lab.markdown_table import markdown_table
@@ -171,6 +173,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument("--method", choices=UNIONS, default=ATTN_UNION_DEP)
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
+    verdict = parser.add_mutually_exclusive_group()
+    verdict.add_argument("--verdict", default=BUNDLED_VERDICT_NAME, help="bundled, mass or a directory")
+    verdict.add_argument(
+        "--fold-verdicts", type=Path, metavar="DIR",
+        help="output of attribeam train verdict --cross-validate: a verdict judges only answers that it never saw",
+    )  # fmt: skip
     return parser.parse_args(arguments)
 
 
@@ -181,7 +189,7 @@ def _run(args: argparse.Namespace) -> None:
     if not dataset.answers:
         raise RunError(f"data {args.data} should have answers with labels of support, has none")
     dataset = dataset if args.limit is None else dataset.first(args.limit)
-    alarms, missed = collect_errors(dataset, _attributor(args))
+    alarms, missed = _collect(dataset, args)
     text = error_document(
         f"Errors of {args.method} on {len(dataset.answers)} answers of {args.dataset}",
         [
@@ -196,12 +204,40 @@ def _run(args: argparse.Namespace) -> None:
     print(f"{len(alarms)} false alarms, {len(missed)} misses; sample written to {args.output}")
 
 
-def _attributor(args: argparse.Namespace) -> Attributor:
+def _collect(dataset: JudgedDataset, args: argparse.Namespace) -> tuple[tuple[AuditError, ...], tuple[AuditError, ...]]:
+    if args.fold_verdicts is None:
+        return collect_errors(dataset, _attributor(args, args.verdict))
+    folds = _folds(args.fold_verdicts)
+    alarms: tuple[AuditError, ...] = ()
+    missed: tuple[AuditError, ...] = ()
+    for fold in sorted(set(folds.values())):
+        some = tuple(one for one in dataset.answers if folds.get(one.record.record_id) == fold)
+        found = collect_errors(JudgedDataset(some), _attributor(args, str(args.fold_verdicts / str(fold))))
+        alarms, missed = alarms + found[0], missed + found[1]
+    return alarms, missed
+
+
+def _folds(directory: Path) -> dict[str, int]:
+    file = directory / FOLDS_FILE
+    try:
+        return {str(name): int(fold) for name, fold in json.loads(file.read_text(encoding="utf-8")).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"--fold-verdicts should be an output of attribeam train verdict --cross-validate, but {file}: {error}"
+        ) from error
+
+
+def _attributor(args: argparse.Namespace, verdict: str) -> Attributor:
     from attribeam.attribution.attributor import Attributor
 
     try:
         return Attributor.from_pretrained(
-            args.model, parser=args.parser, spans=DEFAULT_SPAN_KINDS, threads=args.threads, method=args.method
+            args.model,
+            parser=args.parser,
+            spans=DEFAULT_SPAN_KINDS,
+            threads=args.threads,
+            method=args.method,
+            verdict=verdict,
         )
     except (OSError, ValueError) as error:
         raise RunError(f"model or parser could not be loaded: {error}") from error

@@ -36,6 +36,29 @@ class Scored:
     answer: float
 
 
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """What is said of each row by parts that were fitted without its fold.
+
+    Attributes:
+        scores: one per row.
+        folds: intp [rows], the fold of each row, from 0.
+        parts: for each fold the parts that were fitted on all others.
+    """
+
+    scores: tuple[Scored, ...]
+    folds: npt.NDArray[np.intp]
+    parts: tuple[FittedParts, ...]
+
+    def others(self, fold: int) -> list[int]:
+        """The places of the rows outside a fold."""
+        return np.flatnonzero(self.folds != fold).tolist()
+
+    def of(self, fold: int) -> list[int]:
+        """The places of a fold's rows."""
+        return np.flatnonzero(self.folds == fold).tolist()
+
+
 def by_source(row: VerdictRow) -> Hashable:
     """Answers from one source share a fold."""
     return row.source
@@ -93,18 +116,18 @@ def cross_validated(
     seed: int,
     key: Callable[[VerdictRow], Hashable] = by_source,
     progress: Callable[[str], object] = lambda _: None,
-) -> tuple[list[Scored], npt.NDArray[np.intp]]:
-    """What is said of each row by parts fitted on other sources (or other values of ``key``), and each row's fold."""
+) -> CrossValidation:
+    """Fit without each fold in turn; answers from one source, or with one value of ``key``, share a fold."""
     if key is by_source:
         outside = source_folds([row.source for row in rows], seed=seed)
     else:
-        values = [key(row) for row in rows]
-        outside = np.array([sorted(set(map(str, values))).index(str(one)) for one in values], dtype=np.intp)
-    found: list[Scored | None] = [None] * len(rows)
-    for fold in np.unique(outside):
-        parts = fit_parts([row for row, one in zip(rows, outside, strict=True) if one != fold], folds=folds, seed=seed)
+        values = [str(key(row)) for row in rows]
+        outside = np.array([sorted(set(values)).index(one) for one in values], dtype=np.intp)
+    found: dict[int, Scored] = {}
+    parts = []
+    for fold in range(int(outside.max()) + 1):
+        parts.append(fit_parts([rows[at] for at in np.flatnonzero(outside != fold).tolist()], folds=folds, seed=seed))
         places = np.flatnonzero(outside == fold).tolist()
-        for place, one in zip(places, scored(parts, [rows[place] for place in places]), strict=True):
-            found[place] = one
+        found.update(zip(places, scored(parts[fold], [rows[place] for place in places]), strict=True))
         progress(f"fold {fold + 1} of {outside.max() + 1}")
-    return [one for one in found if one is not None], outside
+    return CrossValidation(tuple(found[place] for place in range(len(rows))), outside, tuple(parts))

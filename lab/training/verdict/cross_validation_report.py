@@ -11,29 +11,40 @@ import numpy.typing as npt
 from attribeam.attribution.verdict.verdict_model import VerdictThresholds
 from attribeam.lab.evaluation.measures.bootstrap import RankedItems, f1_figures, row_draws
 from attribeam.lab.evaluation.report import text_table
-from attribeam.lab.training.verdict.cross_validation import Scored
+from attribeam.lab.training.verdict.cross_validation import CrossValidation, Scored
 from attribeam.lab.training.verdict.operating_points import called_words, choose_thresholds
-from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
+from attribeam.lab.training.verdict.unmatched_claims import UnmatchedShares, unmatched_shares, with_unmatched
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 
 _DRAWS = 1000
 _HEADER = ("answers", "all", "marked", "AUROC", "precision %", "recall %", "F1 %", "false alarms %", "characters F1 %")
 
 
-def report(rows: Sequence[VerdictRow], scores: Sequence[Scored], folds: npt.NDArray[np.intp]) -> str:
+def report(rows: Sequence[VerdictRow], found: CrossValidation) -> str:
     """A table over all rows, each task and each generator; each fold's thresholds are chosen on the other folds."""
-    shares = unmatched_shares(rows)
-    scores = with_unmatched(rows, scores, shares)
-    limits = {}
-    for fold in np.unique(folds).tolist():
-        others = np.flatnonzero(folds != fold).tolist()
-        limits[fold] = choose_thresholds([rows[one] for one in others], [scores[one] for one in others], shares)
-    called = [_called(row, one, limits[fold]) for row, one, fold in zip(rows, scores, folds.tolist(), strict=True)]
+    scores = list(found.scores)
+    called: list[npt.NDArray[np.bool_]] = [np.empty(0, dtype=bool)] * len(rows)
+    for fold in range(len(found.parts)):
+        limits = fold_thresholds(rows, found, fold)
+        own = found.of(fold)
+        shares = UnmatchedShares(limits.unmatched, limits.unmatched_risk)
+        limited = with_unmatched([rows[one] for one in own], [scores[one] for one in own], shares)
+        for place, one in zip(own, limited, strict=True):
+            scores[place] = one
+            called[place] = _called(rows[place], one, limits)
     groups = [("all", np.ones(len(rows), dtype=bool))]
     for name in ("group", "generator"):
         values = [getattr(row, name) for row in rows]
         groups += [(value, np.array([one == value for one in values])) for value in sorted(set(values))]
     return text_table(_HEADER, [_line(name, rows, scores, called, inside) for name, inside in groups])
+
+
+def fold_thresholds(rows: Sequence[VerdictRow], found: CrossValidation, fold: int) -> VerdictThresholds:
+    """The thresholds of one fold, chosen on what is said of all others."""
+    others = found.others(fold)
+    some, scores = [rows[one] for one in others], [found.scores[one] for one in others]
+    shares = unmatched_shares(some)
+    return choose_thresholds(some, with_unmatched(some, scores, shares), shares)
 
 
 def _called(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> npt.NDArray[np.bool_]:

@@ -24,9 +24,17 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VERDICT_FILE
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
+from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
 from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.attributor.corpus import read_pages
-from attribeam.lab.training.verdict.cross_validation import FittedParts, Scored, by_source, cross_validated, fit_parts
+from attribeam.lab.training.verdict.cross_validation import (
+    CrossValidation,
+    FittedParts,
+    Scored,
+    by_source,
+    cross_validated,
+    fit_parts,
+)
 from attribeam.lab.training.verdict.cross_validation_report import report
 from attribeam.lab.training.verdict.operating_points import choose_thresholds, operating_points
 from attribeam.lab.training.verdict.signal_importance import signal_importance
@@ -68,29 +76,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_importance(rows, args)
         return
     with tqdm(total=_FOLDS + 1, unit="fit", disable=None, leave=False) as bar:
-        scores, _ = cross_validated(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
+        found = cross_validated(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
         parts = fit_parts(rows, folds=_FOLDS, seed=args.seed)
         bar.update()
-    found = verdict_json(
-        rows, scores, parts, measured_on=args.measured_on or f"{len(rows):,} answers of {args.dataset}"
-    )
-    text = json.dumps(found, indent=None, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
-    (args.output / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
+    fitted = verdict_json(rows, found.scores, parts, measured_on=_measured_on(rows, args))
+    _write(fitted, args.output, args)
+    print(json.dumps({"thresholds": fitted["thresholds"], "points": fitted["operating_points"]}, indent=1))
+
+
+def _measured_on(rows: Sequence[VerdictRow], args: argparse.Namespace) -> str:
+    return args.measured_on or f"{len(rows):,} answers of {args.dataset}"
+
+
+def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace) -> None:
+    """Write a verdict with the words that it was fitted with."""
+    directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(fitted, indent=None, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
+    (directory / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
     if args.wordllama is None:
         for name in WORD_FILES:
-            copyfile(BUNDLED_VERDICT / name, args.output / name)
-    print(f"verdict written to {args.output / VERDICT_FILE}", file=sys.stderr)
-    print(json.dumps({"thresholds": found["thresholds"], "points": found["operating_points"]}, indent=1))
+            copyfile(BUNDLED_VERDICT / name, directory / name)
+    print(f"verdict written to {directory / VERDICT_FILE}", file=sys.stderr)
 
 
 def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
     keep = [name for name in rows[0].signals.names if not any(one in name for one in args.without)]
     some = [row.only(keep) for row in rows]
     with tqdm(unit="fold", disable=None, leave=False) as bar:
-        scores, folds = cross_validated(
+        found = cross_validated(
             some, folds=_FOLDS, seed=args.seed, key=_KEYS[args.cross_validate], progress=lambda _: bar.update()
         )
-    print(report(some, scores, folds))
+    print(report(some, found))
+    if args.output is not None:
+        _write_folds(some, found, args)
+
+
+def _write_folds(rows: Sequence[VerdictRow], found: CrossValidation, args: argparse.Namespace) -> None:
+    """Write the verdict of each fold, which knows only the others, and which answer is in which fold."""
+    for fold, parts in enumerate(found.parts):
+        others = found.others(fold)
+        some, scores = [rows[one] for one in others], [found.scores[one] for one in others]
+        fitted = verdict_json(some, scores, parts, measured_on=_measured_on(some, args))
+        _write(fitted, args.output / str(fold), args)
+    folds = {row.record_id: fold for row, fold in zip(rows, found.folds.tolist(), strict=True)}
+    (args.output / FOLDS_FILE).write_text(json.dumps(folds, indent=0) + "\n", encoding="utf-8")
 
 
 def _print_importance(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
@@ -146,7 +175,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="directory for the verdict")
     parser.add_argument(
         "--cross-validate", choices=("source", "generator", "group"),
-        help="print what parts give that were fitted on other sources, generators or groups, and write nothing",
+        help="print what parts give that were fitted on other sources, generators or groups; with --output, write "
+        "the verdict of each fold to OUTPUT/0, OUTPUT/1 and so on",
     )  # fmt: skip
     parser.add_argument(
         "--without", nargs="*", default=[], metavar="TEXT",
@@ -157,10 +187,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="print how much worse answers and words of other sources are ordered when a signal is shuffled",
     )  # fmt: skip
     args = parser.parse_args(arguments)
-    if [args.output is not None, args.cross_validate is not None, args.importance].count(True) != 1:
+    if args.output is None and args.cross_validate is None and not args.importance:
         parser.error("one of --output, --cross-validate and --importance is needed")
-    if args.wordllama is not None and args.output is None:
-        parser.error("--wordllama needs --output")
+    if args.importance and (args.output is not None or args.cross_validate is not None):
+        parser.error("--importance stands alone")
+    if args.wordllama is not None and (args.output is None or args.cross_validate is not None):
+        parser.error("--wordllama needs --output, without --cross-validate")
     if (args.pages is None) is not (args.wordllama is None):
         parser.error("--pages and --wordllama belong together")
     return args

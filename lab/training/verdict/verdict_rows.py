@@ -26,6 +26,7 @@ class VerdictRow:
     """One judged answer that claims something.
 
     Attributes:
+        record_id: of the answer.
         signals: of its words.
         marked_words: bool (words,), True where a person marked the word.
         mark_sizes: for each word how many words the marked range has that it stands in, 1 outside marks.
@@ -37,6 +38,7 @@ class VerdictRow:
         generator: what gave the answer.
     """
 
+    record_id: str
     signals: Signals
     marked_words: npt.NDArray[np.bool_]
     mark_sizes: npt.NDArray[np.int64]
@@ -86,6 +88,7 @@ def _row(answer: JudgedAnswer, parsed: ParsedAnswer, table: WordTable) -> Verdic
         marked |= inside
         sizes[inside] = np.maximum(sizes[inside], inside.sum())
     return VerdictRow(
+        record_id=record.record_id,
         signals=signals,
         marked_words=marked,
         mark_sizes=sizes,

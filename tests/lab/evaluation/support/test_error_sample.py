@@ -1,12 +1,16 @@
+from dataclasses import replace
+
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.lab.evaluation.dataset_rows import ragtruth_response, ragtruth_source, write_ragtruth
 from tests.lab.evaluation.support.judged_examples import judged, place, span
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.lab.evaluation.support import error_sample
 from attribeam.lab.evaluation.support.error_kinds import ErrorKind, false_alarms, misses
 from attribeam.lab.evaluation.support.error_sample import error_document, main, sample
 from attribeam.schemas import EvidencePiece, Support
+from attribeam.schemas.labelled_answer import JudgedDataset
 
 TEXT = "Ada lit ten lamps. Based on passage 2, no zebras came in 1999."
 UNSUPPORTED, SUPPORTED = Support.UNSUPPORTED, Support.SUPPORTED
@@ -108,3 +112,24 @@ def test_output_that_cannot_be_written_is_refused_first(tmp_path, capsys):
     asked = ["--dataset", "bump", "--data", "none", "--output", str(tmp_path / "none" / "errors.md")]
     assert main(asked) == 2
     assert "--output should be a file in an existing directory" in capsys.readouterr().err
+
+
+def test_each_answer_is_judged_by_the_verdict_of_its_fold(tmp_path, monkeypatch):
+    chosen = []
+    one = judged(TEXT)
+    answers = tuple(replace(one, record=replace(one.record, record_id=name)) for name in ("a", "b", "c"))
+    (tmp_path / "folds.json").write_text('{"a": 1, "b": 0, "c": 1}')
+    monkeypatch.setattr(error_sample, "_attributor", lambda _, verdict: chosen.append(verdict))
+    monkeypatch.setattr(error_sample, "collect_errors", lambda some, _: (some.answers, ()))
+    monkeypatch.setitem(error_sample.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(answers))
+    monkeypatch.setattr(error_sample, "error_document", lambda *given: chosen.append(given[1][0][1]) or "text")
+    asked = ["--dataset", "ragtruth", "--data", "x", "--fold-verdicts", tmp_path, "--output", tmp_path / "out.md"]
+    assert main([*map(str, asked)]) == 0
+    assert chosen == [str(tmp_path / "0"), str(tmp_path / "1"), (answers[1], answers[0], answers[2])]
+
+
+def test_folder_without_folds_is_refused_with_the_command_that_makes_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(error_sample.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset((judged(TEXT),)))
+    asked = ["--dataset", "ragtruth", "--data", "x", "--fold-verdicts", tmp_path, "--output", tmp_path / "out.md"]
+    assert main([*map(str, asked)]) == 2
+    assert "attribeam train verdict --cross-validate" in capsys.readouterr().err

@@ -77,8 +77,10 @@ def test_stored_trees_give_what_was_fitted(rows: list[VerdictRow]) -> None:
 
 
 def test_no_source_is_judged_by_parts_fitted_on_it(rows: list[VerdictRow]) -> None:
-    scores, folds = cross_validated(rows, folds=3, seed=0)
+    found = cross_validated(rows, folds=3, seed=0)
+    scores, folds = found.scores, found.folds
     assert len(scores) == len(rows)
+    assert all(set(found.of(fold)).isdisjoint(found.others(fold)) for fold in range(len(found.parts)))
     for source in {row.source for row in rows}:
         assert len({fold for row, fold in zip(rows, folds, strict=True) if row.source == source}) == 1
     marked = np.array([row.is_marked for row in rows])
