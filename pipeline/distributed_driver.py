@@ -13,7 +13,6 @@ from apache_beam.runners.runner import PipelineResult, PipelineState, create_run
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunk_runner import count_rows
 from attribeam.pipeline.configuration import (
     OutputSchemas,
     configuration_hash,
@@ -27,6 +26,7 @@ from attribeam.pipeline.input_plan import InputPlan, check_input, check_input_un
 from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
 from attribeam.pipeline.quality_gates import judge_gates
+from attribeam.pipeline.reconciliation import count_rows
 from attribeam.pipeline.run_record import FinishedRun, RunClock, make_run_manifest
 from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError, UsageError

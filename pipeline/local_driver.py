@@ -11,11 +11,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
 from attribeam.pipeline.console import Progress, choose_progress, print_result, summary_text
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory
+from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.unchanged_models import are_unchanged

@@ -14,8 +14,8 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
+from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.input_plan import Chunk
-from attribeam.pipeline.output_directory import ChunkStore
 from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import ExitCode
 from attribeam.schemas.run_manifest import ChunkManifest

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.input_plan import Chunk
-from attribeam.pipeline.output_directory import ChunkStore, OutputDirectory, file_sha256
+from attribeam.pipeline.output_directory import OutputDirectory, file_sha256
 from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunk_runner import ReconciliationError, count_rows
+from attribeam.pipeline.reconciliation import ReconciliationError, count_rows
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount
 
 ROWS = RowRange("log.parquet", 10, 13)
