@@ -17,6 +17,10 @@ from attribeam.attribution.answers.target_spans import parse_span_kinds
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.schemas import SpanKind
 
+BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
+VERDICT_FILE = "verdict.json"
+"""The fitted model in a verdict's directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Says:
@@ -113,4 +117,14 @@ def prompt_template(text: str) -> str:
     """The name of a prompt template, or the path of an existing file."""
     if text not in TEMPLATE_NAMES and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"should be {', '.join(TEMPLATE_NAMES)} or a file, there is no file {text!r}")
+    return text
+
+
+def verdict_source(text: str) -> str:
+    """The name of a verdict, or the path of a directory that holds one."""
+    if text not in (BUNDLED_VERDICT_NAME, MASS_VERDICT) and not (Path(text) / VERDICT_FILE).is_file():
+        raise argparse.ArgumentTypeError(
+            f"should be {BUNDLED_VERDICT_NAME}, {MASS_VERDICT} or a directory that attribeam train verdict wrote, "
+            f"there is no {VERDICT_FILE} in {text!r}"
+        )
     return text

@@ -16,6 +16,8 @@ from pydantic import BeforeValidator, model_validator
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, parse_span_kinds
 from attribeam.attribution.option_declaration import Options, Parsed, Value, declared, option
 from attribeam.attribution.option_types import (
+    BUNDLED_VERDICT_NAME,
+    MASS_VERDICT,
     Fraction,
     NonNegative,
     PositiveInteger,
@@ -24,6 +26,7 @@ from attribeam.attribution.option_types import (
     WholeNumber,
     prompt_template,
     span_kinds,
+    verdict_source,
 )
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.schemas import SpanKind
@@ -36,7 +39,6 @@ SPANS, PARSER, THREADS = "spans", "parser", "threads"
 
 
 ATTN_UNION, ATTN_UNION_DEP = "attn-union", "attn-union-dep"
-BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
 UNIONS = (ATTN_UNION, ATTN_UNION_DEP)
 """The paper's two methods: the union alone (Section 3.2), and with dependency augmentation (Section 3.3)."""
 
@@ -174,7 +176,7 @@ class MethodOptions(Options):
         help="how much the words that a passage shares with span and sentence count in the choice of the passage",
     )  # fmt: skip
     verdict: Value[str] = option(
-        default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME", extends_paper=True,
+        default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
         help="how claims are judged: bundled, a directory that attribeam train verdict wrote, or mass, which compares "
         "the evidence mass with two thresholds; giving a threshold means mass",
     )  # fmt: skip

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.options import BUNDLED_VERDICT_NAME, MethodOptions
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME
+from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
 from attribeam.attribution.verdict.signals import Signals, answer_signals

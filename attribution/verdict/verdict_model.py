@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.signals import Signals
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas.errors import ModelLoadError
 
 BUNDLED_VERDICT = Path(__file__).parent.parent / "bundled" / "verdict"
-VERDICT_FILE = "verdict.json"
 
 _OTHER_SIGNALS = "the verdict's model was fitted on other signals than this version measures; train it"
 _DIGEST_LETTERS = 16

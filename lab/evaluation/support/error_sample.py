@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
-from attribeam.attribution.option_types import positive_integer, whole_number
-from attribeam.attribution.options import ATTN_UNION_DEP, BUNDLED_VERDICT_NAME, UNIONS
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, positive_integer, whole_number
+from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
 from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
 from attribeam.lab.evaluation.support.error_kinds import AuditError, ErrorKind, false_alarms, misses

@@ -21,7 +21,8 @@ import numpy as np
 from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VERDICT_FILE
+from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
 from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE

@@ -11,9 +11,10 @@ import pytest
 from tests.attribution.verdict.judged_rows import LANTERN
 
 from attribeam import Attributor
+from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, VERDICT_FILE, load_verdict_model
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
 from attribeam.schemas.errors import ModelLoadError
 
