@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
+from attribeam.attribution.attribute_table import (
+    ArrowTable,
+    ColumnNames,
+    Refusal,
+    SpanOutcome,
+    TableAudit,
+    TableEvidence,
+    table_log,
+)
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
 from attribeam.attribution.methods.models import ModelChoice, encodes, load_audit_models
+from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
+from attribeam.attribution.record_input import PassageLike, RowLike, SpanLike, check_record, record_of, records_of
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
+from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
+from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.language_model import LanguageModel
-
-PassageLike: TypeAlias = str | Passage | Mapping[str, str | None] | tuple[str | None, str]
-
-_PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
 
 
 class Attributor:
@@ -90,94 +97,147 @@ class Attributor:
         question: str,
         passages: Sequence[PassageLike],
         answer: str,
-        target_spans: Sequence[tuple[int, int]] | None = None,
+        target_spans: Sequence[SpanLike] | None = None,
     ) -> list[SpanEvidence]:
         """The evidence of every target span of one answer.
 
         A passage is its text, a ``Passage``, a mapping with its fields, or a (title, text) pair. ``target_spans`` are
-        half-open ranges of code points in ``answer``.
+        half-open ranges of code points in ``answer``; a range that is given twice has a record for each, and is one
+        claim.
 
         Raises:
+            DataError: if a field is None or has another type than it should.
             RowFault: if the row cannot be attributed; its ``reason`` says why.
         """
-        record = _record(question, passages, answer, target_spans)
-        outcome = self.attribute_many([record])[0]
+        explained = self.explain(question=question, passages=passages, answer=answer, target_spans=target_spans)
+        return list(explained.spans)
+
+    def explain(
+        self,
+        *,
+        question: str,
+        passages: Sequence[PassageLike],
+        answer: str,
+        target_spans: Sequence[SpanLike] | None = None,
+    ) -> Explanation:
+        """The evidence of one answer, which a notebook shows as the report does; ``attribute`` says what is taken.
+
+        Raises:
+            DataError, RowFault: as ``attribute``.
+        """
+        record = record_of(question, passages, answer, target_spans)
+        (outcome,) = self.attribute_many([record])
         if isinstance(outcome, RowFault):
             raise outcome
-        return list(outcome)
+        return Explanation(record, outcome)
 
-    def attribute_many(self, records: Sequence[QARecord]) -> list[tuple[SpanEvidence, ...] | RowFault]:
-        """One outcome per record, in the order of ``records``; rows run through the model in batches."""
-        checked = [self._encoded(record) for record in records]
-        parsed = iter(self.parser.parse_many([one[0].answer for one in checked if not isinstance(one, RowFault)]))
-        rows = [one if isinstance(one, RowFault) else self._row(*one, next(parsed)) for one in checked]
-        outcomes = iter(
-            model_outcomes(self.method, self._models, [row for row in rows if not isinstance(row, RowFault)])
+    def attribute_many(self, rows: Iterable[RowLike]) -> list[tuple[SpanEvidence, ...] | RowFault]:
+        """One outcome per row, in the order of ``rows``; they run through the model in batches.
+
+        A row is a ``QARecord``, or a dict with the names of a log's columns: ``question``, ``passages`` and ``answer``,
+        perhaps ``target_spans``. Their values may be what ``attribute`` takes; None makes the row's outcome a
+        ``RowFault``. Other keys are not read.
+
+        Raises:
+            UsageError: if ``rows`` is a table, which ``attribute_table`` takes, or a single row.
+            DataError: if a row lacks a field, or a field has another type than it should.
+        """
+        given = records_of(rows)
+        outcomes = iter(self._outcomes([one for one in given if isinstance(one, QARecord)]))
+        found = (one if isinstance(one, RowFault) else next(outcomes) for one in given)
+        return [one.fault if isinstance(one, Refusal) else one for one in found]
+
+    def attribute_table(
+        self,
+        data: ArrowTable,
+        *,
+        columns: ColumnNames | None = None,
+        extra_columns: Iterable[str] = (),
+        name: str = "table",
+        max_text_chars: int = 1_000_000,
+        progress: bool = False,
+    ) -> TableEvidence:
+        """The evidence of all rows of a table as a table, and dead letters for rows that cannot be audited.
+
+        The records are those of ``attribeam audit`` for a log with the same rows.
+
+        Args:
+            data: a table of pyarrow, pandas, polars, DuckDB or any other library that gives Arrow data, or a
+                ``datasets.Dataset``. Its columns are those of a log, see docs/schema.md.
+            columns: columns by the names of their fields, where they differ, as {"answer": "response"} or as the option
+                ``--columns`` has them; "" for a field that the table does not have, whatever its columns are called.
+            extra_columns: columns that are carried through to the evidence.
+            name: the ``source_file`` of the records.
+            max_text_chars: longest text of one field in code points; a longer one is a dead letter.
+            progress: whether to show a progress bar.
+
+        Raises:
+            UsageError: if ``data`` is no table, or a name is none of a field.
+            LogFormatError: if a column is missing, is there twice or has another type than expected.
+        """
+        log = table_log(data, columns=columns, extra_columns=extra_columns, name=name, max_text_chars=max_text_chars)
+        return self._table_audit().of(log, progress=progress)
+
+    def attribute_batches(
+        self,
+        data: ArrowTable,
+        *,
+        columns: ColumnNames | None = None,
+        extra_columns: Iterable[str] = (),
+        name: str = "table",
+        max_text_chars: int = 1_000_000,
+        progress: bool = False,
+    ) -> Iterator[TableEvidence]:
+        """As ``attribute_table``, for up to 256 rows at a time, for a table whose evidence does not fit into memory."""
+        log = table_log(data, columns=columns, extra_columns=extra_columns, name=name, max_text_chars=max_text_chars)
+        return self._table_audit().batches(log, progress=progress)
+
+    def _table_audit(self) -> TableAudit:
+        return TableAudit(
+            outcomes=self._outcomes,
+            provenance=audit_provenance(self.method, self._options, self._models),
+            has_mass=self.method.gives_mass,
         )
-        return [row if isinstance(row, RowFault) else self._evidence(row, next(outcomes)) for row in rows]
 
-    def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | RowFault:
+    def _outcomes(self, records: Sequence[QARecord]) -> list[SpanOutcome]:
+        """One outcome per record, in order, by the stages of an audit."""
+        rows: list[AuditRow | Refusal] = []
+        for batch in _in_batches([self._encoded(record) for record in records]):
+            parsed = iter(parse_each(self.parser, [one[0].answer for one in batch if not isinstance(one, Refusal)]))
+            rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
+        good = [row for row in rows if not isinstance(row, Refusal)]
+        outcomes = iter(model_outcomes(self.method, self._models, good))
+        return [row if isinstance(row, Refusal) else self._evidence(row, next(outcomes)) for row in rows]
+
+    def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:
+        stage = Stage.VALIDATE
         try:
-            _check_record(record)
+            check_record(record)
+            stage = Stage.ATTRIBUTE
             return record, self.model.encode(record) if encodes(self.method.needs) else None
         except RowFault as fault:
-            return fault
+            return Refusal(stage, fault)
 
-    def _row(self, record: QARecord, encoded: EncodedRow | None, parsed: ParsedAnswer) -> AuditRow:
+    def _row(self, record: QARecord, encoded: EncodedRow | None, parsed: ParsedAnswer | RowFault) -> AuditRow | Refusal:
+        if isinstance(parsed, RowFault):
+            return Refusal(Stage.PARSE, parsed)
         spans = choose_target_spans(parsed, record.answer, kinds=self.spans, given=record.target_spans)
         return AuditRow(record, parsed, spans, encoded)
 
-    def _evidence(self, row: AuditRow, outcome: Outcome) -> tuple[SpanEvidence, ...] | RowFault:
+    def _evidence(self, row: AuditRow, outcome: Outcome) -> SpanOutcome:
         if isinstance(outcome, RowFault):
-            return outcome
+            return Refusal(Stage.ATTRIBUTE, outcome)
         settings = None if self._models.attention is None else self._models.attention.settings
         try:
             return evidence_of(row, outcome, method=self.method, options=self._options, settings=settings)
         except RowFault as fault:
-            return fault
+            return Refusal(Stage.EVIDENCE, fault)
 
 
-def _record(
-    question: str,
-    passages: Sequence[PassageLike],
-    answer: str,
-    target_spans: Sequence[tuple[int, int]] | None,
-) -> QARecord:
-    try:
-        spans = None if target_spans is None else tuple(CharRange(start, end) for start, end in target_spans)
-    except ValueError as error:
-        raise RowFault(Reason.SPAN_OUT_OF_RANGE, str(error), column="target_spans") from error
-    return QARecord(
-        record_id="row",
-        question=question,
-        passages=tuple(_passage(passage) for passage in passages),
-        answer=answer,
-        source=RowSource("", 0),
-        target_spans=spans,
-    )
+_Item = TypeVar("_Item")
+_PARSED_AT_ONCE = 64
 
 
-def _passage(passage: PassageLike) -> Passage:
-    if isinstance(passage, Passage):
-        return passage
-    if isinstance(passage, str):
-        return Passage(text=passage)
-    if isinstance(passage, Mapping):
-        unknown = sorted(set(passage) - set(_PASSAGE_FIELDS))
-        if unknown or not isinstance(passage.get("text"), str):
-            raise ValueError(f"a passage should have 'text' and at most {_PASSAGE_FIELDS}, but has: {sorted(passage)}")
-        return Passage(text=str(passage["text"]), title=passage.get("title"), passage_id=passage.get("passage_id"))
-    title, text = passage
-    return Passage(text=text, title=title)
-
-
-def _check_record(record: QARecord) -> None:
-    """Refuse what a QA log's validation refuses, for callers who build records themselves."""
-    if not record.answer.strip():
-        raise RowFault(Reason.EMPTY_ANSWER, "the answer should have words, but is empty", column="answer")
-    if not any(passage.text.strip() for passage in record.passages):
-        raise RowFault(Reason.NO_PASSAGES, "there should be a passage with text, but there is none", column="passages")
-    for span in record.target_spans or ():
-        if span.char_end > len(record.answer):
-            message = f"spans should end within the {len(record.answer)} code points of the answer, one ends at "
-            raise RowFault(Reason.SPAN_OUT_OF_RANGE, f"{message}{span.char_end}", column="target_spans")
+def _in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), _PARSED_AT_ONCE):
+        yield items[start : start + _PARSED_AT_ONCE]

@@ -5,7 +5,7 @@ A column may have the plain, large, view or dictionary variant of its Arrow type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -204,15 +204,26 @@ def parse_column_mapping(text: str) -> tuple[tuple[str, str], ...]:
         UsageError: if the list is no such list, or names an unknown field or the same one twice.
     """
     pairs = [tuple(part.strip() for part in item.split("=", 1)) for item in text.split(",") if item.strip()]
+    return checked_columns((pair[0], pair[1] if len(pair) == 2 else None) for pair in pairs)
+
+
+def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str, str], ...]:
+    """The (field, column) pairs, if each names a field of a log, and a column.
+
+    Raises:
+        UsageError: if one does not, or a field is named twice.
+    """
     names = [field.name for field in INPUT_FIELDS]
-    for pair in pairs:
-        if len(pair) != 2 or pair[0] not in names:
+    checked: dict[str, str] = {}
+    for name, column in pairs:
+        if name not in names or not isinstance(column, str):
             raise UsageError(
-                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {pair[0]!r}"
+                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {name!r}"
             )
-    if len({pair[0] for pair in pairs}) < len(pairs):
-        raise UsageError(f"--columns should name each field once, was: {text!r}")
-    return tuple((pair[0], pair[1]) for pair in pairs)
+        if name in checked:
+            raise UsageError(f"--columns should name each field once, has {name!r} twice")
+        checked[name] = column
+    return tuple(checked.items())
 
 
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:

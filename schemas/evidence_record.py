@@ -13,6 +13,7 @@ from itertools import accumulate, chain
 import pyarrow as pa
 
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
+from attribeam.schemas.evidence_html import span_html
 from attribeam.schemas.qa_record import CharRange, QARecord
 from attribeam.schemas.version import SCHEMA_VERSION
 
@@ -134,6 +135,9 @@ class SpanEvidence:
     def is_counted(self) -> bool:
         """True for what counts once: a claim, and a span without one; see ``attribeam.schemas.claim_rows``."""
         return self.claim_index in (None, self.span_index)
+
+    def _repr_html_(self) -> str:
+        return span_html(self)
 
     @property
     def measured_mass(self) -> float:

@@ -24,6 +24,8 @@ ALLOWED = {
     "lab/training": {"schemas", "logs", "attribution", "lab"},
     "examples": {"schemas", "attribution"},
 }
+EXCEPTIONS = {"attribution": {("attribution/attribute_table.py", "logs")}}
+"""Where a table in memory meets the method: its rows are read as those of a log are."""
 FORBIDDEN = {
     "schemas": {"torch", "transformers", "spacy", "apache_beam"},
     "logs": {"torch", "transformers", "spacy", "apache_beam"},
@@ -67,9 +69,9 @@ def test_no_room_is_imported_by_its_bare_name() -> None:
 
 @pytest.mark.parametrize("room", ALLOWED)
 def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
-    found = {(path.name, name) for path in _files(room) for name in _rooms_of(path)}
+    found = {(path.relative_to(ROOT).as_posix(), name) for path in _files(room) for name in _rooms_of(path)}
     assert found or room == "examples", f"{room} should import something, else this test looks at nothing"
-    assert {(file, name) for file, name in found if name not in ALLOWED[room]} == set()
+    assert {one for one in found if one[1] not in ALLOWED[room]} == EXCEPTIONS.get(room, set())
 
 
 def test_nothing_that_is_shipped_imports_tests_or_benchmarks() -> None:

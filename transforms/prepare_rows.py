@@ -12,12 +12,12 @@ from threading import Lock
 
 import apache_beam as beam
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
-from attribeam.schemas import QARecord, Reason, RowFault, Stage, TargetSpan
+from attribeam.schemas import QARecord, RowFault, Stage, TargetSpan
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DEAD_LETTERS, DeadLetterOffice
 from attribeam.transforms.elements import PackRows, TokenisedRow, register_row_coders
@@ -140,20 +140,3 @@ class ParseRows(beam.DoFn):
 def answer_chars(row: TokenisedRow) -> int:
     """Code points of the answer."""
     return len(row.record.answer)
-
-
-def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:
-    """One outcome per answer. If a batch fails, its answers are parsed one by one, so that only the bad ones fail.
-
-    A parser is third-party code that meets any text, so an error on one answer is that row's fault. Running out of
-    memory is not.
-    """
-    try:
-        return list(parser.parse_many(answers))
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
-        if len(answers) == 1:
-            message = f"the parser should take any answer, but raised {type(error).__name__}; try another --parser"
-            return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
-    return [outcome for answer in answers for outcome in parse_each(parser, [answer])]

@@ -29,7 +29,7 @@ from attribeam.attribution.answers.parser_output import (
     sentence_ends,
     tag_code_as_names,
 )
-from attribeam.schemas import CharRange
+from attribeam.schemas import CharRange, Reason, RowFault
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -124,6 +124,23 @@ class AnswerParser:
             if not shown.isspace():
                 row = is_table_row(block.of(text))
                 yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_table_row=row), code
+
+
+def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:
+    """One outcome per answer. If a batch fails, its answers are parsed one by one, so that only the bad ones fail.
+
+    A parser is third-party code that meets any text, so an error on one answer is that row's fault. Running out of
+    memory is not.
+    """
+    try:
+        return list(parser.parse_many(answers))
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
+        if len(answers) == 1:
+            message = f"the parser should take any answer, but raised {type(error).__name__}; try another --parser"
+            return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
+    return [outcome for answer in answers for outcome in parse_each(parser, [answer])]
 
 
 def _pipeline_source(parser: str) -> Path | str:

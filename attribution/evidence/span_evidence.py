@@ -45,17 +45,23 @@ def evidence_records(
 ) -> tuple[SpanEvidence, ...]:
     """One evidence record per target span from its result, whatever method gave it.
 
-    ``thresholds`` are None where none were made for the method's mass.
+    ``thresholds`` are None where none were made for the method's mass. Each span is a claim of its own; one that is
+    given again belongs to the claim of the first.
     """
     values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
     cut = cut_sentences(parsed)
-    pairs = enumerate(zip(spans, results, strict=True))
-    return tuple(_evidence_record(record, index, *pair, values, thresholds, cut) for index, pair in pairs)
+    first: dict[TargetSpan, int] = {}
+    triples = (
+        (index, first.setdefault(span, index), span, result)
+        for index, (span, result) in enumerate(zip(spans, results, strict=True))
+    )
+    return tuple(_evidence_record(record, *one, values, thresholds, cut) for one in triples)
 
 
 def _evidence_record(
     record: QARecord,
     span_index: int,
+    claim_index: int,
     span: TargetSpan,
     result: SpanResult,
     values: ValueMatcher,
@@ -82,7 +88,7 @@ def _evidence_record(
         unmatched_values=unmatched,
         sentence_cut=any(sentence.overlaps(span.chars) for sentence in cut),
         token_evidence=result.tokens,
-        claim_index=span_index,
+        claim_index=claim_index,
     )
 
 

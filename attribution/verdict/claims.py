@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.target_spans import has_letter_or_digit, is_content_word
@@ -50,16 +50,33 @@ def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan]
     A span is a claim if one of its content words is part of a claim: "the answer is: Oslo" claims something. Otherwise
     it is of the kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it,
     and is a claim of its own where there is none. A fact around other facts is a claim of its own for the words that
-    are left, unless fewer than two of them carry content: then it belongs to the first of those facts.
+    are left, unless fewer than two of them carry content: then it belongs to the first of those facts. A span that is
+    given again belongs to the claim of the first.
     """
     content = [
         is_content_word(parsed, word, answer) or (kind == ClaimKind.LANGUAGE and has_letter_or_digit(chars.of(answer)))
         for word, (chars, kind) in enumerate(zip(parsed.words, found.kinds, strict=True))
     ]
+    distinct = list(dict.fromkeys(spans))
     return AnswerClaims(
         kind=_answer_kind(found, content),
-        spans=tuple(_SpanClaims(parsed, spans, found.kinds, content).of_spans()),
+        spans=_of_all(spans, distinct, [*_SpanClaims(parsed, distinct, found.kinds, content).of_spans()]),
         refused=found.refused,
+    )
+
+
+def _of_all(
+    spans: Sequence[TargetSpan], distinct: Sequence[TargetSpan], claims: Sequence[SpanClaim]
+) -> tuple[SpanClaim, ...]:
+    """The claims of all spans, given those of the distinct ones: a repeated span belongs to the claim of the first."""
+    of_span = dict(zip(distinct, claims, strict=True))
+    places: dict[TargetSpan, int] = {}
+    for place, span in enumerate(spans):
+        places.setdefault(span, place)
+    first = [*places.values()]
+    return tuple(
+        replace(claim, claim_index=None if claim.claim_index is None else first[claim.claim_index])
+        for claim in (of_span[span] for span in spans)
     )
 
 

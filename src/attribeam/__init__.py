@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from attribeam.attribution.attribute_table import TableEvidence
     from attribeam.attribution.attributor import Attributor
     from attribeam.schemas import (
         AnswerKind,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         RunError,
         UsageError,
     )
+    from attribeam.schemas.evidence_html import Explanation
 
 __version__ = "0.1.0"
 
@@ -48,6 +50,7 @@ __all__ = [
     "DeadLetter",
     "EvidencePiece",
     "ExitCode",
+    "Explanation",
     "LogFormatError",
     "ModelLoadError",
     "Passage",
@@ -59,13 +62,18 @@ __all__ = [
     "SpanEvidence",
     "SpanKind",
     "Support",
+    "TableEvidence",
     "TargetSpan",
     "UsageError",
     "__version__",
 ]
 
 _ERRORS = ("AttribeamError", "DataError", "ExitCode", "LogFormatError", "ModelLoadError", "RunError", "UsageError")
-_MODULES = {"Attributor": "attribeam.attribution.attributor"} | dict.fromkeys(_ERRORS, "attribeam.schemas.errors")
+_MODULES = {
+    "Attributor": "attribeam.attribution.attributor",
+    "Explanation": "attribeam.schemas.evidence_html",
+    "TableEvidence": "attribeam.attribution.attribute_table",
+} | dict.fromkeys(_ERRORS, "attribeam.schemas.errors")
 """The module of each name; all other names are in ``attribeam.schemas``."""
 
 

@@ -12,7 +12,17 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.options import ModelOptions
-from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanEvidence, SpanKind
+from attribeam.schemas import (
+    CharRange,
+    Passage,
+    QARecord,
+    Reason,
+    RowFault,
+    RowSource,
+    SpanEvidence,
+    SpanKind,
+    Support,
+)
 from attribeam.schemas.errors import UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
@@ -125,6 +135,65 @@ def test_faulty_record_leaves_its_neighbours_as_they_are(attributor: Attributor)
     for one, outcome in zip(records, outcomes, strict=True):
         if not isinstance(outcome, RowFault):
             assert [span.text for span in outcome] == [one.answer]
+
+
+def test_dicts_have_the_same_outcomes_as_records(attributor: Attributor) -> None:
+    records = [record("Yes."), record(ANSWER, spans=(CharRange(0, 10),)), record(" ")]
+    rows = [
+        {
+            "question": one.question,
+            "passages": PASSAGES,
+            "answer": one.answer,
+            "target_spans": one.target_spans and [(span.char_start, span.char_end) for span in one.target_spans],
+        }
+        for one in records
+    ]
+    expected, found = attributor.attribute_many(records), attributor.attribute_many(rows)
+    assert found[:2] == expected[:2]
+    assert isinstance(found[2], RowFault)
+    assert found[2].reason is Reason.EMPTY_ANSWER
+
+
+def test_an_answer_that_the_parser_fails_on_harms_no_other(
+    attributor: Attributor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FragileParser(FlatParser):
+        def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+            if "bad" in texts:
+                raise KeyError("bad")
+            return super().parse_many(texts)
+
+    monkeypatch.setattr(attributor, "parser", FragileParser())
+    good, bad = attributor.attribute_many([record("Yes."), record("bad")])
+    assert isinstance(good, tuple)
+    assert isinstance(bad, RowFault)
+    assert bad.reason is Reason.PARSE_FAILED
+
+
+def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attributor) -> None:
+    spans = attributor.attribute(
+        question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 28), (0, 10), (0, 28)]
+    )
+    first, _, again = spans
+    assert [span.span_index for span in spans] == [0, 1, 2]
+    assert (again.chars, again.support, again.support_score, again.evidence) == (
+        first.chars,
+        first.support,
+        first.support_score,
+        first.evidence,
+    )
+    assert again.claim_index == first.claim_index
+    assert first.support is not Support.NO_CLAIM
+    assert not again.is_counted
+    single = attributor.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 28), (0, 10)])
+    assert (single[0].answer_risk, single[0].support) == (first.answer_risk, first.support)
+
+
+def test_a_range_given_twice_is_one_claim_where_masses_are_compared(attributor: Attributor) -> None:
+    parts = {"parser": FlatParser(), "model": attributor.model, "spans": (SpanKind.GIVEN,)}
+    by_mass = Attributor(**parts, options=attributor.model.settings.replaced(verdict="mass"))
+    spans = by_mass.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 10), (0, 10)])
+    assert [span.claim_index for span in spans] == [0, 0]
 
 
 def test_batch_decides_the_same_as_single_rows(attributor: Attributor) -> None:

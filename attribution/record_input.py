@@ -1,0 +1,213 @@
+"""QA records of rows in Python: of a question with its passages and answer, or of a dict with a log's column names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from numbers import Integral
+from typing import TypeAlias
+
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import DataError, UsageError
+
+PassageLike: TypeAlias = str | Passage | Mapping[str, object] | tuple[str | None, str]
+"""A passage's text, the passage, its fields, or a (title, text) pair."""
+SpanLike: TypeAlias = CharRange | tuple[int, int] | Mapping[str, int]
+"""A half-open range of code points of the answer, its ends, or its fields ``char_start`` and ``char_end``."""
+RowLike: TypeAlias = QARecord | Mapping[str, object]
+
+_PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
+_NEEDED = ("question", "passages", "answer")
+_TABLE = "a table of rows goes to attribute_table"
+
+
+def records_of(rows: Iterable[RowLike]) -> list[QARecord | RowFault]:
+    """One outcome per row, in order: its record, or the fault of a value that a log may not hold either.
+
+    A dict has the names of a log's columns: ``question``, ``passages`` and ``answer``, perhaps ``record_id`` and
+    ``target_spans``; other keys are not read. None in place of a value is the row's fault.
+
+    Raises:
+        UsageError: if ``rows`` is a table or a single row.
+        DataError: if a row lacks a field, or a field has another type than it should; it names row and field.
+    """
+    if hasattr(rows, "__arrow_c_stream__"):
+        raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}; {_TABLE}")
+    if isinstance(rows, str | bytes | Mapping | QARecord):
+        raise UsageError(f"a list of QARecords or dicts is needed, was a single {_kind(rows)}; put it into a list")
+    return [_outcome(row, place) for place, row in enumerate(rows)]
+
+
+def record_of(
+    question: str, passages: Sequence[PassageLike], answer: str, target_spans: Sequence[SpanLike] | None
+) -> QARecord:
+    """The record of one row.
+
+    Raises:
+        DataError: if a field is None or has another type than it should; it names the field.
+        RowFault: if one of the ``target_spans`` is no range.
+    """
+    given = {"question": question, "passages": passages, "answer": answer, "target_spans": target_spans}
+    for name in _NEEDED:
+        if given[name] is None:
+            raise DataError(f"{name} should be {_EXPECTED[name]}, was None")
+    return _record(given, "", RowSource("", 0))
+
+
+def check_record(record: QARecord) -> None:
+    """Refuse what a QA log's validation refuses, for callers who build records themselves.
+
+    Raises:
+        RowFault: if the row cannot be audited.
+    """
+    for name, text in (("question", record.question), ("answer", record.answer), *_passage_texts(record)):
+        _check_unicode(name, text)
+    if not record.answer.strip():
+        raise RowFault(Reason.EMPTY_ANSWER, "the answer should have words, but is empty", column="answer")
+    if not any(passage.text.strip() for passage in record.passages):
+        raise RowFault(Reason.NO_PASSAGES, "there should be a passage with text, but there is none", column="passages")
+    for span in record.target_spans or ():
+        if span.char_end > len(record.answer):
+            message = f"spans should end within the {len(record.answer)} code points of the answer, one ends at "
+            raise RowFault(Reason.SPAN_OUT_OF_RANGE, f"{message}{span.char_end}", column="target_spans")
+
+
+_EXPECTED = {
+    "question": "a string",
+    "passages": "a list of passages",
+    "answer": "a string",
+    "target_spans": "a list of ranges",
+}
+_NULL_REASONS = {
+    "question": Reason.MISSING_VALUE,
+    "passages": Reason.NO_PASSAGES,
+    "answer": Reason.EMPTY_ANSWER,
+}
+
+
+def _outcome(row: object, place: int) -> QARecord | RowFault:
+    where = f"row {place}: "
+    if isinstance(row, QARecord):
+        _check_types(row, where)
+        return row
+    if not isinstance(row, Mapping):
+        raise DataError(f"{where}a QARecord or a dict is needed, was a {_kind(row)}; {_TABLE}")
+    for name in _NEEDED:
+        if name not in row:
+            raise DataError(
+                f"{where}the field {name!r} is needed, there are: {', '.join(map(str, row)) or 'none'}; rename the "
+                "keys, or give the rows as a table to attribute_table with columns=..."
+            )
+        if row[name] is None:
+            return RowFault(_NULL_REASONS[name], f"{name} should be {_EXPECTED[name]}, was None", column=name)
+    try:
+        return _record(row, where, RowSource("", place))
+    except RowFault as fault:
+        return fault
+
+
+def _record(row: Mapping[str, object], where: str, source: RowSource) -> QARecord:
+    spans = row.get("target_spans")
+    record_id = row.get("record_id")
+    passages = _items("passages", row["passages"], where)
+    return QARecord(
+        record_id=str(source.source_row) if record_id is None else _text_or_integer("record_id", record_id, where),
+        question=_text("question", row["question"], where),
+        passages=tuple(_passage(one, f"passages[{index}]", where) for index, one in enumerate(passages)),
+        answer=_text("answer", row["answer"], where),
+        source=source,
+        target_spans=None if spans is None else _spans(spans, where),
+    )
+
+
+def _spans(value: object, where: str) -> tuple[CharRange, ...] | None:
+    items = _items("target_spans", value, where)
+    return tuple(_span(one, f"target_spans[{index}]", where) for index, one in enumerate(items)) or None
+
+
+def _span(value: object, name: str, where: str) -> CharRange:
+    if isinstance(value, CharRange):
+        return value
+    ends = [value.get("char_start"), value.get("char_end")] if isinstance(value, Mapping) else value
+    if not isinstance(ends, Sequence) or isinstance(ends, str | bytes) or len(ends) != 2:
+        raise _type_error(name, "a pair (char_start, char_end)", value, where)
+    if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in ends):
+        raise DataError(f"{where}{name} should have the whole numbers char_start and char_end, had: {ends!r:.80}")
+    try:
+        return CharRange(int(ends[0]), int(ends[1]))
+    except ValueError as error:
+        raise RowFault(Reason.SPAN_OUT_OF_RANGE, str(error), column="target_spans") from error
+
+
+def _passage(value: object, name: str, where: str) -> Passage:
+    if isinstance(value, Passage):
+        return value
+    if isinstance(value, str):
+        return Passage(text=value)
+    if isinstance(value, Mapping):
+        unknown = sorted(map(str, set(value) - set(_PASSAGE_FIELDS)))
+        if unknown or not isinstance(value.get("text"), str):
+            raise DataError(
+                f"{where}{name}: a passage should have 'text' and at most {_PASSAGE_FIELDS}, but has: "
+                f"{sorted(map(str, value))}"
+            )
+        title, passage_id = value.get("title"), value.get("passage_id")
+        return Passage(
+            text=value["text"],
+            title=None if title is None else _text(f"{name}['title']", title, where),
+            passage_id=None if passage_id is None else _text_or_integer(f"{name}['passage_id']", passage_id, where),
+        )
+    if isinstance(value, Sequence) and not isinstance(value, bytes) and len(value) == 2:
+        title, text = value
+        return Passage(
+            text=_text(f"{name}[1]", text, where), title=None if title is None else _text(f"{name}[0]", title, where)
+        )
+    raise _type_error(name, "a text, a Passage, a dict with its fields or a (title, text) pair", value, where)
+
+
+def _items(name: str, value: object, where: str) -> list[object]:
+    if isinstance(value, str | bytes | Mapping | Passage) or not isinstance(value, Iterable):
+        raise _type_error(name, f"{_EXPECTED[name]}; put a single one into a list", value, where)
+    return list(value)
+
+
+def _text(name: str, value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise _type_error(name, "a string", value, where)
+    return value
+
+
+def _text_or_integer(name: str, value: object, where: str) -> str:
+    if not isinstance(value, str | Integral) or isinstance(value, bool):
+        raise _type_error(name, "a string or an integer", value, where)
+    return str(value)
+
+
+def _check_types(record: QARecord, where: str) -> None:
+    for name in ("question", "answer"):
+        _text(name, getattr(record, name), where)
+    for index, passage in enumerate(_items("passages", record.passages, where)):
+        if not isinstance(passage, Passage):
+            raise _type_error(f"passages[{index}]", "a Passage", passage, where)
+        _text(f"passages[{index}].text", passage.text, where)
+
+
+def _passage_texts(record: QARecord) -> list[tuple[str, str]]:
+    texts = [text for one in record.passages for text in (one.text, one.title, one.passage_id)]
+    return [("passages", text) for text in texts if text is not None]
+
+
+def _check_unicode(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{name} should be Unicode text, holds half of a surrogate pair at code point {error.start}"
+        raise RowFault(Reason.INVALID_UTF8, f"{message}; decode it anew", column=name) from None
+
+
+def _type_error(name: str, expected: str, value: object, where: str) -> DataError:
+    return DataError(f"{where}{name} should be {expected}, was a {_kind(value)}")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__

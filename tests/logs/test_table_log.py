@@ -1,0 +1,145 @@
+"""Tables in memory: the rows of every library's tables are those of a file with the same rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.logs.faults import FAULTS
+from tests.logs.log_files import log_row, write_log
+
+from attribeam.logs.columns import LogOptions
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.rows import FaultyRow
+from attribeam.logs.table_log import TableLog, in_python
+from attribeam.schemas import QARecord, Reason
+from attribeam.schemas.errors import LogFormatError, UsageError
+
+SPANS = [{"char_start": 0, "char_end": 10}, {"char_start": 0, "char_end": 10}]
+ROWS = [log_row(number, generator="gull-1" if number % 2 else None) for number in range(600)]
+ROWS[3] = log_row(3, target_spans=SPANS)
+ROWS[4] = log_row(4, answer=" ")
+ROWS[5] = log_row(5, record_id="row-1")
+ROWS[6] = log_row(6, passages=None)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_log(tmp_path_factory.mktemp("log") / "log.parquet", ROWS)
+
+
+def outcomes(data: object, name: str, options: LogOptions | None = None) -> list[QARecord | FaultyRow]:
+    return list(TableLog(data, name, options or LogOptions()).outcomes())
+
+
+def comparable(found: list[QARecord | FaultyRow]) -> list[object]:
+    return [
+        one if isinstance(one, QARecord) else (one.source, one.record_id, one.fault.reason, one.fault.column)
+        for one in found
+    ]
+
+
+def polars_frame(table: pa.Table) -> object:
+    return pytest.importorskip("polars").from_arrow(table)
+
+
+def pandas_frame(table: pa.Table) -> object:
+    pytest.importorskip("pandas")
+    return table.to_pandas()
+
+
+def duckdb_relation(table: pa.Table) -> object:
+    return pytest.importorskip("duckdb").connect().from_arrow(table)
+
+
+def hugging_face_dataset(table: pa.Table) -> object:
+    datasets = pytest.importorskip("datasets")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Cannot .*MonthDayNano")
+        return datasets.Dataset(table)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda table: table,
+        lambda table: table.combine_chunks().to_batches()[0],
+        lambda table: table.to_reader(max_chunksize=7),
+        polars_frame,
+        pandas_frame,
+        duckdb_relation,
+        hugging_face_dataset,
+    ],
+    ids=["table", "batch", "reader", "polars", "pandas", "duckdb", "datasets"],
+)
+def test_a_table_has_the_rows_of_the_file(log: str, made: Callable[[pa.Table], object]) -> None:
+    file = QALog(log)
+    expected = list(file.outcomes(duplicate_rows=file.duplicate_rows().tolist()))
+    assert [one.fault.reason for one in expected if isinstance(one, FaultyRow)] == [
+        Reason.EMPTY_ANSWER,
+        Reason.DUPLICATE_RECORD_ID,
+        Reason.NO_PASSAGES,
+    ]
+    assert comparable(outcomes(made(pq.read_table(log)), log)) == comparable(expected)
+
+
+@pytest.mark.filterwarnings("ignore:Cannot .*MonthDayNano")
+def test_chosen_rows_of_a_dataset_are_read_in_their_order(log: str) -> None:
+    dataset = hugging_face_dataset(pq.read_table(log)).select([9, 7])  # type: ignore[attr-defined]
+    assert [one.record_id for one in outcomes(dataset, "d")] == ["row-9", "row-7"]
+    assert TableLog(dataset, "d", LogOptions()).row_count == 2
+    assert outcomes(dataset.select([]), "d") == []
+
+
+def test_a_broken_text_harms_no_other_row(tmp_path: Path) -> None:
+    rows = [log_row(number, **(FAULTS["broken answer"][0] if number == 1 else {})) for number in range(3)]
+    table = pq.read_table(write_log(tmp_path / "log.parquet", rows))
+    faults = [one.fault.reason if isinstance(one, FaultyRow) else None for one in outcomes(table, "t")]
+    assert faults == [None, Reason.INVALID_UTF8, None]
+
+
+def test_missing_ids_are_each_their_own_fault() -> None:
+    table = pa.Table.from_pylist([log_row(number, record_id=None if number else "first") for number in range(3)])
+    found = outcomes(table, "t")
+    assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.MISSING_VALUE] * 2
+
+
+def test_columns_may_have_other_names(log: str) -> None:
+    table = pq.read_table(log).rename_columns({"answer": "response", "generator": "model"}).slice(0, 3)
+    options = LogOptions((("answer", "response"), ("generator", "model")), extra_columns=("model",))
+    assert [one.extra_columns for one in outcomes(table, "t", options) if isinstance(one, QARecord)] == [
+        (("model", None),),
+        (("model", "gull-1"),),
+        (("model", None),),
+    ]
+
+
+def test_a_missing_column_is_an_error_in_the_words_of_python(log: str) -> None:
+    table = pq.read_table(log).drop_columns(["answer"])
+    with pytest.raises(
+        LogFormatError, match=r"^table: one column 'answer' is needed.*with columns=\{\"answer\": ...\}$"
+    ):
+        outcomes(table, "table")
+
+
+@pytest.mark.parametrize("data", [[{"question": "Who?"}], {"question": ["Who?"]}, "log.parquet", 7])
+def test_what_is_no_table_is_refused_with_the_way_out(data: object) -> None:
+    with pytest.raises(UsageError, match=f"a table is needed.*was a {type(data).__name__};.*attribute_many"):
+        outcomes(data, "table")
+
+
+def test_a_frame_that_arrow_cannot_hold_is_refused() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"question": ["Who?", 5]}, dtype=object)
+    with pytest.raises(UsageError, match="cannot be converted"):
+        outcomes(frame, "table")
+
+
+def test_options_of_the_command_line_become_keywords() -> None:
+    message = "with --columns answer=..., or none with --columns prompt=; leave it out of --extra-columns"
+    assert in_python(message) == (
+        'with columns={"answer": ...}, or none with columns={"prompt": ""}; leave it out of extra_columns'
+    )

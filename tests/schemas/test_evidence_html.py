@@ -1,0 +1,172 @@
+"""Evidence in a notebook: all that a span says, in the report's colours, and no text of a log as markup."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.report.made_audit import ANSWER, made_record, supported_span, unsupported_span
+
+from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, QARecord, SpanEvidence, Support
+from attribeam.schemas.evidence_html import DARK, LIGHT, Explanation, answer_html, cut, span_html
+
+ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</style><b>$x^2$"
+STYLE_SHEET = Path(__file__).parents[2] / "report" / "assets" / "1_base.css"
+
+
+class Page(HTMLParser):
+    """The elements and attributes of a fragment, and its texts without the style."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    def classes(self, tag: str) -> list[list[str]]:
+        return [(attrs.get("class") or "").split() for name, attrs in self.tags if name == tag]
+
+
+def answer() -> tuple[QARecord, tuple[SpanEvidence, ...]]:
+    return made_record(Path("log.parquet"), 0), (supported_span(), unsupported_span())
+
+
+def hostile() -> tuple[QARecord, tuple[SpanEvidence, ...]]:
+    chars = CharRange(0, len(ATTACK))
+    record = replace(
+        made_record(Path("l"), 0, answer=ATTACK), question=ATTACK, passages=(Passage(ATTACK, ATTACK, ATTACK),)
+    )
+    pieces = tuple(EvidencePiece(0, ATTACK, in_title, chars, ATTACK, 1.0) for in_title in (True, False))
+    span = replace(
+        unsupported_span(),
+        chars=chars,
+        text=ATTACK,
+        evidence=pieces,
+        passage_scores=(2.0,),
+        top_passage_index=0,
+        unmatched_values=(ATTACK, "<b>"),
+        unsupported_words=(CharRange(0, 8),),
+    )
+    return record, (span,)
+
+
+def test_an_answer_is_shown_with_question_claims_and_passages() -> None:
+    record, spans = answer()
+    page = Page(answer_html(record, spans))
+    for text in (
+        record.question,
+        ANSWER,
+        "2 claims",
+        "unsupported",
+        "supported",
+        *(one.text for one in record.passages),
+    ):
+        assert text in page.text
+    assert "Timetable" in page.text
+    assert "pier-1" in page.text
+
+
+def test_a_span_is_shown_with_its_verdict_and_evidence() -> None:
+    span = unsupported_span()
+    page = Page(span._repr_html_())
+    assert page.text.startswith(span.text)
+    assert f"not in the passages: {', '.join(span.unmatched_values)}" in page.text
+    assert page.classes("b") == [["verdict", "unsupported"]]
+    assert all(piece.text in Page(supported_span()._repr_html_()).text for piece in supported_span().evidence)
+
+
+def test_the_value_that_no_passage_has_is_struck_out_in_answer_and_claim() -> None:
+    record, spans = answer()
+    struck = re.findall(r"<s title=[^>]*>([^<]*)</s>", answer_html(record, spans))
+    assert struck == ["40", "40"]
+
+
+def test_the_words_that_speak_against_a_claim_are_marked() -> None:
+    start = ANSWER.index("cars")
+    span = replace(unsupported_span(), unmatched_values=(), unsupported_words=(CharRange(start, start + 4),))
+    assert re.findall(r"<em title=[^>]*>([^<]*)</em>", span_html(span)) == ["cars"]
+
+
+def test_a_piece_of_the_answer_has_the_support_of_the_shortest_span_around_it() -> None:
+    record, (supported, unsupported) = answer()
+    whole = replace(
+        supported, span_index=2, claim_index=2, chars=CharRange(0, len(ANSWER)), text=ANSWER, support=Support.WEAK
+    )
+    pieces = re.findall(
+        r'<span class="seg (\w+) [^"]*">(.*?)</span>', answer_html(record, (whole, supported, unsupported))
+    )
+    assert ("supported", supported.text) in pieces
+    assert ("weak", "The ferry ") in pieces
+
+
+def test_evidence_in_a_passage_is_lit_by_its_claim() -> None:
+    record, spans = answer()
+    text = answer_html(record, spans)
+    lit = re.findall(r"\.attribeam:has\(\.c(\d+):hover\) \.e\1\{", text)
+    assert lit == [str(one.span_index) for one in sorted(spans, key=lambda one: one.chars)]
+    for piece in spans[0].evidence:
+        assert f'<mark class="e{spans[0].span_index}">{piece.text}</mark>' in text
+
+
+def test_what_claims_nothing_stands_apart() -> None:
+    record, (supported, unsupported) = answer()
+    heading = replace(unsupported, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING, claim_index=None)
+    page = Page(answer_html(record, (supported, heading)))
+    assert "1 claim" in page.text
+    assert "1 not judged, or no claim" in page.text
+
+
+@pytest.mark.parametrize(
+    "shown", [lambda one: answer_html(*one), lambda one: span_html(one[1][0])], ids=["answer", "span"]
+)
+def test_hostile_texts_are_shown_as_the_texts_that_they_are(shown: object) -> None:
+    page = Page(shown(hostile()))  # type: ignore[operator]
+    allowed = {"div", "style", "p", "span", "s", "em", "b", "bdi", "details", "summary", "ul", "li", "mark", "section"}
+    assert {tag for tag, _ in page.tags} <= allowed
+    assert [tag for tag, _ in page.tags].count("style") == 1
+    assert {name for _, attrs in page.tags for name in attrs} <= {"class", "dir", "title", "open"}
+    assert page.text.count("window.hacked = 1") >= 3
+    assert ATTACK in page.text
+
+
+def test_a_dollar_sign_is_no_formula() -> None:
+    _, attrs = Page(span_html(supported_span())).tags[0]
+    assert {"tex2jax_ignore", "mathjax_ignore"} <= set((attrs["class"] or "").split())
+
+
+def test_nothing_is_loaded_and_nothing_runs() -> None:
+    text = Explanation(*answer())._repr_html_()
+    assert re.findall(r"url\(|https?:|@import|<script|\bon\w+=", text) == []
+
+
+@pytest.mark.parametrize(("colours", "theme"), [(LIGHT, ":root {"), (DARK, ':root[data-theme="dark"] {')])
+def test_colours_are_those_of_the_report(colours: dict[str, str], theme: str) -> None:
+    block = STYLE_SHEET.read_text(encoding="utf-8").partition(theme)[2].partition("}")[0]
+    assert colours.items() <= dict(re.findall(r"--([\w-]+): (#\w+);", block)).items()
+
+
+def test_pieces_of_a_cut_text_are_the_text_and_know_what_covers_them() -> None:
+    pieces = [*cut("🦊 abcd", [(2, 5, "x"), (3, 6, "y"), (4, 99, "beyond"), (3, 3, "empty")])]
+    assert pieces == [("🦊 ", ()), ("a", ("x",)), ("bc", ("x", "y")), ("d", ("y",))]
+    assert [*cut("", [(0, 1, "x")])] == []
