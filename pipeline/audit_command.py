@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         RunError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
-    exporters = choose_exporters(asked=options.otel)
+    exporters = choose_exporters(asked=options.otel, messages=options.messages)
     try:
         if options.dry_run:
             from attribeam.pipeline.dry_run import run_dry
@@ -44,9 +43,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             from attribeam.pipeline.distributed_driver import run_distributed
 
             finished = run_distributed(settings, options)
-        return finished.report(exporters)
+        code = finished.report(exporters, options.messages)
+        if options.notify is not None:
+            from attribeam.pipeline.gate_notice import send_notice
+
+            send_notice(finished, options)
+        return code
     except KeyboardInterrupt:
-        print(f"attribeam audit: interrupted. {RESUME_HINT}", file=sys.stderr)
+        options.messages.say(f"interrupted. {RESUME_HINT}", event="error", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except OSError as error:
         reason = "the disk is full, free some space" if is_disk_full(error) else str(error)

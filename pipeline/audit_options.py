@@ -11,7 +11,7 @@ from attribeam.attribution.methods.audit_row import thresholds_of
 from attribeam.attribution.methods.method import VERDICT_OPTIONS
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options, Value, add_options, declared, option
-from attribeam.attribution.option_types import PositiveInteger, name_list, positive_integer
+from attribeam.attribution.option_types import PositiveInteger, WholeNumber, name_list, positive_integer
 from attribeam.attribution.options import (
     HIDDEN,
     LANGUAGE,
@@ -28,7 +28,9 @@ from attribeam.attribution.options import (
 )
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
+from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
+from attribeam.pipeline.webhook import NoticeFormat, WebhookUrl, webhook_url
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -63,6 +65,11 @@ class RunOptions(Options):
         default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
     )
     quiet: Value[bool] = option(default=False, group=RUN, help="no progress and no summary, only errors")
+    console: Value[ConsoleKind] = option(
+        default=ConsoleKind.TEXT, group=RUN,
+        help="text for people, or json for machines: a line of JSON for each note, on standard error, and for the "
+        "result, on standard output",
+    )  # fmt: skip
     verbose: Value[bool] = option(
         default=False, group=RUN, help="show Beam's and the models' messages, and tracebacks of errors"
     )
@@ -76,7 +83,28 @@ class RunOptions(Options):
     otel: Value[bool] = option(
         default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
     )
+    notify: WebhookUrl | None = option(
+        default=None, group=MONITORING, metavar="URL", default_words="nobody", reads=webhook_url,
+        expects="the address of a webhook", help="post a notice there when a quality gate fails",
+    )  # fmt: skip
+    notify_format: Value[NoticeFormat] = option(
+        default=NoticeFormat.SLACK, group=MONITORING,
+        help="slack: a text that Slack and its like show; json: the metrics and gates too",
+    )  # fmt: skip
+    notify_answers: Value[WholeNumber] = option(
+        default=0, group=MONITORING, metavar="N",
+        help="send the ids and the worst claims, which are texts, of so many answers with the notice, riskiest first",
+    )  # fmt: skip
     report: Value[bool] = option(default=True, help="write report.html, the page that shows what a local audit found")
+
+    def given(self) -> dict[str, object]:
+        """See ``Options``; for manifests, a webhook without its secret."""
+        return super().given() | {"notify": None if self.notify is None else str(self.notify)}
+
+    @property
+    def messages(self) -> Messages:
+        """How the command speaks."""
+        return Messages(kind=self.console)
 
     @property
     def gates(self) -> tuple[QualityGate, ...]:
@@ -148,18 +176,20 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
     return RunOptions.from_arguments(arguments, RUN, MONITORING).replaced(
         input=tuple(arguments.input),
         output=arguments.output,
-        runner_options=tuple(arguments.runner_options),
+        runner_options=tuple(arguments.beam_arguments),
         fail_if=tuple(dict.fromkeys(str(gate) for gate in arguments.fail_if)),
         report=not arguments.no_report,
     )
 
 
 def _check_run(arguments: argparse.Namespace) -> None:
-    if arguments.runner_options and arguments.runner == LOCAL:
+    if arguments.beam_arguments and arguments.runner == LOCAL:
         raise UsageError(
-            f"unknown arguments: {' '.join(arguments.runner_options)}; see attribeam audit --help (Beam's own options "
+            f"unknown arguments: {' '.join(arguments.beam_arguments)}; see attribeam audit --help (Beam's own options "
             "are passed on with --runner only)"
         )
+    if not arguments.input:
+        raise UsageError("--input is needed: the logs to audit")
     if arguments.output is None and not arguments.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
     if arguments.runner == LOCAL and "://" in (arguments.output or ""):
@@ -167,8 +197,17 @@ def _check_run(arguments: argparse.Namespace) -> None:
             f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
             "directory there, or name a --runner"
         )
+    _check_notice(arguments)
     check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
     _check_support_gates(arguments)
+
+
+def _check_notice(arguments: argparse.Namespace) -> None:
+    """Refuse a notice that would never be sent, or lack what it should hold."""
+    if arguments.notify is not None and not arguments.fail_if:
+        raise UsageError("--notify goes with --fail-if: it is sent when a quality gate fails")
+    if arguments.notify_answers and (arguments.notify is None or arguments.runner != LOCAL):
+        raise UsageError("--notify-answers goes with --notify in local runs; with --runner no answers are read back")
 
 
 def _check_support_gates(arguments: argparse.Namespace) -> None:
@@ -188,9 +227,10 @@ def _check_support_gates(arguments: argparse.Namespace) -> None:
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("input and output").add_argument
     add(
-        "--input", nargs="+", action="extend", required=True, metavar="GLOB",
+        "--input", nargs="+", action="extend", default=[], metavar="GLOB",
         help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood",
     )  # fmt: skip
+    add("--config", metavar="FILE", help="a TOML file of these options, which the command line beats; docs/nightly.md")
     add("--output", metavar="DIR", help="directory for evidence/, dead_letters/ and run_manifest.json")
     add_log_arguments(add)
     add("--extra-columns", type=name_list, default=(), metavar="COLUMN,...", help="columns to carry into the evidence")

@@ -13,8 +13,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import NoReturn
 
 from attribeam import __version__
+from attribeam.pipeline.messages import ConsoleKind, Messages
 
 
 def set_verbosity(*, verbose: bool) -> None:
@@ -35,14 +37,14 @@ class Command:
     """One command: its module has ``add_arguments(parser)`` and ``run(arguments)``.
 
     ``run`` returns how the command ended, None for well, or raises an ``AttribeamError``. The module is imported only
-    when the command is called. With ``accepts_unknown``, unknown arguments go to the command in
-    ``arguments.runner_options``; for other commands they are an error.
+    when the command is called. With ``takes_config``, a file of ``--config`` holds further options, and unknown
+    arguments go to the command in ``arguments.beam_arguments``; for other commands they are an error.
     """
 
     name: str
     summary: str
     module: str
-    accepts_unknown: bool = False
+    takes_config: bool = False
 
 
 COMMANDS = (
@@ -50,7 +52,7 @@ COMMANDS = (
         "audit",
         "audit QA logs: Parquet in, evidence records out",
         "attribeam.pipeline.audit_command",
-        accepts_unknown=True,
+        takes_config=True,
     ),
     Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
     Command("show", "print one answer of an audit with its spans and their evidence", "attribeam.report.show_command"),
@@ -58,6 +60,7 @@ COMMANDS = (
     Command(
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"
     ),
+    Command("config", "check or print a configuration file of audit", "attribeam.pipeline.config_command"),
     Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.models_command"),
     Command("train", "retrain a bundled model: parser or attributor", "attribeam.lab.training.command"),
 )
@@ -87,28 +90,39 @@ def _top_parser() -> argparse.ArgumentParser:
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:
-    set_verbosity(verbose="--verbose" in argv)
+    if not command.takes_config:
+        set_verbosity(verbose="--verbose" in argv)
+    from attribeam.pipeline.config_file import asked_console, parse_with_config
     from attribeam.schemas.errors import AttribeamError, ExitCode
 
     module = import_module(command.module)
-    parser = argparse.ArgumentParser(prog=f"attribeam {command.name}", description=module.__doc__, allow_abbrev=False)
+    messages = Messages(f"attribeam {command.name}", asked_console(argv) if command.takes_config else ConsoleKind.TEXT)
+    parser = _CommandParser(prog=messages.speaker, description=module.__doc__, allow_abbrev=False)
+    parser.messages = messages
     add_arguments: Callable[[argparse.ArgumentParser], None] = module.add_arguments
     run: Callable[[argparse.Namespace], ExitCode | None] = module.run
     add_arguments(parser)
-    arguments = _parse(parser, argv, command)
     try:
+        arguments = parse_with_config(parser, argv) if command.takes_config else parser.parse_args(argv)
+        if command.takes_config:
+            set_verbosity(verbose=arguments.verbose)
         return run(arguments) or ExitCode.DONE
     except AttribeamError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        messages.say(str(error), event="error", exit_code=error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
-        print(f"{parser.prog}: interrupted", file=sys.stderr)
+        messages.say("interrupted", event="error", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
 
 
-def _parse(parser: argparse.ArgumentParser, argv: Sequence[str], command: Command) -> argparse.Namespace:
-    if not command.accepts_unknown:
-        return parser.parse_args(argv)
-    arguments, unknown = parser.parse_known_args(argv)
-    arguments.runner_options = unknown
-    return arguments
+class _CommandParser(argparse.ArgumentParser):
+    """A parser that tells machines of wrong arguments as it tells them of other errors."""
+
+    messages = Messages()
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit with code 2."""
+        if self.messages.kind is ConsoleKind.TEXT:
+            super().error(message)
+        self.messages.say(message, event="error", exit_code=2)
+        self.exit(2)

@@ -1,136 +1,44 @@
-"""What an audit prints: its progress, and a summary at the end.
-
-Progress is a bar on a terminal, a line every ten seconds elsewhere, or nothing.
-"""
+"""What an audit prints at its end: a summary for people, or one line for machines."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NoReturn, Protocol, TextIO
 
-from tqdm import tqdm
-
-from attribeam.pipeline.audit_options import LOCAL
+from attribeam.pipeline.audit_options import LOCAL, RunOptions
+from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
 from attribeam.pipeline.metrics import RunMetrics
-from attribeam.pipeline.run_record import REPORT_PAGE
+from attribeam.pipeline.metrics_export import metrics_fields
+from attribeam.pipeline.progress import readable_duration
+from attribeam.pipeline.run_record import REPORT_PAGE, FinishedRun
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
-_LINE_SECONDS = 10
-_MIN_ROWS_FOR_SPEED = 20
+
+def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> None:
+    """Print what a finished run found, for people or for machines; nothing if ``--quiet``.
+
+    ``earlier_rows`` were finished by an earlier run.
+    """
+    if options.quiet:
+        return
+    if options.console is ConsoleKind.JSON:
+        print_result(result_line(finished, options, earlier_rows=earlier_rows))
+        return
+    print_result(summary_text(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report))
 
 
-class Progress(Protocol):
-    """Shows how many rows are finished."""
-
-    def start(self, *, total: int, finished: int) -> None:
-        """``finished`` of ``total`` rows were finished by an earlier run."""
-
-    def advance(self, rows: int) -> None:
-        """Add finished rows: negative if a worker was lost with its rows, 0 to refresh the display."""
-
-    def note(self, text: str) -> None:
-        """Tell the user of a problem that does not stop the audit."""
-
-    def close(self) -> None:
-        """Stop showing progress."""
-
-
-class SilentProgress:
-    """Prints problems only."""
-
-    def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
-
-    def advance(self, rows: int) -> None:
-        """See ``Progress``."""
-
-    def note(self, text: str) -> None:
-        """See ``Progress``."""
-        _print_line(f"audit: {text}", sys.stderr)
-
-    def close(self) -> None:
-        """See ``Progress``."""
-
-
-class BarProgress:
-    """A tqdm bar: rows, rows/s over the whole run, and time left."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._bar: tqdm[NoReturn] | None = None
-
-    def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
-        with suppress(OSError):
-            self._bar = tqdm(
-                total=total,
-                initial=finished,
-                unit=" rows",
-                smoothing=0,
-                file=self._stream,
-                desc="audit",
-                dynamic_ncols=True,
-            )
-
-    def advance(self, rows: int) -> None:
-        """See ``Progress``."""
-        if self._bar is not None:
-            with suppress(OSError):
-                self._bar.update(rows)
-                self._bar.refresh()
-
-    def note(self, text: str) -> None:
-        """See ``Progress``."""
-        with suppress(OSError):
-            tqdm.write(f"audit: {text}", file=self._stream)
-
-    def close(self) -> None:
-        """See ``Progress``."""
-        if self._bar is not None:
-            with suppress(OSError):
-                self._bar.close()
-
-
-class LineProgress:
-    """One line every ten seconds, for logs."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._total = self._initial = self._finished = 0
-        self._started = self._printed = time.monotonic()
-
-    def start(self, *, total: int, finished: int) -> None:
-        """See ``Progress``."""
-        self._total, self._initial, self._finished = total, finished, finished
-        self._started = self._printed = time.monotonic()
-        _print_line(f"audit: {finished:,} of {total:,} rows are finished", self._stream)
-
-    def advance(self, rows: int) -> None:
-        """See ``Progress``."""
-        self._finished += rows
-        now = time.monotonic()
-        if now - self._printed >= _LINE_SECONDS:
-            self._printed = now
-            seconds = now - self._started
-            _print_line(progress_line(self._finished, self._total, self._initial, seconds), self._stream)
-
-    def note(self, text: str) -> None:
-        """See ``Progress``."""
-        _print_line(f"audit: {text}", self._stream)
-
-    def close(self) -> None:
-        """See ``Progress``."""
-
-
-def _print_line(text: str, stream: TextIO) -> None:
-    """Print a line, or nothing if the stream cannot be written to, such as a closed terminal."""
-    with suppress(OSError):
-        print(text, file=stream, flush=True)
+def result_line(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> str:
+    """The result as one line of JSON: what ``metrics.json`` holds, where the output is, and the exit code."""
+    return event_line(
+        "result",
+        output=options.output,
+        exit_code=finished.exit_code,
+        earlier_rows=earlier_rows,
+        **metrics_fields(finished.metrics, finished.verdicts),
+    )
 
 
 def print_result(text: str) -> None:
@@ -140,7 +48,7 @@ def print_result(text: str) -> None:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             reason = f"the audit is done, but its summary cannot be printed: {error.strerror}"
-            _print_line(f"attribeam audit: {reason}", sys.stderr)
+            print_line(f"attribeam audit: {reason}", sys.stderr)
         _discard_output()
 
 
@@ -148,35 +56,6 @@ def _discard_output() -> None:
     """Keep Python from writing it again when it exits, which would change the exit code."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:
-    """A bar on a terminal, lines elsewhere, only problems if ``quiet``; on standard error by default."""
-    if quiet:
-        return SilentProgress()
-    stream = sys.stderr if stream is None else stream
-    return BarProgress(stream) if stream.isatty() else LineProgress(stream)
-
-
-def progress_line(finished: int, total: int, initial: int, seconds: float) -> str:
-    """Finished rows and their share; also rows/s of this run and time left, once enough rows are finished."""
-    share = finished / total if total else 1
-    line = f"audit: {finished:,} of {total:,} rows ({share:.0%})"
-    own_rows = finished - initial
-    if own_rows < _MIN_ROWS_FOR_SPEED or seconds <= 0:
-        return line
-    rate = own_rows / seconds
-    return f"{line}, {rate:.1f} rows/s, {readable_duration((total - finished) / rate)} left"
-
-
-def readable_duration(seconds: float) -> str:
-    """``42 s``, ``3 min 05 s`` or ``2 h 07 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def summary_text(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:

@@ -20,7 +20,7 @@ from attribeam.pipeline.configuration import (
     with_pinned_model,
     with_template_text,
 )
-from attribeam.pipeline.console import print_result, summary_text
+from attribeam.pipeline.console import print_outcome
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.pipeline.input_plan import InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.metrics import RunMetrics
@@ -82,8 +82,7 @@ def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
     finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
     _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
     _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
-    if not options.quiet:
-        print_result(summary_text(metrics, output=options.output, page=options.report))
+    print_outcome(finished, options)
     return finished
 
 

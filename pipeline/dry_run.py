@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, output_schemas
-from attribeam.pipeline.console import readable_duration
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
+from attribeam.pipeline.messages import ConsoleKind, event_line
 from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.worker_messages import ChunkAttempt, RunRows, WorkerDied
 from attribeam.pipeline.worker_pool import (
     Worker,
@@ -56,7 +57,9 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
     check = check_input(options.input, settings)
     if options.output and options.runner == LOCAL:
         OutputDirectory(Path(options.output)).check()
-    print(estimate_text(_estimate(check, settings, options)))
+    estimate = _estimate(check, settings, options)
+    machine = options.console is ConsoleKind.JSON
+    print(event_line("estimate", **asdict(estimate)) if machine else estimate_text(estimate))
 
 
 def sample_ranges(files: Sequence[CheckedFile]) -> list[RowRange]:

@@ -13,10 +13,11 @@ from uuid import uuid4
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
-from attribeam.pipeline.console import Progress, choose_progress, print_result, summary_text
+from attribeam.pipeline.console import print_outcome
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.unchanged_models import are_unchanged
@@ -55,10 +56,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
             pool.kill()
         directory.remove_working_folders()
         finished = finish_local_run(directory.root, manifest, options)
-    if not options.quiet:
-        print_result(
-            summary_text(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report)
-        )
+    print_outcome(finished, options, earlier_rows=earlier_rows)
     return finished
 
 
@@ -72,7 +70,7 @@ def _audit(
 ) -> tuple[RunManifest, int]:
     """Run the audit in its locked directory; returns the manifest and the number of rows that earlier runs finished."""
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
-    progress = choose_progress(quiet=options.quiet)
+    progress = choose_progress(quiet=options.quiet, console=options.console)
     start = _finished_start(settings, options, check, plan, directory)
     if start is None or len(start.finished) < len(plan.chunks):
         start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
 from attribeam.pipeline.metrics import RunMetrics, Value
 from attribeam.pipeline.output_directory import write_atomically
 from attribeam.pipeline.quality_gates import GateVerdict
@@ -201,9 +201,15 @@ def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdic
 
 
 def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> str:
-    """All metrics by name, null for those without a value, and the judged gates."""
+    """The fields of ``metrics_fields`` as JSON text."""
+    fields = metrics_fields(metrics, verdicts)
+    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> dict[str, object]:
+    """All metrics by name, None for those without a value, and the judged gates."""
     manifest = metrics.manifest
-    fields = {
+    return {
         "schema_version": manifest.schema_version,
         "status": manifest.status,
         "started_at": manifest.started_at,
@@ -211,7 +217,6 @@ def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> s
         "metrics": metrics.values(),
         "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
     }
-    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _gate_fields(verdict: GateVerdict) -> dict[str, object]:
@@ -223,7 +228,9 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOIN
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
-def choose_exporters(*, asked: bool, environment: Mapping[str, str] = os.environ) -> tuple[MetricExporter, ...]:
+def choose_exporters(
+    *, asked: bool, environment: Mapping[str, str] = os.environ, messages: Messages = TEXT_MESSAGES
+) -> tuple[MetricExporter, ...]:
     """Exporters, if ``--otel`` (``asked``) or the environment wants them: ``OTEL_*`` names an endpoint or an exporter.
 
     If only the environment asks and the library is missing, one line on standard error says so.
@@ -241,9 +248,7 @@ def choose_exporters(*, asked: bool, environment: Mapping[str, str] = os.environ
         return tuple(_make_exporter(name.strip(), environment) for name in (named or "otlp").split(","))
     if asked:
         raise UsageError(f"--otel needs OpenTelemetry's library, which is not installed: {OTEL_INSTALL_HINT}")
-    print(
-        f"attribeam audit: OTEL_* variables are set, but no metrics will be sent: {OTEL_INSTALL_HINT}", file=sys.stderr
-    )
+    messages.say(f"OTEL_* variables are set, but no metrics will be sent: {OTEL_INSTALL_HINT}")
     return ()
 
 

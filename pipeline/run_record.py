@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import package_versions, plain_settings
 from attribeam.pipeline.input_plan import InputPlan
+from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
 from attribeam.pipeline.metrics import RunMetrics, sum_evidence
 from attribeam.pipeline.metrics_export import metric_families, send_metrics, write_metrics
 from attribeam.pipeline.output_directory import OutputDirectory, write_atomically
@@ -169,14 +169,19 @@ class FinishedRun:
     metrics: RunMetrics
     verdicts: tuple[GateVerdict, ...]
 
-    def report(self, exporters: Sequence[MetricExporter]) -> ExitCode:
-        """Send the metrics and name the failed gates on standard error."""
+    @property
+    def exit_code(self) -> ExitCode:
+        """``GATE_FAILED`` if a gate failed."""
+        return ExitCode.GATE_FAILED if any(verdict.failed for verdict in self.verdicts) else ExitCode.DONE
+
+    def report(self, exporters: Sequence[MetricExporter], messages: Messages = TEXT_MESSAGES) -> ExitCode:
+        """Send the metrics and name the failed gates."""
         version = self.metrics.manifest.attribeam_version
         if not send_metrics(metric_families(self.metrics, self.verdicts), exporters, version=version):
-            print("attribeam audit: the audit is done, but its metrics could not be sent, see OTEL_*", file=sys.stderr)
+            messages.say("the audit is done, but its metrics could not be sent, see OTEL_*")
         for line in failed_gate_lines(self.verdicts):
-            print(f"attribeam audit: {line}", file=sys.stderr)
-        return ExitCode.GATE_FAILED if any(verdict.failed for verdict in self.verdicts) else ExitCode.DONE
+            messages.say(line, event="gate_failed")
+        return self.exit_code
 
 
 def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> FinishedRun:

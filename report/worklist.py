@@ -50,14 +50,19 @@ def embedded_answers(
         RunError: if a file of the audit cannot be read.
     """
     sources = frozenset(one.source for one in riskiest)
-    spans = _spans_by_answer(audit, sources)
+    spans = spans_by_answer(audit, sources)
     texts = {one.source: one for one in logs.answers(sources) if _text_length(one) <= _MAX_TEXT_CHARS}
     for one in riskiest:
         rows = sorted(spans[one.source], key=lambda row: int(row["span_index"]))
         yield EmbeddedAnswer(answer_of_rows(one.source, rows), one.risk, texts.get(one.source))
 
 
-def _spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dict[RowSource, list[EvidenceRow]]:
+def spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dict[RowSource, list[EvidenceRow]]:
+    """The rows of the evidence of some answers.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
     spans: dict[RowSource, list[EvidenceRow]] = {}
     if not sources:
         return spans

@@ -22,7 +22,7 @@ def _arguments(*argv: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_audit_arguments(parser)
     known, unknown = parser.parse_known_args(["--input", "x.parquet", *argv])
-    known.runner_options = unknown
+    known.beam_arguments = unknown
     return known
 
 

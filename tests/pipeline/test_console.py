@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 from tests.pipeline.made_metrics import made_metrics
 
-from attribeam.pipeline.console import (
+from attribeam.pipeline.console import summary_text
+from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
+from attribeam.pipeline.progress import (
     LineProgress,
     SilentProgress,
     choose_progress,
     progress_line,
     readable_duration,
-    summary_text,
 )
-from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
 
 

@@ -120,7 +120,7 @@ def test_the_same_gate_twice_is_judged_once() -> None:
     add_audit_arguments(parser)
     gates = ["--fail-if", "rows < 1", "--fail-if", "rows<1.0"]
     arguments = parser.parse_args(["--input", "x", "--output", "o", *gates])
-    arguments.runner_options = []
+    arguments.beam_arguments = []
     options = read_run_options(arguments)
     assert (options.fail_if, options.gates) == (("rows < 1",), (QualityGate("rows", "<", 1.0),))
 
