@@ -15,6 +15,7 @@ from attribeam.attribution.options import (
     LOADING,
     PARSER,
     READING,
+    SUPPORT,
     THREADS,
     UNION,
     AttributorOptions,
@@ -23,8 +24,8 @@ from attribeam.attribution.options import (
 
 
 def add_method_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the union."""
-    add_options(parser, MethodSettings, UNION, SCORE)
+    """Add the options of union and verdict."""
+    add_options(parser, MethodSettings, UNION, SUPPORT, SCORE)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
     """The options of the methods, except which of them run."""
-    return MethodSettings.from_arguments(args, UNION, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
+    return MethodSettings.from_arguments(args, UNION, SUPPORT, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
 
 
 def model_choice(args: argparse.Namespace) -> ModelChoice:

@@ -82,11 +82,12 @@ def test_template_that_is_neither_a_name_nor_a_file_is_a_usage_error(
     assert "chat, plain, paper or a file, there is no file 'no/such.jinja'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["audit", "--input", "x"], ["evaluate", "--data", "x"]])
 def test_verdict_that_is_neither_a_name_nor_a_directory_of_one_is_a_usage_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["audit", "--input", "x", "--verdict", str(tmp_path)])
+        main([*command, "--verdict", str(tmp_path)])
     assert ended.value.code == 2
     assert "bundled, mass or a directory that attribeam train verdict wrote" in capsys.readouterr().err
 
