@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from attribeam.attribution.methods.audit_row import thresholds_of
 from attribeam.attribution.methods.method import VERDICT_OPTIONS
@@ -78,7 +79,11 @@ class RunOptions(Options):
         help="a Beam runner for one distributed run, e.g. DataflowRunner; it gets all further options, such as "
         "--setup_file ./setup.py",
     )  # fmt: skip
-    runner_options: Value[tuple[str, ...]] = option(default=(), help="what the Beam runner gets")
+    runner_options: Value[str] | None = option(
+        default=None, group=RUN, metavar="FILE.yaml", default_words="none",
+        help="a YAML file of the runner's options, checked by name; the command line beats the file",
+    )  # fmt: skip
+    beam_arguments: Value[tuple[str, ...]] = option(default=(), help="what the Beam runner gets from the command line")
     fail_if: Value[tuple[str, ...]] = option(default=(), help="quality gates, judged on the whole audit")
     otel: Value[bool] = option(
         default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
@@ -174,12 +179,19 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
     """
     _check_run(arguments)
     return RunOptions.from_arguments(arguments, RUN, MONITORING).replaced(
-        input=tuple(arguments.input),
-        output=arguments.output,
-        runner_options=tuple(arguments.beam_arguments),
+        input=tuple(_as_workers_find(path, arguments.runner) for path in arguments.input),
+        output=_as_workers_find(arguments.output, arguments.runner),
+        beam_arguments=tuple(arguments.beam_arguments),
         fail_if=tuple(dict.fromkeys(str(gate) for gate in arguments.fail_if)),
         report=not arguments.no_report,
     )
+
+
+def _as_workers_find(path: str | None, runner: str) -> str | None:
+    """A path for workers that are started elsewhere: absolute, unless it is a local run's or names a file system."""
+    if path is None or runner == LOCAL or "://" in path:
+        return path
+    return str(Path(path).absolute())
 
 
 def _check_run(arguments: argparse.Namespace) -> None:
@@ -190,6 +202,11 @@ def _check_run(arguments: argparse.Namespace) -> None:
         )
     if not arguments.input:
         raise UsageError("--input is needed: the logs to audit")
+    if arguments.runner_options is not None and arguments.runner == LOCAL:
+        raise UsageError(
+            f"--runner-options {arguments.runner_options!r} says nothing to a local run; name a --runner or leave "
+            "it out"
+        )
     if arguments.output is None and not arguments.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
     if arguments.runner == LOCAL and "://" in (arguments.output or ""):

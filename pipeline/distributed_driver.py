@@ -28,6 +28,7 @@ from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metric
 from attribeam.pipeline.quality_gates import judge_gates
 from attribeam.pipeline.reconciliation import count_rows
 from attribeam.pipeline.run_record import FinishedRun, RunClock, make_run_manifest
+from attribeam.pipeline.runner_options import read_runner_options
 from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
@@ -98,9 +99,10 @@ def _beam_options(options: RunOptions) -> PipelineOptions:
     """Beam's own options, which its file systems get, too: they are asked before there is a pipeline.
 
     Raises:
-        UsageError: if Beam has no such runner.
+        UsageError: if Beam has no such runner, or the file of its options is wrong.
     """
-    beam_options = PipelineOptions([f"--runner={options.runner}", *options.runner_options])
+    from_file = read_runner_options(options.runner_options) if options.runner_options else []
+    beam_options = PipelineOptions([f"--runner={options.runner}", *from_file, *options.beam_arguments])
     try:
         create_runner(options.runner)
     except (ValueError, ImportError, AttributeError) as error:

@@ -67,7 +67,14 @@ def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one() -
     with pytest.raises(UsageError, match="--job_endpoint"):
         read_run_options(_arguments("--output", "o", "--job_endpoint=embed"))
     options = read_run_options(_arguments("--output", "o", "--runner", "PortableRunner", "--job_endpoint=embed"))
-    assert options.runner_options == ("--job_endpoint=embed",)
+    assert options.beam_arguments == ("--job_endpoint=embed",)
+
+
+def test_workers_of_a_runner_get_absolute_paths() -> None:
+    arguments = ("--input", "logs/*.parquet", "s3://logs/*.parquet", "--output", "out", "--runner", "FlinkRunner")
+    options = read_run_options(_arguments(*arguments))
+    assert options.input[-2:] == (str(Path.cwd() / "logs" / "*.parquet"), "s3://logs/*.parquet")
+    assert options.output == str(Path.cwd() / "out")
 
 
 def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(

@@ -90,8 +90,8 @@ def test_a_default_on_the_command_line_beats_the_file(tmp_path: Path) -> None:
 
 def test_what_the_beam_runner_gets_can_stand_in_the_file(tmp_path: Path) -> None:
     text = 'input = "x"\noutput = "s3://a/b"\nrunner = "FlinkRunner"\nbeam_arguments = ["--parallelism=4"]'
-    assert read_run_options(_parsed(tmp_path, text)).runner_options == ("--parallelism=4",)
-    assert read_run_options(_parsed(tmp_path, text, "--parallelism=8")).runner_options == ("--parallelism=8",)
+    assert read_run_options(_parsed(tmp_path, text)).beam_arguments == ("--parallelism=4",)
+    assert read_run_options(_parsed(tmp_path, text, "--parallelism=8")).beam_arguments == ("--parallelism=8",)
     with pytest.raises(UsageError, match="unknown arguments: --parallelism=4"):
         read_run_options(_parsed(tmp_path, text, "--runner", "local", "--output", "o"))
 
