@@ -8,8 +8,9 @@ is at most 1. The answer's risk is two thirds of its claims' largest risk plus o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,23 @@ _START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 
 _START_RISK = np.array([_START_RISKS[support] for support in CLAIM_SUPPORTS])
 _FLAGGED = pa.array([Support.WEAK.value, Support.UNSUPPORTED.value])
 _KINDS = pa.array([kind.value for kind in AnswerKind])
-_REFUSAL, _NOT_JUDGED = 1, 2
-_GROUPS = {AnswerKind.REFUSAL: _REFUSAL, AnswerKind.NOT_JUDGED: _NOT_JUDGED}
-_GROUP_OF_KIND = np.array([_GROUPS.get(kind, 0) for kind in AnswerKind])
+
+
+class AnswerGroup(IntEnum):
+    """Where an answer stands in the ranking: by its risk, or apart."""
+
+    JUDGED = 0
+    REFUSAL = 1
+    NOT_JUDGED = 2
+
+
+_GROUPS = {AnswerKind.REFUSAL: AnswerGroup.REFUSAL, AnswerKind.NOT_JUDGED: AnswerGroup.NOT_JUDGED}
+_GROUP_OF_KIND = np.array([_GROUPS.get(kind, AnswerGroup.JUDGED) for kind in AnswerKind])
 _ANSWER_KEYS = ["file", "row"]
-_SUMS = [("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("flagged", "max"), ("group", "max"), ("given", "max")]
+_SUMS = [
+    ("risk", "max"), ("risk", "sum"), ("claim", "sum"), ("flagged", "max"), ("unsupported", "sum"), ("group", "max"),
+    ("given", "max"),
+]  # fmt: skip
 _RESERVED = 10
 
 
@@ -61,7 +74,7 @@ class AnswerRanking:
 
 
 class RiskTally:
-    """Adds up risks batch after batch; it needs about 60 bytes of memory per answer."""
+    """Adds up risks batch after batch; it needs about 70 bytes of memory per answer, and its id if that is kept."""
 
     columns: tuple[str, ...] = (
         *CLAIM_COLUMNS,
@@ -73,7 +86,10 @@ class RiskTally:
         "answer_risk",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_ids: bool = False) -> None:
+        self._keys = [*_ANSWER_KEYS, "id"] if with_ids else _ANSWER_KEYS
+        if with_ids:
+            self.columns = (*RiskTally.columns, "record_id")
         self._files: dict[str, int] = {}
         self._parts: list[pa.Table] = []
 
@@ -82,6 +98,7 @@ class RiskTally:
         claims = claim_mask(batch).to_numpy(zero_copy_only=False)
         kinds = pc.index_in(batch.column("answer_kind"), value_set=_KINDS).to_numpy(zero_copy_only=False)
         flagged = pc.is_in(batch.column("support"), value_set=_FLAGGED).to_numpy(zero_copy_only=False)
+        unsupported = pc.equal(batch.column("support"), str(Support.UNSUPPORTED)).to_numpy(zero_copy_only=False)
         table = pa.table(
             {
                 "file": self._file_numbers(batch),
@@ -89,22 +106,46 @@ class RiskTally:
                 "risk": span_risks(batch) * claims,
                 "claim": claims.astype(np.int64),
                 "flagged": claims & (flagged | _has_unmatched_values(batch)),
+                "unsupported": (claims & unsupported).astype(np.int64),
                 "group": _GROUP_OF_KIND[kinds],
                 "given": batch.column("answer_risk").cast(pa.float64()),
             }
         )
-        self._parts.append(table.group_by(_ANSWER_KEYS).aggregate(_SUMS))
+        if "id" in self._keys:
+            table = table.append_column("id", batch.column("record_id"))
+        self._parts.append(table.group_by(self._keys).aggregate(_SUMS))
 
-    def ranking(self, size: int) -> AnswerRanking:
-        """The first ``size`` answers; a tenth of them are kept for refusals, and a tenth for what cannot be judged."""
+    def answers(self) -> pa.Table:
+        """One row per answer: file, row, risk, group (an ``AnswerGroup``), unsupported claims, and its id if kept.
+
+        ``file`` is a number, see ``file_names``; ``given`` is the calibrated risk, and ``flagged`` says whether a claim
+        is weak, unsupported or has an unmatched value.
+
+        Raises:
+            ValueError: if no batch was added.
+        """
+        if not self._parts:
+            raise ValueError("answers are added up batch by batch, there was none")
+        return _answer_risks(pa.concat_tables(self._parts), self._keys)
+
+    @property
+    def file_names(self) -> list[str]:
+        """The file of each number."""
+        return list(self._files)
+
+    def ranking(self, size: int, also: Collection[RowSource] = ()) -> AnswerRanking:
+        """The first ``size`` answers; a tenth of them are kept for refusals, and a tenth for what cannot be judged.
+
+        Judged answers of the rows ``also`` are among them, however small their risk.
+        """
         if not self._parts:
             return AnswerRanking((), 0, 0)
-        answers = _answer_risks(pa.concat_tables(self._parts))
-        names = list(self._files)
+        answers, names = self.answers(), self.file_names
+        numbers = {(self._files.get(one.source_file), one.source_row) for one in also}
         chosen = tuple(
             AnswerRisk(RowSource(names[one["file"]], one["row"]), one["risk"])
-            for group, places in enumerate(_places(answers, size))
-            for one in _first(answers.filter(pc.equal(answers["group"], group)), places)
+            for group, places in zip(AnswerGroup, _places(answers, size), strict=True)
+            for one in _first(answers.filter(pc.equal(answers["group"], group)), places, numbers)
         )
         flagged = pc.sum(answers["flagged"]).as_py()
         return AnswerRanking(chosen, answers.num_rows, flagged, pc.mean(answers["given"]).as_py())
@@ -149,21 +190,23 @@ def _has_unmatched_values(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     return has
 
 
-def _answer_risks(parts: pa.Table) -> pa.Table:
+def _answer_risks(parts: pa.Table, keys: list[str]) -> pa.Table:
     """One row per answer, even if its spans came in several batches; no risk where it cannot be judged."""
-    sums = parts.group_by(_ANSWER_KEYS).aggregate([(f"{name}_{how}", how) for name, how in _SUMS])
+    sums = parts.group_by(keys).aggregate([(f"{name}_{how}", how) for name, how in _SUMS])
     claims = pc.max_element_wise(sums["claim_sum_sum"], 1).cast(pa.float64())
     mean = pc.multiply(pc.divide(sums["risk_sum_sum"], claims), 1 - WORST_SHARE)
     made = pc.add(pc.multiply(sums["risk_max_max"], WORST_SHARE), mean)
-    cannot = pc.and_(pc.equal(sums["group_max_max"], _NOT_JUDGED), pc.equal(sums["claim_sum_sum"], 0))
-    group = pc.if_else(pc.equal(sums["group_max_max"], _REFUSAL), _REFUSAL, pc.if_else(cannot, _NOT_JUDGED, 0))
+    refused = pc.equal(sums["group_max_max"], AnswerGroup.REFUSAL)
+    cannot = pc.and_(pc.equal(sums["group_max_max"], AnswerGroup.NOT_JUDGED), pc.equal(sums["claim_sum_sum"], 0))
+    judged = pc.if_else(cannot, int(AnswerGroup.NOT_JUDGED), int(AnswerGroup.JUDGED))
+    group = pc.if_else(refused, int(AnswerGroup.REFUSAL), judged)
     return pa.table(
         {
-            "file": sums["file"],
-            "row": sums["row"],
+            **{name: sums[name] for name in keys},
             "risk": pc.if_else(cannot, None, pc.coalesce(sums["given_max_max"], made)),
             "given": sums["given_max_max"],
             "flagged": sums["flagged_max_max"],
+            "unsupported": sums["unsupported_sum_sum"],
             "group": group,
         }
     )
@@ -171,17 +214,24 @@ def _answer_risks(parts: pa.Table) -> pa.Table:
 
 def _places(answers: pa.Table, size: int) -> list[int]:
     """How many answers of each group are shown; what one group does not need falls to the others."""
-    judged, refusals, not_judged = (pc.sum(pc.equal(answers["group"], group)).as_py() for group in range(3))
+    judged, refusals, not_judged = (pc.sum(pc.equal(answers["group"], group)).as_py() for group in AnswerGroup)
     kept = [min(refusals, size // _RESERVED), min(not_judged, size // _RESERVED)]
     first = min(judged, size - sum(kept))
     second = min(refusals, size - first - kept[1])
     return [first, second, min(not_judged, size - first - second)]
 
 
-def _first(answers: pa.Table, size: int) -> list[dict[str, Any]]:
+def _first(answers: pa.Table, size: int, also: Collection[tuple[int | None, int]]) -> list[dict[str, Any]]:
+    """The ``size`` riskiest rows and those of ``also``, (file, row), in order."""
     if not size:
         return []
     order = [("risk", "descending"), ("file", "ascending"), ("row", "ascending")]
-    first = answers.take(pc.select_k_unstable(answers, k=size, sort_keys=order))
-    rows: list[dict[str, Any]] = first.sort_by(order).to_pylist()
-    return rows
+    taken = pc.select_k_unstable(answers, k=size, sort_keys=order).to_pylist()
+    if also and answers.num_rows > size:
+        rows = pc.is_in(answers["row"], value_set=pa.array({row for _, row in also}, answers["row"].type))
+        places = pc.indices_nonzero(rows).to_pylist()
+        found = answers.take(places).select(["file", "row"]).to_pylist()
+        own = (place for place, one in zip(places, found, strict=True) if (one["file"], one["row"]) in also)
+        taken = [*{*taken, *own}]
+    chosen: list[dict[str, Any]] = answers.take(taken).sort_by(order).to_pylist()
+    return chosen

@@ -15,6 +15,11 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
+_MEANINGS = {
+    Support.SUPPORTED: "The passages say what the claim says.",
+    Support.WEAK: "The passages may say it; have a look.",
+    Support.UNSUPPORTED: "The passages do not say it, or say something else.",
+}
 _MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
 
 
@@ -28,13 +33,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure as shown; ``name`` is a stable key, ``change`` is None without an earlier audit."""
+    """One figure as shown; ``name`` is a stable key, ``change`` is None without an earlier audit.
+
+    ``meaning`` says in plain words what is counted, for whoever points at the figure.
+    """
 
     name: str
     label: str
     value: str
     note: str
     change: Change | None = None
+    meaning: str = ""
 
 
 def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | None:
@@ -71,6 +80,7 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
             f"{counts.claim_count:,}",
             f"{counts.claim_count / counts.audited:.1f} an answer" if counts.audited else "no answer was audited",
             _growth(counts.claim_count, earlier.claim_count),
+            "Statements of the answers. Headings, questions and words about the answer itself are none.",
         ),
         *_support_figures(counts, before),
         *_apart_figures(counts),
@@ -86,7 +96,12 @@ def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterato
         earlier = None if before is None else _share(before.by_support.get(support, 0), before.claim_count)
         change = _points(share, earlier, more_is_better=_MORE_IS_BETTER[support])
         yield Figure(
-            str(support), str(support).capitalize(), _percent(share), f"{claims:,} claim{'s' * (claims != 1)}", change
+            str(support),
+            str(support).capitalize(),
+            _percent(share),
+            f"{claims:,} claim{'s' * (claims != 1)}",
+            change,
+            _MEANINGS[support],
         )
 
 
@@ -107,7 +122,11 @@ def _dead_letter_figure(counts: AuditCounts, before: AuditCounts | None) -> Figu
     earlier = None if before is None else _share(before.dead_lettered, before.rows)
     change = _points(share, earlier, more_is_better=False)
     note = f"{counts.dead_lettered:,} of {counts.rows:,} rows"
-    return Figure("dead_letters", "Dead letters", _percent(share), note, change)
+    reasons = {letter.reason for letter in counts.dead_letters}
+    if len(reasons) == 1:
+        note += f": {reasons.pop()}"
+    meaning = "Rows of the log that could not be audited; each comes with its reason."
+    return Figure("dead_letters", "Dead letters", _percent(share), note, change, meaning)
 
 
 def _duration_figure(audit: AuditDirectory) -> Figure:

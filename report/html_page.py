@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from attribeam.report import page_assets
+from attribeam.report.audit_comparison import compare_audits
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import (
     audit_facts,
@@ -32,12 +33,16 @@ from attribeam.report.page_data import (
     plots_json,
     read_overview,
 )
+from attribeam.report.passage_names import passage_names
+from attribeam.report.passage_use import retrieved_passages
 from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import VERDICTS
 from attribeam.schemas.run_manifest import RunStatus
 
 DEFAULT_PAGE_ANSWERS = 1000
+_SHARE_OF_CHANGED = 10
+"""A page that compares shows, beside its riskiest answers, a tenth as many that changed most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,19 @@ def html_page(request: PageRequest) -> str:
     """The whole page, self-contained.
 
     Raises:
+        UsageError: if the earlier audit has no answer of this one.
         RunError: if a file of the audit cannot be read.
     """
     audit = request.audit
     logs = AuditedLogs.of(audit)
-    overview = read_overview(audit, logs, answers=request.answers)
+    comparison = None if request.previous is None else compare_audits(audit, request.previous)
+    also = () if comparison is None else comparison.changed[: request.answers // _SHARE_OF_CHANGED]
+    overview = read_overview(audit, answers=request.answers, also=also)
     riskiest = overview.ranking.riskiest
-    embedded = answers_json(embedded_answers(audit, logs, riskiest))
+    answers = tuple(embedded_answers(audit, logs, riskiest))
+    embedded = answers_json(answers, comparison)
+    names = passage_names(one.texts for one in answers if one.texts is not None)
+    passages = overview.passages.result(retrieved_passages(logs), names)
     problems = logs.problems(frozenset(one.source for one in riskiest))
     environment = Environment(
         loader=FileSystemLoader(page_assets.ROOM / "assets"),
@@ -75,6 +86,8 @@ def html_page(request: PageRequest) -> str:
         compared=None if request.previous is None else _readable_moment(request.previous.manifest.started_at),
         figures=top_figures(audit, request.previous),
         shares=tuple(_shares(audit)),
+        comparison=comparison,
+        comparison_words="" if comparison is None else comparison.words(),
         overview=overview,
         no_proof=no_proof(audit.manifest.models),
         meaning=tuple(verdict_meaning(audit.manifest.models)),
@@ -87,7 +100,7 @@ def html_page(request: PageRequest) -> str:
         style=Markup(page_assets.style()),
         scripts=tuple(Markup(script) for script in page_assets.scripts()),
         audit_json=Markup(_audit_json(request)),
-        plots_json=Markup(plots_json(overview)),
+        plots_json=Markup(plots_json(overview, passages)),
         answers_json=Markup(embedded.text),
         dead_letters_json=Markup(dead_letters_json(embedded_dead_letters(audit))),
     )
@@ -99,6 +112,7 @@ def _audit_json(request: PageRequest) -> str:
         {
             "key": audit_key(request.audit),
             "title": audit_title(request.audit),
+            "compared": request.previous is not None,
             "dead_letters": _dead_letters_by_reason(request.audit),
             "thresholds": {
                 "supported": models.get("supported_threshold"),
@@ -133,8 +147,10 @@ def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, prob
     if manifest.status is not RunStatus.DONE:
         yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
     if embedded.answer_count < overview.ranking.answer_count:
+        changed = "" if request.previous is None else ", and those that changed most"
         yield (
-            f"The worklist holds the {embedded.answer_count:,} riskiest of {overview.ranking.answer_count:,} answers. "
+            f"The worklist holds the {embedded.answer_count:,} riskiest of {overview.ranking.answer_count:,} answers"
+            f"{changed}. "
             "The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
             "and “attribeam show RECORD_ID” prints any."
         )
@@ -165,7 +181,8 @@ def write_html_report(
     ``previous`` is the directory of an audit to compare with, ``answers`` the most answers in the worklist.
 
     Raises:
-        UsageError: if there is no such audit, or the output's directory does not exist.
+        UsageError: if there is no such audit, the earlier one has no answer of this one, or the output's directory does
+            not exist.
         RunError: if the audit cannot be read or the page cannot be written.
     """
     check_output(str(output))

@@ -7,16 +7,16 @@ scores have three significant digits. A text that the page can cut out of the an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
+from attribeam.report.audit_comparison import AuditComparison, EarlierAnswer
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
-from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.passage_use import PassageRanking, PassageTally, RankTally, RankUse, retrieved_passages
+from attribeam.report.passage_use import PassageRanking, PassageTally, RankTally, RankUse
 from attribeam.report.support_distribution import (
     MassHistogram,
     MassTally,
@@ -26,7 +26,7 @@ from attribeam.report.support_distribution import (
     TimelineTally,
 )
 from attribeam.report.worklist import EmbeddedAnswer, EmbeddedDeadLetter
-from attribeam.schemas import CharRange, EvidencePiece, SpanEvidence
+from attribeam.schemas import CharRange, EvidencePiece, RowSource, SpanEvidence
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows, judged_rows
 
 
@@ -42,6 +42,7 @@ class Overview:
     """Aggregates of a whole audit's claims; their size does not depend on the number of spans.
 
     ``shares`` has one entry for the generator, one for the kind of span, and one per extra column that can be grouped.
+    ``passages`` has counted the passages' uses; their ranking needs the logs.
     """
 
     timeline: Timeline
@@ -49,12 +50,12 @@ class Overview:
     support_scores: MassHistogram
     shares: tuple[ShareBy, ...]
     ranks: tuple[RankUse, ...]
-    passages: PassageRanking
+    passages: PassageTally
     ranking: AnswerRanking
 
 
-def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> Overview:
-    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers.
+def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSource] = ()) -> Overview:
+    """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``.
 
     Raises:
         RunError: if a file of the audit cannot be read.
@@ -77,8 +78,8 @@ def read_overview(audit: AuditDirectory, logs: AuditedLogs, *, answers: int) -> 
         support_scores=scores.result(),
         shares=tuple(tally.result() for tally in shares),
         ranks=ranks.result(),
-        passages=passages.result(retrieved_passages(logs)),
-        ranking=risks.ranking(answers),
+        passages=passages,
+        ranking=risks.ranking(answers, also),
     )
 
 
@@ -99,12 +100,25 @@ class AnswersJson:
     with_text_count: int
 
 
-def answers_json(answers: Iterable[EmbeddedAnswer], *, max_bytes: int = MAX_ANSWER_BYTES) -> AnswersJson:
-    """The first answers, as many as fit into ``max_bytes`` of UTF-8."""
+def answers_json(
+    answers: Sequence[EmbeddedAnswer],
+    comparison: AuditComparison | None = None,
+    *,
+    max_bytes: int = MAX_ANSWER_BYTES,
+) -> AnswersJson:
+    """The first answers, as many as fit into ``max_bytes`` of UTF-8; with a ``comparison``, what was said of them then.
+
+    Raises:
+        RunError: if a file of the earlier audit cannot be read.
+    """
     items: list[str] = []
     size = with_text_count = 0
+    earlier = {} if comparison is None else comparison.earlier_answers([one.answer.record_id for one in answers])
     for answer in answers:
-        item = compact_json(_answer_json(answer))
+        found = _answer_json(answer)
+        if comparison is not None:
+            found |= _earlier_json(answer.answer.record_id, comparison, earlier)
+        item = compact_json(found)
         size += len(item.encode()) + 1
         if size > max_bytes:
             break
@@ -118,7 +132,7 @@ def dead_letters_json(letters: Iterable[EmbeddedDeadLetter]) -> str:
     return compact_json([asdict(letter) for letter in letters])
 
 
-def plots_json(overview: Overview) -> str:
+def plots_json(overview: Overview, passages: PassageRanking) -> str:
     """What the plots show."""
     return compact_json(
         {
@@ -127,7 +141,7 @@ def plots_json(overview: Overview) -> str:
             "support_scores": [asdict(one) for one in overview.support_scores.bins],
             "shares": [asdict(one) for one in overview.shares],
             "ranks": [asdict(one) for one in overview.ranks],
-            "passages": asdict(overview.passages),
+            "passages": asdict(passages),
         }
     )
 
@@ -157,6 +171,21 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
         "answer": None if texts is None else texts.answer,
         "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
         "spans": [_span_json(span, places, with_texts=texts is not None) for span in answer.spans],
+    }
+
+
+def _earlier_json(
+    record_id: str, comparison: AuditComparison, earlier: Mapping[str, EarlierAnswer]
+) -> dict[str, object]:
+    """What became of the answer, and what the earlier audit said of its claims, in their order."""
+    then = earlier.get(record_id)
+    if then is None:
+        return {"change": comparison.change_of(record_id), "before": None}
+    claims = sorted((span for span in then.answer.spans if span.is_claim), key=lambda span: span.chars.char_start)
+    said = [[span.text, span.support, _rounded(span.support_score), list(span.unmatched_values)] for span in claims]
+    return {
+        "change": comparison.change_of(record_id),
+        "before": {"risk": _rounded(then.risk), "answer_kind": then.answer.kind, "claims": said},
     }
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.audited_logs import AuditedLogs, LogState
+from attribeam.report.passage_names import PassageNames
 
 SHOWN_RANKS = 20
 
@@ -70,24 +71,27 @@ SHOWN_PASSAGES = 8
 class PassageUse:
     """One passage by its id: answers with evidence in it, and rows of the logs that retrieved it.
 
-    ``retrieved`` is None where the logs cannot be read.
+    ``retrieved`` is None where the logs cannot be read, ``title`` where it is not known.
     """
 
     passage_id: str
     answers: int
     retrieved: int | None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PassageRanking:
     """The passages that most answers use, and those that the smallest share of their retrievals uses.
 
-    ``least_used`` is empty if the logs cannot be read. ``passage_count`` is the number of distinct ids.
+    ``least_used`` is empty if the logs cannot be read. ``passage_count`` is the number of distinct ids,
+    ``per_row_ids`` of those that are left out because they name another passage in every row.
     """
 
     most_used: tuple[PassageUse, ...]
     least_used: tuple[PassageUse, ...]
     passage_count: int
+    per_row_ids: int = 0
 
 
 class PassageTally:
@@ -111,15 +115,21 @@ class PassageTally:
         if pairs:
             self._last = {pair for pair in self._last.union(pairs) if pair[:2] == pairs[-1][:2]}
 
-    def result(self, retrieved: Mapping[str, int] | None) -> PassageRanking:
+    def result(self, retrieved: Mapping[str, int] | None, names: PassageNames | None = None) -> PassageRanking:
         """The rankings; ``retrieved`` is the number of rows by passage id, None if the logs cannot be read."""
-        known = retrieved or {}
-        ids = {*self._answers, *known}
-        uses = [PassageUse(one, self._answers[one], known.get(one) if retrieved else None) for one in ids]
+        known, names = retrieved or {}, names or PassageNames()
+        every = {*self._answers, *known}
+        ids = [one for one in every if not names.is_per_row(one)]
+        uses = [
+            PassageUse(one, self._answers[one], known.get(one) if retrieved else None, names.titles.get(one))
+            for one in ids
+        ]
         most = sorted((use for use in uses if use.answers), key=lambda use: (-use.answers, use.passage_id))
         least = [use for use in uses if use.retrieved and use.retrieved > use.answers]
         least.sort(key=lambda use: (use.answers / (use.retrieved or 1), -(use.retrieved or 0), use.passage_id))
-        return PassageRanking(tuple(most[:SHOWN_PASSAGES]), tuple(least[:SHOWN_PASSAGES]), len(uses))
+        return PassageRanking(
+            tuple(most[:SHOWN_PASSAGES]), tuple(least[:SHOWN_PASSAGES]), len(uses), len(every) - len(ids)
+        )
 
 
 def _distinct_pairs(batch: pa.RecordBatch) -> list[tuple[str, int, str]]:

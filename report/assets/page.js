@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 60f7740e2246531a573568fcb81cdb2465cdb73e0188cbe0e9d850e9c0976e49
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 2e500bd7ca64c59fb14fde8d1704f1bda8b6b4bfa3c9226543e5807c0b773403
 "use strict";
 (() => {
   // elements.js
@@ -28,14 +28,33 @@
   var LONGEST_ID = 40;
   function copyable(id) {
     if (id.length <= LONGEST_ID) return el("bdi", {}, id);
+    return [el("bdi", { title: id }, shortId(id)), copyButton(id, `Copy ${id}`)];
+  }
+  function copyButton(text, name, shown = "copy") {
     const copy = (event) => {
       event.stopPropagation();
-      navigator.clipboard?.writeText(id).then(() => announce("Copied"));
+      const button = event.currentTarget;
+      copyText(typeof text === "function" ? text() : text).then((done) => {
+        announce(done ? "Copied" : "The browser did not let the page copy");
+        button.textContent = done ? "copied" : "not copied";
+        setTimeout(() => button.replaceChildren(shown), 1500);
+      });
     };
-    return [
-      el("bdi", { title: id }, shortId(id)),
-      el("button", { type: "button", class: "link copy", "aria-label": `Copy ${id}`, onclick: copy }, "copy")
-    ];
+    return el("button", { type: "button", class: "link copy", "aria-label": name, onclick: copy }, shown);
+  }
+  async function copyText(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const field = el("textarea", { class: "unseen", "aria-hidden": "true" });
+      field.value = text;
+      document.body.append(field);
+      field.select();
+      const done = document.execCommand("copy");
+      field.remove();
+      return done;
+    }
   }
   function shortId(id, size = LONGEST_ID) {
     const points = [...id];
@@ -121,6 +140,15 @@
       ...deadLetter
     }))
   ].map((item, index) => ({ ...item, index, ...item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item) }));
+  var firstOfId = /* @__PURE__ */ new Map();
+  for (const item of items) if (item.id !== null && !firstOfId.has(item.id)) firstOfId.set(item.id, item);
+  function itemOfId(id) {
+    return firstOfId.get(id);
+  }
+  function riskChange(item) {
+    const before = item.before?.risk ?? null;
+    return before === null || (item.risk ?? null) === null ? 0 : item.risk - before;
+  }
   function answerFacts(answer) {
     const claims = answer.spans.filter((span, index) => span.claim === index);
     const counts = {};
@@ -208,6 +236,30 @@
     return spans.reduce((best, index) => best === null || size(index) < size(best) ? index : best, null);
   }
 
+  // words.js
+  var MEANINGS = {
+    claim: "A statement of the answer. It has one verdict, and names and numbers within it take that verdict.",
+    supported: "The passages say what the claim says.",
+    weak: "The passages may say it; have a look. It counts as a flag, as “unsupported” does.",
+    unsupported: "The passages do not say it, or say something else.",
+    "no claim": "Headings, questions, words about the answer itself: there is nothing to support.",
+    "not judged": "Another language, code or a table, which cannot be judged here.",
+    "not calibrated": "There are no thresholds for this model yet, so claims have no verdict.",
+    "answer risk": "How likely the answer has an unsupported claim, from 0 to 100. The foot of the overview says how it was found.",
+    "support score": "A calibrated probability that the passages support the claim, from 0 to 1.",
+    "evidence mass": "The share of the claim's attention that lies on evidence, from 0 to 1.",
+    margin: "How far the best passage leads: its share of all scores minus the share of the second.",
+    "dead letter": "A row of the log that could not be audited; it comes with the reason."
+  };
+  function term(word, text = word) {
+    return el("abbr", { title: MEANINGS[word] }, text);
+  }
+  function fillWords() {
+    byId("words").append(
+      ...Object.entries(MEANINGS).map(([word, meaning]) => el("div", {}, el("dt", {}, word), el("dd", {}, meaning)))
+    );
+  }
+
   // claims.js
   var NAMES = { no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated" };
   var ANSWER_KINDS = {
@@ -224,9 +276,6 @@
     [0.15, "unlikely"],
     [0, "very unlikely"]
   ];
-  var SCORE_MEANING = "A calibrated probability that the passages support the claim, from 0 to 1.";
-  var MASS_MEANING = "The evidence mass: the share of the claim's attention that lies on evidence, from 0 to 1.";
-  var MARGIN_MEANING = "How far the best passage leads: its share of all scores minus the share of the second.";
   function claimsOf(item) {
     const claims = item.spans.flatMap((span, index) => span.claim === index ? [{ index, parts: [] }] : []);
     const byIndex = new Map(claims.map((claim) => [claim.index, claim]));
@@ -247,6 +296,10 @@
   function answerKindName(kind) {
     return ANSWER_KINDS[kind] ?? kind;
   }
+  function isFlagged(span) {
+    if (span.support === "supported") return false;
+    return ["weak", "unsupported"].includes(span.support) ? true : null;
+  }
   function verdict(span) {
     const why = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
     return el("b", { class: `verdict ${span.support}` }, `${supportName(span.support)}${why}`);
@@ -255,17 +308,14 @@
     return SCORE_WORDS.find(([least]) => score >= least)[1];
   }
   function measureOf(span) {
-    return span.score === null ? [span.mass, MASS_MEANING] : [span.score, SCORE_MEANING];
+    const [share, name] = span.score === null ? [span.mass, "evidence mass"] : [span.score, "support score"];
+    return [share, `${name}: ${MEANINGS[name]}`];
   }
   function spanFacts(span) {
     const facts = [span.kind];
     if (span.score !== null) facts.unshift(`support ${scoreWord(span.score)} (${span.score.toFixed(2)})`);
     if (span.top === null) facts.push("no evidence");
-    else
-      facts.push([
-        `best passage ${span.top + 1}, `,
-        el("abbr", { title: MARGIN_MEANING }, `margin ${span.margin.toFixed(2)}`)
-      ]);
+    else facts.push([`best passage ${span.top + 1}, `, term("margin", `margin ${span.margin.toFixed(2)}`)]);
     if (span.isolated) facts.push("isolated evidence only");
     if (span.unmatched.length) facts.push(["not in the passages: ", el("bdi", {}, span.unmatched.join(", "))]);
     return facts.flatMap((fact) => [", ", fact]).flat();
@@ -291,6 +341,7 @@
   // marks.js
   var MARKS = ["right", "wrong", "unsure"];
   var STORE = `attribeam-marks-${audit.key}`;
+  var REVIEWER = "attribeam-reviewer";
   var marks = new Map(Object.entries(storedMarks()));
   function storedMarks() {
     try {
@@ -303,19 +354,61 @@
     return JSON.stringify([item.file, item.row, spanIndex]);
   }
   function markOf(item, spanIndex) {
-    return marks.get(markKey(item, spanIndex)) ?? { mark: "", note: "", at: "" };
+    return marks.get(markKey(item, spanIndex)) ?? { mark: "", note: "", at: "", by: "" };
   }
   function setMark(item, spanIndex, change) {
     const key = markKey(item, spanIndex);
-    const next = { ...markOf(item, spanIndex), ...change, at: (/* @__PURE__ */ new Date()).toISOString() };
+    const next = { ...markOf(item, spanIndex), ...change, at: (/* @__PURE__ */ new Date()).toISOString(), by: reviewer() };
     if (next.mark || next.note) marks.set(key, next);
     else marks.delete(key);
     keepMarks();
+  }
+  function takeMark(item, spanIndex, found) {
+    const key = markKey(item, spanIndex);
+    if (marks.has(key) && marks.get(key).at >= found.at) return false;
+    marks.set(key, found);
+    return true;
+  }
+  function clearMarks() {
+    marks.clear();
+    keepMarks();
+  }
+  function labelOf(item, spanIndex, mark) {
+    if (!["right", "wrong"].includes(mark)) return null;
+    const flagged = spanIndex === null ? answerFlagged(item) : claimFlagged(item, spanIndex);
+    if (flagged === void 0) return null;
+    return mark === "right" === (flagged === true) ? "unsupported" : "supported";
+  }
+  function answerFlagged(item) {
+    const { unsupported = 0, weak = 0, supported = 0, not_calibrated: open = 0 } = item.counts;
+    if (item.kind !== "answer" || item.answer_kind === "refusal") return void 0;
+    if (unsupported + weak + supported) return unsupported > 0;
+    return open ? null : void 0;
+  }
+  function claimFlagged(item, spanIndex) {
+    const span = item.spans[spanIndex];
+    if (span.claim === null) return void 0;
+    return isFlagged(span);
   }
   function itemMark(item) {
     const all = [null, ...item.spans.keys()].map((spanIndex) => markOf(item, spanIndex));
     const own = all[0].mark || all.map((one) => one.mark).find(Boolean);
     return own || (all.some((one) => one.note) ? "noted" : "");
+  }
+  function reviewer() {
+    return byId("reviewer").value.trim();
+  }
+  function showReviewer() {
+    try {
+      byId("reviewer").value = localStorage.getItem(REVIEWER) ?? "";
+    } catch {
+    }
+  }
+  function keepReviewer() {
+    try {
+      localStorage.setItem(REVIEWER, reviewer());
+    } catch {
+    }
   }
   function keepMarks() {
     try {
@@ -327,13 +420,20 @@
   }
   function showMarkCount() {
     byId("mark-count").textContent = number.format(marks.size);
+    const marked2 = items.filter((item) => itemMark(item)).length;
+    byId("mark-progress").max = Math.max(1, items.length);
+    byId("mark-progress").value = marked2;
+    byId("mark-progress-text").textContent = `${plural(marked2, "row")} of ${number.format(items.length)} on this page marked; ${plural(marks.size, "mark")} in all.`;
+    for (const button of document.querySelectorAll("[data-needs-marks]")) button.disabled = !marks.size;
   }
 
   // filters.js
-  var FILTERS = ["answer", "support", "kind", "reason", "generator", "mark"];
-  var ORDERS = { risk: "risk", newest: "newest", id: "record id" };
+  var FILTERS = ["answer", "support", "kind", "reason", "generator", "mark", "change"];
+  var ORDERS = { risk: "risk", newest: "newest", id: "record id", ...audit.compared ? { change: "change of risk" } : {} };
   var NO_GENERATOR = "\0none";
-  function fillFilters() {
+  var MOST_OPTIONS = 50;
+  var columnFields = /* @__PURE__ */ new Map();
+  function fillFilters(changed) {
     const answers = items.filter((item) => item.kind === "answer");
     const present = new Set(answers.flatMap((item) => item.spans.map((span) => span.support)));
     options("answer", distinct(answers.map((item) => item.answer_kind)), answerKindName);
@@ -346,13 +446,25 @@
       supportName
     );
     options("kind", distinct(answers.flatMap((item) => item.spans.map((span) => span.kind))));
+    fillReasons(answers);
+    const generators = distinct(answers.map((item) => item.generator ?? NO_GENERATOR));
+    options("generator", generators, (name) => name === NO_GENERATOR ? NOTHING : name);
+    options("mark", ["none", ...MARKS, "noted"]);
+    options("change", distinct(answers.map((item) => item.change ?? "")).filter(Boolean));
+    fillColumns(answers);
+    byId("filter-order").append(...Object.entries(ORDERS).map(([value, name]) => el("option", { value }, name)));
+    byId("filter-text").addEventListener("input", changed);
+    for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", changed);
+    for (const field of columnFields.values()) field.addEventListener("input", changed);
+  }
+  function fillReasons(answers) {
     const why = distinct(answers.flatMap((item) => [...item.reasons]));
     const deadLetters = distinct(items.filter((item) => item.kind === "deadLetter").map((item) => item.reason));
     options("reason", []);
     byId("filter-reason").append(
       ...[
         ["Answers", why],
-        ["Dead letters", deadLetters]
+        ["Not audited", deadLetters]
       ].filter(([, names]) => names.length).map(
         ([label, names]) => el(
           "optgroup",
@@ -361,16 +473,31 @@
         )
       )
     );
-    const generators = distinct(answers.map((item) => item.generator ?? NO_GENERATOR));
-    options("generator", generators, (name) => name === NO_GENERATOR ? NOTHING : name);
-    options("mark", ["none", ...MARKS, "noted"]);
-    byId("filter-order").append(...Object.entries(ORDERS).map(([value, name]) => el("option", { value }, name)));
+  }
+  function fillColumns(answers) {
+    const names = distinct(answers.flatMap((item) => item.extra.map(([name]) => name)));
+    for (const name of names) {
+      const values = distinct(answers.map((item) => columnValue(item, name)));
+      columnFields.set(name, values.length > MOST_OPTIONS ? el("input", { type: "search" }) : el("select"));
+      if (values.length <= MOST_OPTIONS) columnFields.get(name).append(...choices(values, columnLabel));
+      columnFields.get(name).dataset.column = name;
+    }
+    byId("column-filters").hidden = !names.length;
+    byId("column-fields").append(
+      ...[...columnFields].map(([name, field]) => el("label", { title: name }, el("bdi", {}, shortened(name, 24)), field))
+    );
+  }
+  function columnValue(item, name) {
+    return item.extra.find(([one]) => one === name)?.[1] ?? NO_GENERATOR;
+  }
+  function columnLabel(value) {
+    return value === NO_GENERATOR ? NOTHING : shortened(value, 60);
   }
   function options(name, values, label = (value) => value) {
-    byId(`filter-${name}`).append(
-      el("option", { value: "" }, "all"),
-      ...values.map((value) => el("option", { value }, label(value)))
-    );
+    byId(`filter-${name}`).append(...choices(values, label));
+  }
+  function choices(values, label) {
+    return [el("option", { value: "" }, "all"), ...values.map((value) => el("option", { value }, label(value)))];
   }
   function distinct(values) {
     return [...new Set(values)].sort();
@@ -378,13 +505,20 @@
   function chosenFilters() {
     return Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value]));
   }
+  function chosenColumns() {
+    return [...columnFields].filter(([, field]) => field.value !== "");
+  }
   function filteredItems() {
     const chosen = chosenFilters();
+    const columns = chosenColumns();
     const words = byId("filter-text").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = items.filter((item) => passes(item, chosen) && words.every((word) => haystack(item).includes(word)));
+    const found = items.filter(
+      (item) => passes(item, chosen) && columns.every(([name, field]) => passesColumn(item, name, field)) && words.every((word) => haystack(item).includes(word))
+    );
     return found.sort(order(byId("filter-order").value));
   }
-  function passes(item, { answer, support, kind, reason, generator, mark }) {
+  function passes(item, { answer, support, kind, reason, generator, mark, change }) {
+    if (change && item.change !== change) return false;
     if (answer && item.answer_kind !== answer) return false;
     if ((support || kind) && !item.spans.some((span) => (!support || span.support === support) && (!kind || span.kind === kind)))
       return false;
@@ -392,11 +526,18 @@
     if (generator && (item.kind !== "answer" || (item.generator ?? NO_GENERATOR) !== generator)) return false;
     return !mark || (itemMark(item) || "none") === mark;
   }
+  function passesColumn(item, name, field) {
+    if (item.kind !== "answer") return false;
+    const value = columnValue(item, name);
+    if (field.localName === "select") return value === field.value;
+    return value !== NO_GENERATOR && value.toLowerCase().includes(field.value.toLowerCase());
+  }
   function order(name) {
     const keys = {
       risk: () => 0,
       newest: (a, b) => compare(b.at ?? "", a.at ?? ""),
-      id: (a, b) => compare(a.id ?? "", b.id ?? "")
+      id: (a, b) => compare(a.id ?? "", b.id ?? ""),
+      change: (a, b) => Math.abs(riskChange(b)) - Math.abs(riskChange(a))
     };
     return (a, b) => compare(a.kind, b.kind) || keys[name](a, b) || a.index - b.index;
   }
@@ -407,15 +548,23 @@
     return byId("filter-order").value === "risk";
   }
   function anyFilter() {
-    return byId("filter-text").value !== "" || Object.values(chosenFilters()).some(Boolean);
+    return byId("filter-text").value !== "" || Object.values(chosenFilters()).some(Boolean) || chosenColumns().length > 0;
   }
   function resetFilters() {
     byId("filter-text").value = "";
     for (const name of FILTERS) byId(`filter-${name}`).value = "";
+    for (const field of columnFields.values()) field.value = "";
   }
   function choose(field, value) {
-    if (![...field.options].some((option) => option.value === value)) field.append(el("option", { value }, value));
+    if (field.localName === "select" && ![...field.options].some((option) => option.value === value))
+      field.append(el("option", { value }, value));
     field.value = value;
+  }
+  function chooseColumn(name, value) {
+    const field = columnFields.get(name);
+    if (!field) return;
+    choose(field, value ?? NO_GENERATOR);
+    byId("column-filters").open = true;
   }
 
   // selection.js
@@ -423,6 +572,7 @@
 
   // worklist.js
   var PAGE = 60;
+  var LISTED_ID = 22;
   var listed = [];
   var rowsMade = 0;
   function updateWorklist() {
@@ -445,7 +595,7 @@
       const heading = isRanked() ? groupOf(item) : "";
       if (heading && heading !== groupOf(listed[rowsMade + place - 1]))
         byId("worklist").append(el("li", { class: "group" }, heading));
-      byId("worklist").append(el("li", {}, row(item)));
+      byId("worklist").append(el("li", {}, row(item), idButton(item)));
     }
     rowsMade += next.length;
   }
@@ -460,26 +610,42 @@
     return link;
   }
   function address(item) {
-    return `#answers/${item.index + 1}`;
+    return itemOfId(item.id) === item ? `#answer=${encodeURIComponent(item.id)}` : `#answers/${item.index + 1}`;
+  }
+  function idButton(item) {
+    return item.id === null || [...item.id].length <= LISTED_ID ? null : copyButton(item.id, `Copy ${item.id}`);
   }
   function answerRow(item) {
-    const question = item.question ?? spanText(item, item.spans[0]);
+    const question2 = item.question ?? spanText(item, item.spans[0]);
     return [
       riskOf(item),
-      el("span", { class: "item-question", dir: "auto" }, question || "(no question)"),
+      el("span", { class: "item-question", dir: "auto" }, question2 || "(no question)"),
       el(
         "span",
         { class: "item-meta" },
-        el("bdi", { title: item.id }, shortId(item.id)),
+        el("bdi", { title: item.id }, shortId(item.id, LISTED_ID)),
         ...whyTags(item),
+        ...changeTags(item),
         ...markTags(item)
       )
     ];
   }
+  function changeTags(item) {
+    if (!item.change || item.change === "about the same") return [];
+    return [el("span", { class: "tag kind" }, item.before ? `${item.change}, ${thenRisk(item)}` : item.change)];
+  }
+  function thenRisk(item) {
+    return item.before.risk === null ? "was not judged" : `risk was ${percentOf(item.before.risk)}`;
+  }
   function riskOf(item) {
     if (item.risk === null) return el("span", { class: "risk", title: "This answer cannot be judged." }, "–");
     if (item.answer_kind === "refusal") return el("span", { class: "risk" }, el("small", {}, "refusal"));
-    return el("span", { class: "risk" }, percentOf(item.risk), el("small", {}, "risk"));
+    return el(
+      "span",
+      { class: "risk", title: `Answer risk: ${MEANINGS["answer risk"]}` },
+      percentOf(item.risk),
+      el("small", {}, "risk")
+    );
   }
   function deadLetterRow(item) {
     return [
@@ -487,9 +653,9 @@
       el(
         "span",
         { class: "item-question", dir: "auto", title: item.id ?? "" },
-        item.id === null ? `row ${item.row}` : shortId(item.id)
+        item.id === null ? `row ${item.row}` : shortId(item.id, LISTED_ID)
       ),
-      el("span", { class: "item-meta" }, el("span", { class: "tag" }, `dead letter: ${item.reason}`), ...markTags(item))
+      el("span", { class: "item-meta" }, el("span", { class: "tag" }, `not audited: ${item.reason}`), ...markTags(item))
     ];
   }
   function whyTags(item) {
@@ -541,8 +707,10 @@
   function showFirst() {
     const first = items.filter((item) => item.kind === "answer" && item.risk > 0 && item.worst !== null).slice(0, 5);
     byId("first-answers").append(...first.map((item) => el("li", {}, firstLink(item))));
+    const changed = items.filter((item) => item.before && item.worst !== null && item.change !== "about the same").sort((a, b) => Math.abs(riskChange(b)) - Math.abs(riskChange(a))).slice(0, 10);
+    byId("changed-answers")?.append(...changed.map((item) => el("li", {}, firstLink(item, changeTags(item)))));
   }
-  function firstLink(item) {
+  function firstLink(item, tags = null) {
     const claim = item.spans[item.worst];
     const missing = claim.unmatched.filter((value) => !spanText(item, claim).includes(value));
     return el(
@@ -551,32 +719,25 @@
       riskOf(item),
       el("span", { class: "what", dir: "auto" }, struckText(item, claim)),
       el("span", { class: "asked", dir: "auto" }, item.question ?? item.id),
-      el("span", { class: "why item-meta" }, ...whyTags({ ...item, unmatched: missing }))
+      el("span", { class: "why item-meta" }, ...tags ?? whyTags({ ...item, unmatched: missing }))
     );
   }
 
   // mark_bar.js
   var MARK_KEYS = { right: "r", wrong: "w", unsure: "u" };
-  var MEANINGS = {
-    right: "The verdict is right",
-    wrong: "The verdict is wrong",
-    unsure: "I cannot tell whether the verdict is right"
-  };
+  var SUPPORTED = "it is supported";
+  var LACKING = "it lacks support";
+  var ALL_SUPPORTED = "all is supported";
+  var HAS_LACKING = "something lacks support";
   function markBar() {
     const buttons = MARKS.map(
-      (mark) => el(
-        "button",
-        {
-          type: "button",
-          title: MEANINGS[mark],
-          "data-mark": mark,
-          "aria-pressed": "false",
-          "aria-keyshortcuts": MARK_KEYS[mark],
-          onclick: () => toggleMark(mark)
-        },
-        mark[0].toUpperCase() + mark.slice(1),
-        el("kbd", { "aria-hidden": "true" }, MARK_KEYS[mark])
-      )
+      (mark) => el("button", {
+        type: "button",
+        "data-mark": mark,
+        "aria-pressed": "false",
+        "aria-keyshortcuts": MARK_KEYS[mark],
+        onclick: () => toggleMark(mark)
+      })
     );
     const note = el("input", {
       type: "text",
@@ -589,18 +750,54 @@
     return el(
       "div",
       { class: "mark-bar", role: "group", "aria-label": "Mark" },
-      el("bdi", { class: "of", id: "mark-of" }),
+      el("p", { class: "of" }, el("bdi", { id: "mark-of" }), el("span", { id: "mark-verdict" })),
       buttons,
       note
     );
   }
   function showMarkBar() {
     const { mark, note } = markOf(selection.item, selection.span);
-    const what = selection.item.kind === "deadLetter" ? "This row" : selection.span === null ? "This answer" : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
+    const { what, verdict: verdict2, names, meanings } = question(selection.item, selection.span);
     byId("mark-of").textContent = what;
+    byId("mark-verdict").textContent = verdict2;
     byId("note").value = note;
-    for (const button of byId("detail").querySelectorAll("[data-mark]"))
-      button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+    for (const button of byId("detail").querySelectorAll("[data-mark]")) {
+      const own = button.dataset.mark;
+      button.setAttribute("aria-pressed", String(own === mark));
+      const meaning = meanings[own] ? el("small", {}, meanings[own]) : "";
+      button.replaceChildren(names[own], meaning, el("kbd", { "aria-hidden": "true" }, MARK_KEYS[own]));
+    }
+  }
+  function question(item, spanIndex) {
+    const ofAnswer = spanIndex === null;
+    const flagged = ofAnswer ? answerFlagged(item) : claimFlagged(item, spanIndex);
+    const [fine, bad] = ofAnswer ? [ALL_SUPPORTED, HAS_LACKING] : [SUPPORTED, LACKING];
+    const names = { right: "Right", wrong: "Wrong", unsure: "Unsure" };
+    const what = ofAnswer ? item.kind === "deadLetter" ? "This row" : "This answer" : `“${shortened(spanText(item, item.spans[spanIndex]), 40)}”`;
+    if (flagged === void 0)
+      return {
+        what,
+        verdict: "has no verdict; mark what the page says of it",
+        names,
+        meanings: {}
+      };
+    if (flagged === null)
+      return {
+        what,
+        verdict: "has no verdict yet. Is it supported?",
+        names: { right: "Supported", wrong: "Unsupported", unsure: "Unsure" },
+        meanings: { right: fine, wrong: bad }
+      };
+    return {
+      what,
+      verdict: `${verdictWords(item, spanIndex, flagged)}. Is that right?`,
+      names,
+      meanings: flagged ? { right: bad, wrong: fine } : { right: fine, wrong: bad }
+    };
+  }
+  function verdictWords(item, spanIndex, flagged) {
+    if (spanIndex !== null) return `is called ${supportName(item.spans[spanIndex].support)}`;
+    return flagged ? "is said to have an unsupported claim" : "is said to have no unsupported claim";
   }
   function toggleMark(mark) {
     if (!selection.item) return;
@@ -620,6 +817,35 @@
     meta.querySelector(".mark-badge")?.remove();
     const { mark } = markOf(selection.item, selection.span);
     if (mark) meta.append(el("span", { class: "mark-badge" }, mark));
+  }
+
+  // passage_places.js
+  var GAP = 10;
+  function room() {
+    const top = document.querySelector("header.bar").offsetHeight;
+    const marks2 = byId("detail").querySelector(".mark-bar")?.offsetHeight ?? 0;
+    return [top + GAP, innerHeight - top - marks2 - 2 * GAP];
+  }
+  function holdPassages() {
+    const stack = byId("detail").querySelector(".passage-stack");
+    if (!stack) return;
+    const [top, height] = room();
+    stack.style.setProperty("--stick-top", `${Math.min(top, top + height - stack.offsetHeight)}px`);
+    holdBest();
+  }
+  function holdBest() {
+    const detail = byId("detail");
+    detail.querySelector(".passage.held")?.classList.remove("held");
+    const best = selection.span === null ? null : detail.querySelector(".passage.best");
+    if (!best) return;
+    const [top, height] = room();
+    const hidden = Math.max(0, best.offsetHeight - height);
+    const piece2 = best.querySelector(".piece.lit");
+    const place = piece2 ? piece2.getBoundingClientRect().top - best.getBoundingClientRect().top : 0;
+    const above = Math.min(hidden, Math.max(0, place - height / 3));
+    best.style.setProperty("--stick-top", `${top - above}px`);
+    best.style.setProperty("--stick-bottom", `${innerHeight - top - height - (hidden - above)}px`);
+    best.classList.add("held");
   }
 
   // highlights.js
@@ -676,12 +902,7 @@
     byId("detail").querySelector(`details:not([open]) [data-span="${index}"]`)?.closest("details").setAttribute("open", "");
     lightSpan(index);
     showMarkBar();
-  }
-  function showBest() {
-    const box = byId("detail").querySelector(".passages");
-    const best = box?.querySelector(".passage.best");
-    if (best && box.scrollHeight > box.clientHeight)
-      box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
+    holdBest();
   }
   function pinNeighbour(step2) {
     if (selection.item?.kind !== "answer") return;
@@ -689,7 +910,6 @@
     if (!rows.length) return;
     const place = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
     pin(rows[place < 0 ? step2 > 0 ? 0 : rows.length - 1 : (place + step2 + rows.length) % rows.length]);
-    showBest();
     const row2 = byId("detail").querySelector(`[data-span="${selection.span}"]`);
     row2.scrollIntoView({ block: "nearest" });
     row2.focus();
@@ -711,10 +931,7 @@
     if (selection.item?.kind !== "answer") return;
     const { evidence, span } = target(event);
     if (evidence) pin(innermost(selection.item, evidence.dataset.spans.split(" ").map(Number)));
-    else if (span !== null) {
-      pin(span === selection.span ? null : span);
-      showBest();
-    }
+    else if (span !== null) pin(span === selection.span ? null : span);
   }
   function watchHighlights() {
     const detail = byId("detail");
@@ -886,19 +1103,31 @@ best for ${percent.format(one.best / one.offered)}, some evidence for ${percent.
       ]
     });
   }
+  var LABEL = 22;
   function labels(uses) {
+    const titles = uses.map((use) => use.title ?? "");
     const ids = uses.map((use) => use.passage_id);
-    const shared = uses.length > 1 ? sharedStart(ids) : 0;
-    return (id) => shared > 7 ? `…${shortId(id.slice(shared), 21)}` : shortId(id, 22);
+    const named = new Map(
+      uses.map(({ title, passage_id: id }) => [
+        id,
+        title && titles.indexOf(title) === titles.lastIndexOf(title) ? shortened(title, LABEL) : idLabel(id, ids)
+      ])
+    );
+    return (id) => named.get(id);
   }
-  function sharedStart(texts) {
-    const [first] = texts;
+  function idLabel(id, ids) {
+    if (id.length <= LABEL) return id;
+    const shared = Math.max(0, ...ids.filter((other) => other !== id).map((other) => sharedStart(id, other)));
+    return shared > 7 ? `…${shortId(id.slice(shared), LABEL - 1)}` : shortId(id, LABEL);
+  }
+  function sharedStart(text, other) {
     let size = 0;
-    while (size < first.length && texts.every((text) => text[size] === first[size])) size += 1;
-    return first.slice(0, size).search(/[/:_.#?=-][^/:_.#?=-]*$/) + 1;
+    while (size < text.length && text[size] === other[size]) size += 1;
+    return text.slice(0, size).search(/[/:_.#?=-][^/:_.#?=-]*$/) + 1;
   }
   function drawPassages(width, uses) {
-    const title = (use) => `${use.passage_id}
+    const title = (use) => `${use.title ? `${use.title}
+` : ""}${use.passage_id}
 evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
     const size = (use) => Math.max(use.answers, use.retrieved ?? 0);
     const label = (use) => use.retrieved === null ? number.format(use.answers) : `${number.format(use.answers)} of ${number.format(use.retrieved)}`;
@@ -964,7 +1193,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       timelineCard(timeline),
       scoreCard(scores),
       massCard(masses),
-      ...shares.filter((share) => share.groups.length > 1).map((share) => shareCard(share, pick)),
+      ...shares.map((share) => shareCard(share, pick)),
       rankCard(ranks),
       ...passageCards(passages),
       reasonCard(audit.dead_letters, pick)
@@ -974,12 +1203,12 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function card({ title, sub, draw: draw2, table, size = "", onPick = null }) {
     const canvas = el("div", { class: "canvas" });
-    const head = el("h3", { dir: "auto" }, title);
+    const head2 = el("h3", { dir: "auto" }, title);
     drawings.push({ canvas, draw: draw2, title, onPick, width: 0 });
     return el(
       "section",
       { class: `plot ${size}` },
-      head,
+      head2,
       el("p", { class: "sub", dir: "auto" }, sub),
       canvas,
       table && el("details", {}, el("summary", {}, "As a table"), table)
@@ -1003,7 +1232,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       bar.addEventListener("click", () => onPick(bar.__data__, "unsupported"));
   }
   function figureTable(caption, heads, rows) {
-    const head = el(
+    const head2 = el(
       "tr",
       {},
       heads.map((name) => el("th", { scope: "col" }, name))
@@ -1013,20 +1242,20 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
         "tr",
         {},
         el("th", { scope: "row", dir: "auto" }, name),
-        cells.map((cell) => el("td", {}, cell))
+        cells.map((cell2) => el("td", {}, cell2))
       )
     );
     return el(
       "div",
       { class: "table-box", tabindex: 0, role: "region", "aria-label": caption },
-      el("table", {}, el("thead", {}, head), el("tbody", {}, body))
+      el("table", {}, el("thead", {}, head2), el("tbody", {}, body))
     );
   }
   function supportCells(counts) {
     return SUPPORTS.map((support) => number.format(counts[support]));
   }
   function timelineCard(timeline) {
-    if (!timeline.bins.length) return null;
+    if (timeline.bins.length < 2) return null;
     const undated = timeline.undated ? ` ${plural(timeline.undated, "claim")} without a time are left out.` : "";
     const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
     const sub = `Claims by support, one bar for each ${timeline.unit} in UTC.${undated}`;
@@ -1040,10 +1269,11 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function massCard(masses) {
     if (!masses.length) return null;
+    const lines = Object.values(audit.thresholds).filter(Boolean).map(Number);
     return card({
       title: "Evidence mass",
-      sub: "Claims by the share of their attention that lies on evidence; dotted lines are the thresholds.",
-      draw: (width) => drawMasses(width, masses, "mass", Object.values(audit.thresholds).filter(Boolean).map(Number)),
+      sub: `Claims by the share of their attention that lies on evidence${lines.length ? "; dotted lines are the thresholds" : ""}.`,
+      draw: (width) => drawMasses(width, masses, "mass", lines),
       table: massTable("Evidence mass", "mass", masses)
     });
   }
@@ -1065,6 +1295,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   var COLUMN_TITLES = { generator: "Unsupported by generator", span_kind: "Unsupported by kind of span" };
   function shareCard(share, pick) {
+    if (share.groups.length < 2 || !share.groups.some((group) => group.counts.unsupported)) return null;
     const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
     const worst = share.groups[0];
     const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
@@ -1081,7 +1312,8 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
         percent.format(share.others.unsupported / spansOf(share.others))
       ]);
     const filter2 = { generator: "generator", span_kind: "kind" }[share.column];
-    const onPick = filter2 ? (index, support) => pick({ [filter2]: share.groups[index].value ?? "", support }) : null;
+    const filters = (value) => filter2 ? { [filter2]: value ?? "" } : { columns: { [share.column]: value } };
+    const onPick = (index, support) => pick({ ...filters(share.groups[index].value), support });
     return card({
       title,
       sub,
@@ -1091,7 +1323,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     });
   }
   function rankCard(ranks) {
-    if (!ranks.length) return null;
+    if (ranks.length < 2) return null;
     const used = ranks.filter((one) => one.used).at(-1);
     const sub = `Dark: claims whose best passage stands at that place. Light: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
     const rows = ranks.map((one) => [
@@ -1107,24 +1339,25 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       table: figureTable("Which place in the prompt is used", ["place", "claims", "with evidence", "best"], rows)
     });
   }
-  function passageCards({ most_used: most, least_used: least, passage_count: count }) {
+  function passageCards({ most_used: most, least_used: least, passage_count: count, per_row_ids: perRow }) {
     const heads = ["passage", "answers", "retrieved"];
+    const left = perRow ? ` ${plural(perRow, "id")} left out: each names another passage in every row.` : "";
     const rows = (uses) => uses.map((use) => [
-      use.passage_id,
+      use.title ? `${use.title} (${use.passage_id})` : use.passage_id,
       number.format(use.answers),
       use.retrieved === null ? "–" : number.format(use.retrieved)
     ]);
     const cards = [];
-    if (most.length)
+    if (most.length > 1)
       cards.push(
         card({
           title: "Most used passages",
-          sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`,
+          sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.${left}`,
           draw: (width) => drawPassages(width, most),
           table: figureTable("Most used passages", heads, rows(most))
         })
       );
-    if (least.length)
+    if (least.length > 1)
       cards.push(
         card({
           title: "Least used passages",
@@ -1136,7 +1369,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     return cards;
   }
   function reasonCard(deadLetters, pick) {
-    if (!deadLetters.length) return null;
+    if (deadLetters.length < 2) return null;
     const rows = deadLetters.map((one) => [one.reason, number.format(one.rows)]);
     const onPick = (index) => pick({ reason: deadLetters[index].reason });
     return card({
@@ -1226,6 +1459,56 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     );
   }
 
+  // then_and_now.js
+  function thenAndNow(item) {
+    if (!item.before) return null;
+    const rows = pairs(item).map(([then, now]) => el("tr", {}, cell(then), cell(now)));
+    return el(
+      "section",
+      { class: "then-and-now", "aria-label": "Then and now" },
+      el("p", { class: "label" }, `Then and now: ${item.change}`),
+      el("table", {}, el("thead", {}, el("tr", {}, head("Then", item.before), head("Now", item))), el("tbody", {}, rows))
+    );
+  }
+  function head(name, { risk, answer_kind: kind }) {
+    const facts = [risk === null ? "" : `risk ${percentOf(risk)}`, kind === "answer" ? "" : answerKindName(kind)];
+    return el("th", { scope: "col" }, [name, ...facts.filter(Boolean)].join(", "));
+  }
+  function pairs(item) {
+    const then = item.before.claims.map(([text, support, score, unmatched]) => ({ text, support, score, unmatched }));
+    const rows = [];
+    let next = 0;
+    for (const { index } of claimsOf(item)) {
+      const { support, score, unmatched } = item.spans[index];
+      const now = { text: spanText(item, item.spans[index]), support, score, unmatched };
+      const same = then.findIndex((claim, place) => place >= next && claim.text === now.text);
+      if (same < 0) rows.push([null, now]);
+      else {
+        rows.push(...then.slice(next, same).map((claim) => [claim, null]), [then[same], now]);
+        next = same + 1;
+      }
+    }
+    return [...rows, ...then.slice(next).map((claim) => [claim, null])];
+  }
+  function cell(claim) {
+    if (claim === null) return el("td", { class: "gone" }, "–");
+    const { text, support, score, unmatched } = claim;
+    const figure = score === null ? "" : ` ${score.toFixed(2)}`;
+    const missing = unmatched.length ? `, not in the passages: ${unmatched.join(", ")}` : "";
+    return el(
+      "td",
+      {},
+      el("span", { dir: "auto" }, text),
+      el(
+        "small",
+        {},
+        el("b", { class: `verdict ${support}` }, `${GLYPHS[support]} ${supportName(support)}`),
+        figure,
+        missing
+      )
+    );
+  }
+
   // record_view.js
   function answerView(item) {
     return [
@@ -1233,7 +1516,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
         item.generator,
         moment(item.at),
         ["answer", "not_judged"].includes(item.answer_kind) ? "" : answerKindName(item.answer_kind),
-        item.risk === null ? "" : `risk ${percentOf(item.risk)}`,
+        item.risk === null ? "" : [term("answer risk", "risk"), ` ${percentOf(item.risk)}`],
         ...item.not_judged.map((reason) => `not judged: ${reason}`),
         ...item.extra.map(([name, value]) => `${name}: ${value}`)
       ]),
@@ -1242,12 +1525,18 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
         { class: "warning" },
         "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence."
       ) : el("h2", { class: "question", dir: "auto" }, item.question),
-      el("div", { class: "columns" }, el("div", {}, answerText(item), spanList(item)), passageCardsOf(item)),
+      el(
+        "div",
+        { class: "columns" },
+        el("div", {}, answerText(item), spanList(item), thenAndNow(item)),
+        passageCardsOf(item)
+      ),
       markBar(item)
     ];
   }
   function crumbs(item, facts) {
-    const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, fact));
+    const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, ...[fact].flat()));
+    const link = () => `${location.href.replace(/#.*$/s, "")}${address(item)}`;
     return el(
       "div",
       {},
@@ -1256,8 +1545,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
         "p",
         { class: "crumbs" },
         el("b", {}, item.id === null ? `row ${item.row}` : copyable(item.id)),
-        el("bdi", {}, `${item.file}, row ${item.row}`),
-        parts
+        el("bdi", { title: item.file }, `${item.file.split("/").at(-1)}, row ${item.row}`),
+        parts,
+        copyButton(link, "Copy a link to this answer", "copy link")
       )
     );
   }
@@ -1281,10 +1571,10 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   }
   function passageCardsOf(item) {
     const shown = item.passages.length ? item.passages.map((passage, index) => wholePassage(item, passage, index)) : fragmentPassages(item);
-    return el("section", { class: "passages", "aria-label": "Passages" }, shown);
+    return el("section", { class: "passages", "aria-label": "Passages" }, el("div", { class: "passage-stack" }, shown));
   }
   function wholePassage(item, passage, index) {
-    const head = passageHead(passage.id, index);
+    const head2 = passageHead(passage.id, index);
     const title = passage.title ? el("h3", { dir: "auto" }, markedText(item, passage.title, evidenceRanges(item, index, true))) : null;
     const text = el(
       "div",
@@ -1295,7 +1585,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     return el(
       "section",
       { class: `passage ${used ? "" : "unused"}`, "data-passage": index, "aria-label": `Passage ${index + 1}` },
-      head,
+      head2,
       title,
       text
     );
@@ -1380,26 +1670,54 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     showView();
   }
   function showView() {
-    const [, view = "", number2 = ""] = /^#(\w*)\/?(\d*)$/.exec(location.hash) ?? [];
-    const answers = view === "answers";
+    const place = placeOf(location.hash);
+    const { answers } = place;
+    const stayed = answers === inAnswers();
     byId("view-overview").hidden = answers;
     byId("view-answers").hidden = !answers;
     for (const link of document.querySelectorAll("[data-view]"))
       link.toggleAttribute("aria-current", link.dataset.view === "answers" === answers);
     document.querySelector("[data-view][aria-current]")?.setAttribute("aria-current", "page");
-    if (answers) showAnswers(number2);
+    if (!stayed) scrollTo(0, 0);
+    if (answers) showAnswers(place);
     else redraw();
   }
-  function showAnswers(place) {
-    if (!listed.length) return showNothing();
-    const wanted = place ? items[Number(place) - 1] : wide() ? selection.item ?? listed[0] : null;
-    byId("view-answers").classList.toggle("open", Boolean(place));
-    if (wanted) openItem(wanted);
-    else if (!selection.item) byId("detail").replaceChildren(el("p", { class: "hint" }, "Choose an answer."));
+  function placeOf(hash) {
+    const id = /^#answer=(.*)$/s.exec(hash)?.[1];
+    if (id !== void 0) return { answers: true, id: decoded(id), item: itemOfId(decoded(id)) ?? null };
+    const [, view = "", number2 = ""] = /^#(\w*)\/?(\d*)$/.exec(hash) ?? [];
+    return { answers: view === "answers", item: items[Number(number2) - 1] ?? null };
   }
-  function showNothing() {
+  function decoded(text) {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
+  }
+  function showAnswers({ id, item }) {
+    if (id !== void 0 && item === null) return showMissing(id);
+    if (!item && !listed.length) return showHint("Nothing passes these filters.");
+    const wanted = item ?? (wide() ? listed.includes(selection.item) ? selection.item : listed[0] : null);
+    byId("view-answers").classList.toggle("open", item !== null);
+    if (wanted) openItem(wanted);
+    else if (!selection.item) showHint("Choose an answer.");
+    else showCurrent();
+  }
+  function showMissing(id) {
+    byId("view-answers").classList.add("open");
+    showHint(
+      el("a", { class: "back", href: "#answers" }, "← Back to the list"),
+      `No answer with the id ${id} is on this page. It may be in the audit all the same: `,
+      el("code", {}, `attribeam show ${id} --audit DIR`),
+      " prints any."
+    );
+  }
+  function showHint(...text) {
     selection.item = null;
-    byId("detail").replaceChildren(el("p", { class: "hint" }, "Nothing passes these filters."));
+    selection.span = null;
+    byId("detail").replaceChildren(el("p", { class: "hint" }, ...text));
+    showCurrent();
   }
   function wide() {
     return matchMedia("(min-width: 54.01rem)").matches;
@@ -1411,22 +1729,35 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       byId("detail").replaceChildren(
         ...(item.kind === "answer" ? answerView(item) : deadLetterView(item)).filter(Boolean)
       );
-      byId("detail").scrollTop = 0;
       if (item.kind === "answer") showScores(null);
       announce(`${listed.indexOf(item) + 1} of ${listed.length}: ${item.question ?? item.id ?? "row"}`);
+      scrollTo(0, 0);
     }
     showMarkBar();
     showCurrent();
+    holdPassages();
   }
   function filter() {
-    const wasEmpty = !listed.length;
+    const opened = selection.item;
     updateWorklist();
-    if (inAnswers() && (wasEmpty || !listed.length)) showView();
+    if (!inAnswers() || opened !== null && listed.includes(opened)) return;
+    if (listed.length && wide()) {
+      history.replaceState(null, "", address(listed[0]));
+      showView();
+    } else if (!listed.length) showHint("Nothing passes these filters.");
+    else showView();
   }
-  function showFiltered(filters) {
+  function refresh() {
+    updateWorklist();
+    if (!inAnswers()) return;
+    selection.item = null;
+    showView();
+  }
+  function showFiltered({ columns = {}, ...filters }) {
     resetFilters();
     for (const [name, value] of Object.entries(filters))
       choose(byId(`filter-${name}`), value === "" && name === "generator" ? NO_GENERATOR : value);
+    for (const [name, value] of Object.entries(columns)) chooseColumn(name, value);
     updateWorklist();
     go("#answers");
   }
@@ -1479,7 +1810,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     ["support", "STRING"],
     ["risk", "DOUBLE"],
     ["mark", "STRING"],
+    ["label", "STRING"],
     ["note", "STRING"],
+    ["reviewer", "STRING"],
     ["marked_at", "TIMESTAMP"],
     ["audit", "STRING"]
   ];
@@ -1506,7 +1839,9 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
       support: span?.support ?? null,
       risk: item.risk ?? null,
       mark: found.mark || null,
+      label: labelOf(item, spanIndex, found.mark),
       note: found.note || null,
+      reviewer: found.by || null,
       marked_at: found.at,
       audit: audit.key
     };
@@ -1553,6 +1888,135 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     setTimeout(() => URL.revokeObjectURL(address2), 6e4);
   }
 
+  // mark_import.js
+  async function importMarks(file) {
+    let rows;
+    try {
+      rows = rowsOf(await file.text());
+    } catch (error) {
+      return `${file.name} cannot be read: ${error.message}. Save marks as CSV or JSONL to bring them back.`;
+    }
+    let taken = 0;
+    let older = 0;
+    let strange = 0;
+    for (const row2 of rows) {
+      const place = placeOf2(row2);
+      if (!place) strange += 1;
+      else if (takeMark(...place, entryOf(row2))) taken += 1;
+      else older += 1;
+    }
+    keepMarks();
+    const rest = [
+      older ? `${older} not newer than those here` : "",
+      strange ? `${strange} of answers or spans that are not on this page` : ""
+    ].filter(Boolean);
+    return [`${plural(taken, "mark")} taken`, ...rest].join(", ");
+  }
+  function rowsOf(text) {
+    const plain = text.replace(/^\ufeff/, "");
+    const rows = /^\s*\{/.test(plain) ? jsonRows(plain) : csvRows(plain);
+    if (!rows.length) throw new Error("it has no marks");
+    if (!("record_id" in rows[0] && "mark" in rows[0])) throw new Error("it has no columns record_id and mark");
+    return rows;
+  }
+  function jsonRows(text) {
+    return text.split("\n").filter((line) => line.trim()).map((line, index) => {
+      try {
+        return JSON.parse(line);
+      } catch {
+        throw new Error(`line ${index + 1} is no JSON`);
+      }
+    });
+  }
+  function csvRows(text) {
+    const [names, ...lines] = csvLines(text);
+    return lines.map((line) => Object.fromEntries(names.map((name, place) => [name, unquoted(line[place] ?? "")])));
+  }
+  function unquoted(field) {
+    return /^'[=+\-@\t\r]/.test(field) ? field.slice(1) : field;
+  }
+  function csvLines(text) {
+    const lines = [];
+    let fields = [];
+    for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/g)) {
+      fields.push(quoted === void 0 ? plain : quoted.replaceAll('""', '"'));
+      if (end === ",") continue;
+      if (fields.some(Boolean)) lines.push(fields);
+      fields = [];
+    }
+    return lines;
+  }
+  function placeOf2(row2) {
+    const item = items.find(
+      (one) => one.file === row2.source_file && one.row === Number(row2.source_row) && one.id === row2.record_id
+    ) ?? items.find((one) => one.id !== null && one.id === row2.record_id);
+    if (!item) return null;
+    if (row2.span_index === null || row2.span_index === "" || row2.span_index === void 0) return [item, null];
+    const fits = (span) => span.at[0] === Number(row2.char_start) && span.at[1] === Number(row2.char_end);
+    const same = item.spans.findIndex((span) => span.index === Number(row2.span_index) && fits(span));
+    const index = same < 0 ? item.spans.findIndex(fits) : same;
+    return index < 0 ? null : [item, index];
+  }
+  function entryOf(row2) {
+    return {
+      mark: MARKS.includes(row2.mark) ? row2.mark : "",
+      note: row2.note ?? "",
+      at: row2.marked_at ?? "",
+      by: row2.reviewer ?? ""
+    };
+  }
+
+  // mark_menu.js
+  function watchMarkMenu() {
+    showReviewer();
+    showMarkCount();
+    const menu = byId("export-menu");
+    byId("reviewer").addEventListener("input", keepReviewer);
+    for (const button of document.querySelectorAll("[data-export]"))
+      button.addEventListener("click", () => {
+        saveMarks(button.dataset.export);
+        menu.open = false;
+      });
+    byId("mark-import").addEventListener("change", takeFile);
+    byId("mark-clear").addEventListener("click", clear);
+    menu.addEventListener("toggle", () => menu.open || askToClear(false));
+    document.addEventListener("click", (event) => {
+      if (!menu.contains(event.target)) menu.open = false;
+    });
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !menu.open) return;
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
+  }
+  async function takeFile(event) {
+    const [file] = event.target.files;
+    if (!file) return;
+    const found = await importMarks(file);
+    event.target.value = "";
+    tell(found);
+    refresh();
+  }
+  function clear() {
+    const button = byId("mark-clear");
+    if (button.dataset.asked === void 0) return askToClear(true);
+    const count = marks.size;
+    clearMarks();
+    askToClear(false);
+    tell(`${plural(count, "mark")} cleared`);
+    refresh();
+  }
+  function askToClear(asked) {
+    const button = byId("mark-clear");
+    if (asked) button.dataset.asked = "";
+    else delete button.dataset.asked;
+    button.textContent = asked ? `Really clear ${plural(marks.size, "mark")}?` : "Clear all marks";
+  }
+  function tell(text) {
+    byId("mark-told").textContent = text;
+    announce(text);
+  }
+
   // theme.js
   var THEMES = ["", "light", "dark"];
   var THEME_NAMES = { "": "as the system", light: "light", dark: "dark" };
@@ -1580,27 +2044,22 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
 
   // start.js
   setTheme(storedTheme());
-  fillFilters();
+  fillFilters(filter);
+  fillWords();
+  watchMarkMenu();
   showFirst();
   updateWorklist();
   watchList();
   watchHighlights();
-  showMarkCount();
   byId("theme-button").addEventListener("click", nextTheme);
   byId("help-button").addEventListener("click", () => byId("help").showModal());
   byId("filter-reset").addEventListener("click", () => {
     resetFilters();
     filter();
   });
-  byId("filter-text").addEventListener("input", filter);
-  for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", filter);
-  for (const button of document.querySelectorAll("[data-export]"))
-    button.addEventListener("click", () => {
-      saveMarks(button.dataset.export);
-      byId("export-menu").open = false;
-    });
   addEventListener("keydown", pressed);
   addEventListener("hashchange", showView);
+  addEventListener("resize", holdPassages);
   requestAnimationFrame(
     () => setTimeout(() => {
       showPlots(showFiltered);

@@ -4,6 +4,7 @@ import {el} from "./elements.js";
 import {GLYPHS, spanText} from "./page_data.js";
 import {cut, suspects} from "./segments.js";
 import {occurrences} from "./texts.js";
+import {MEANINGS, term} from "./words.js";
 
 const NAMES = {no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated"};
 const ANSWER_KINDS = {
@@ -20,9 +21,6 @@ const SCORE_WORDS = [
   [0.15, "unlikely"],
   [0, "very unlikely"],
 ];
-const SCORE_MEANING = "A calibrated probability that the passages support the claim, from 0 to 1.";
-const MASS_MEANING = "The evidence mass: the share of the claim's attention that lies on evidence, from 0 to 1.";
-const MARGIN_MEANING = "How far the best passage leads: its share of all scores minus the share of the second.";
 
 /** The claims in the order of the answer, each with the spans within it that take its verdict. */
 export function claimsOf(item) {
@@ -51,6 +49,12 @@ export function answerKindName(kind) {
   return ANSWER_KINDS[kind] ?? kind;
 }
 
+/** What a verdict says of a claim: true if it is flagged, false if it is supported, null if there is no verdict. */
+export function isFlagged(span) {
+  if (span.support === "supported") return false;
+  return ["weak", "unsupported"].includes(span.support) ? true : null;
+}
+
 /** The verdict on a span, or why there is none. */
 export function verdict(span) {
   const why = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
@@ -63,7 +67,8 @@ function scoreWord(score) {
 
 /** The figure that stands for a span: its support score, else its evidence mass, and what it means. */
 export function measureOf(span) {
-  return span.score === null ? [span.mass, MASS_MEANING] : [span.score, SCORE_MEANING];
+  const [share, name] = span.score === null ? [span.mass, "evidence mass"] : [span.score, "support score"];
+  return [share, `${name}: ${MEANINGS[name]}`];
 }
 
 /** What follows the verdict: the score in words, the passage, and what is not in the passages. */
@@ -71,11 +76,7 @@ export function spanFacts(span) {
   const facts = [span.kind];
   if (span.score !== null) facts.unshift(`support ${scoreWord(span.score)} (${span.score.toFixed(2)})`);
   if (span.top === null) facts.push("no evidence");
-  else
-    facts.push([
-      `best passage ${span.top + 1}, `,
-      el("abbr", {title: MARGIN_MEANING}, `margin ${span.margin.toFixed(2)}`),
-    ]);
+  else facts.push([`best passage ${span.top + 1}, `, term("margin", `margin ${span.margin.toFixed(2)}`)]);
   if (span.isolated) facts.push("isolated evidence only");
   if (span.unmatched.length) facts.push(["not in the passages: ", el("bdi", {}, span.unmatched.join(", "))]);
   return facts.flatMap((fact) => [", ", fact]).flat();

@@ -32,19 +32,42 @@ export function shareBar(share, kind = "") {
   return svg("svg", {"aria-hidden": "true"}, svg("rect", {class: kind, width, height: "100%"}));
 }
 
-const LONGEST_ID = 40;
+export const LONGEST_ID = 40;
 
 /** An id; the middle of a long one is left out, and a button copies the whole. */
 export function copyable(id) {
   if (id.length <= LONGEST_ID) return el("bdi", {}, id);
+  return [el("bdi", {title: id}, shortId(id)), copyButton(id, `Copy ${id}`)];
+}
+
+/** A button that copies a text, or what a function gives, and says so. */
+export function copyButton(text, name, shown = "copy") {
   const copy = (event) => {
     event.stopPropagation();
-    navigator.clipboard?.writeText(id).then(() => announce("Copied"));
+    const button = event.currentTarget;
+    copyText(typeof text === "function" ? text() : text).then((done) => {
+      announce(done ? "Copied" : "The browser did not let the page copy");
+      button.textContent = done ? "copied" : "not copied";
+      setTimeout(() => button.replaceChildren(shown), 1500);
+    });
   };
-  return [
-    el("bdi", {title: id}, shortId(id)),
-    el("button", {type: "button", class: "link copy", "aria-label": `Copy ${id}`, onclick: copy}, "copy"),
-  ];
+  return el("button", {type: "button", class: "link copy", "aria-label": name, onclick: copy}, shown);
+}
+
+/** Whether the text went to the clipboard; pages from files may have to go the older way. */
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = el("textarea", {class: "unseen", "aria-hidden": "true"});
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
 }
 
 /** The start and the end of a long id. */

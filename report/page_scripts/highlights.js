@@ -3,6 +3,7 @@
 import {byId, shareBar} from "./elements.js";
 import {showMarkBar} from "./mark_bar.js";
 import {pieces} from "./page_data.js";
+import {holdBest} from "./passage_places.js";
 import {innermost} from "./segments.js";
 import {selection} from "./selection.js";
 import {percent} from "./texts.js";
@@ -73,14 +74,7 @@ export function pin(index) {
     .setAttribute("open", "");
   lightSpan(index);
   showMarkBar();
-}
-
-/** Scroll to the best passage if the passages scroll beside the answer. */
-function showBest() {
-  const box = byId("detail").querySelector(".passages");
-  const best = box?.querySelector(".passage.best");
-  if (best && box.scrollHeight > box.clientHeight)
-    box.scrollTop += best.getBoundingClientRect().top - box.getBoundingClientRect().top;
+  holdBest();
 }
 
 export function pinNeighbour(step) {
@@ -89,7 +83,6 @@ export function pinNeighbour(step) {
   if (!rows.length) return;
   const place = rows.indexOf(selection.item.spans[selection.span]?.claim ?? selection.span);
   pin(rows[place < 0 ? (step > 0 ? 0 : rows.length - 1) : (place + step + rows.length) % rows.length]);
-  showBest();
   const row = byId("detail").querySelector(`[data-span="${selection.span}"]`);
   row.scrollIntoView({block: "nearest"});
   row.focus();
@@ -115,10 +108,7 @@ function pinTarget(event) {
   if (selection.item?.kind !== "answer") return;
   const {evidence, span} = target(event);
   if (evidence) pin(innermost(selection.item, evidence.dataset.spans.split(" ").map(Number)));
-  else if (span !== null) {
-    pin(span === selection.span ? null : span);
-    showBest();
-  }
+  else if (span !== null) pin(span === selection.span ? null : span);
 }
 
 export function watchHighlights() {

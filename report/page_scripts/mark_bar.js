@@ -1,34 +1,28 @@
 // The bar under an answer: its mark and note, or those of the selected span.
 
+import {supportName} from "./claims.js";
 import {announce, byId, el} from "./elements.js";
-import {MARKS, markOf, setMark} from "./marks.js";
+import {answerFlagged, claimFlagged, MARKS, markOf, setMark} from "./marks.js";
 import {spanText} from "./page_data.js";
 import {selection} from "./selection.js";
 import {shortened} from "./texts.js";
 import {refreshRow} from "./worklist.js";
 
 const MARK_KEYS = {right: "r", wrong: "w", unsure: "u"};
-const MEANINGS = {
-  right: "The verdict is right",
-  wrong: "The verdict is wrong",
-  unsure: "I cannot tell whether the verdict is right",
-};
+const SUPPORTED = "it is supported";
+const LACKING = "it lacks support";
+const ALL_SUPPORTED = "all is supported";
+const HAS_LACKING = "something lacks support";
 
 export function markBar() {
   const buttons = MARKS.map((mark) =>
-    el(
-      "button",
-      {
-        type: "button",
-        title: MEANINGS[mark],
-        "data-mark": mark,
-        "aria-pressed": "false",
-        "aria-keyshortcuts": MARK_KEYS[mark],
-        onclick: () => toggleMark(mark),
-      },
-      mark[0].toUpperCase() + mark.slice(1),
-      el("kbd", {"aria-hidden": "true"}, MARK_KEYS[mark]),
-    ),
+    el("button", {
+      type: "button",
+      "data-mark": mark,
+      "aria-pressed": "false",
+      "aria-keyshortcuts": MARK_KEYS[mark],
+      onclick: () => toggleMark(mark),
+    }),
   );
   const note = el("input", {
     type: "text",
@@ -41,7 +35,7 @@ export function markBar() {
   return el(
     "div",
     {class: "mark-bar", role: "group", "aria-label": "Mark"},
-    el("bdi", {class: "of", id: "mark-of"}),
+    el("p", {class: "of"}, el("bdi", {id: "mark-of"}), el("span", {id: "mark-verdict"})),
     buttons,
     note,
   );
@@ -49,16 +43,54 @@ export function markBar() {
 
 export function showMarkBar() {
   const {mark, note} = markOf(selection.item, selection.span);
-  const what =
-    selection.item.kind === "deadLetter"
-      ? "This row"
-      : selection.span === null
-        ? "This answer"
-        : `“${shortened(spanText(selection.item, selection.item.spans[selection.span]), 40)}”`;
+  const {what, verdict, names, meanings} = question(selection.item, selection.span);
   byId("mark-of").textContent = what;
+  byId("mark-verdict").textContent = verdict;
   byId("note").value = note;
-  for (const button of byId("detail").querySelectorAll("[data-mark]"))
-    button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+  for (const button of byId("detail").querySelectorAll("[data-mark]")) {
+    const own = button.dataset.mark;
+    button.setAttribute("aria-pressed", String(own === mark));
+    const meaning = meanings[own] ? el("small", {}, meanings[own]) : "";
+    button.replaceChildren(names[own], meaning, el("kbd", {"aria-hidden": "true"}, MARK_KEYS[own]));
+  }
+}
+
+/** What is marked, what the verdict on it is, and what each mark would say. */
+function question(item, spanIndex) {
+  const ofAnswer = spanIndex === null;
+  const flagged = ofAnswer ? answerFlagged(item) : claimFlagged(item, spanIndex);
+  const [fine, bad] = ofAnswer ? [ALL_SUPPORTED, HAS_LACKING] : [SUPPORTED, LACKING];
+  const names = {right: "Right", wrong: "Wrong", unsure: "Unsure"};
+  const what = ofAnswer
+    ? item.kind === "deadLetter"
+      ? "This row"
+      : "This answer"
+    : `“${shortened(spanText(item, item.spans[spanIndex]), 40)}”`;
+  if (flagged === undefined)
+    return {
+      what,
+      verdict: "has no verdict; mark what the page says of it",
+      names,
+      meanings: {},
+    };
+  if (flagged === null)
+    return {
+      what,
+      verdict: "has no verdict yet. Is it supported?",
+      names: {right: "Supported", wrong: "Unsupported", unsure: "Unsure"},
+      meanings: {right: fine, wrong: bad},
+    };
+  return {
+    what,
+    verdict: `${verdictWords(item, spanIndex, flagged)}. Is that right?`,
+    names,
+    meanings: flagged ? {right: bad, wrong: fine} : {right: fine, wrong: bad},
+  };
+}
+
+function verdictWords(item, spanIndex, flagged) {
+  if (spanIndex !== null) return `is called ${supportName(item.spans[spanIndex].support)}`;
+  return flagged ? "is said to have an unsupported claim" : "is said to have no unsupported claim";
 }
 
 export function toggleMark(mark) {

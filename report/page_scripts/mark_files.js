@@ -1,7 +1,7 @@
 // Marks as files: CSV for spreadsheets, JSONL and Parquet for programs.
 
 import {el} from "./elements.js";
-import {markKey, marks} from "./marks.js";
+import {labelOf, markKey, marks} from "./marks.js";
 import {audit, items, spanText} from "./page_data.js";
 
 const MARK_COLUMNS = [
@@ -15,7 +15,9 @@ const MARK_COLUMNS = [
   ["support", "STRING"],
   ["risk", "DOUBLE"],
   ["mark", "STRING"],
+  ["label", "STRING"],
   ["note", "STRING"],
+  ["reviewer", "STRING"],
   ["marked_at", "TIMESTAMP"],
   ["audit", "STRING"],
 ];
@@ -45,7 +47,9 @@ function markRow(item, spanIndex, found) {
     support: span?.support ?? null,
     risk: item.risk ?? null,
     mark: found.mark || null,
+    label: labelOf(item, spanIndex, found.mark),
     note: found.note || null,
+    reviewer: found.by || null,
     marked_at: found.at,
     audit: audit.key,
   };

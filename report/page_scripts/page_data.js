@@ -31,6 +31,20 @@ export const items = [
   })),
 ].map((item, index) => ({...item, index, ...(item.kind === "answer" ? answerFacts(item) : deadLetterFacts(item))}));
 
+const firstOfId = new Map();
+for (const item of items) if (item.id !== null && !firstOfId.has(item.id)) firstOfId.set(item.id, item);
+
+/** The first item with a record id, undefined if there is none. */
+export function itemOfId(id) {
+  return firstOfId.get(id);
+}
+
+/** How much an answer's risk rose since the earlier audit; 0 where there is nothing to compare. */
+export function riskChange(item) {
+  const before = item.before?.risk ?? null;
+  return before === null || (item.risk ?? null) === null ? 0 : item.risk - before;
+}
+
 /** What filters and the worklist need to know of an answer. */
 function answerFacts(answer) {
   const claims = answer.spans.filter((span, index) => span.claim === index);

@@ -23,7 +23,7 @@ export function showPlots(pick) {
     timelineCard(timeline),
     scoreCard(scores),
     massCard(masses),
-    ...shares.filter((share) => share.groups.length > 1).map((share) => shareCard(share, pick)),
+    ...shares.map((share) => shareCard(share, pick)),
     rankCard(ranks),
     ...passageCards(passages),
     reasonCard(audit.dead_letters, pick),
@@ -93,8 +93,9 @@ function supportCells(counts) {
   return SUPPORTS.map((support) => number.format(counts[support]));
 }
 
+/** Left out where all claims are of one day or whatever the unit is: a single bar says nothing. */
 function timelineCard(timeline) {
-  if (!timeline.bins.length) return null;
+  if (timeline.bins.length < 2) return null;
   const undated = timeline.undated ? ` ${plural(timeline.undated, "claim")} without a time are left out.` : "";
   const rows = timeline.bins.map((bin) => [timeLabel(new Date(bin.start), timeline.unit), ...supportCells(bin.counts)]);
   const sub = `Claims by support, one bar for each ${timeline.unit} in UTC.${undated}`;
@@ -110,10 +111,11 @@ function timelineCard(timeline) {
 /** Left out if no span has an evidence mass, as with methods that are not attention. */
 function massCard(masses) {
   if (!masses.length) return null;
+  const lines = Object.values(audit.thresholds).filter(Boolean).map(Number);
   return card({
     title: "Evidence mass",
-    sub: "Claims by the share of their attention that lies on evidence; dotted lines are the thresholds.",
-    draw: (width) => drawMasses(width, masses, "mass", Object.values(audit.thresholds).filter(Boolean).map(Number)),
+    sub: `Claims by the share of their attention that lies on evidence${lines.length ? "; dotted lines are the thresholds" : ""}.`,
+    draw: (width) => drawMasses(width, masses, "mass", lines),
     table: massTable("Evidence mass", "mass", masses),
   });
 }
@@ -139,7 +141,9 @@ function massTable(title, name, masses) {
 
 const COLUMN_TITLES = {generator: "Unsupported by generator", span_kind: "Unsupported by kind of span"};
 
+/** Left out where there is nothing to compare: a single group, or no unsupported claim in any. */
 function shareCard(share, pick) {
+  if (share.groups.length < 2 || !share.groups.some((group) => group.counts.unsupported)) return null;
   const title = COLUMN_TITLES[share.column] ?? `Unsupported by ${share.column}`;
   const worst = share.groups[0];
   const rest = share.other_values ? ` ${plural(share.other_values, "smaller value")} not drawn.` : "";
@@ -156,7 +160,8 @@ function shareCard(share, pick) {
       percent.format(share.others.unsupported / spansOf(share.others)),
     ]);
   const filter = {generator: "generator", span_kind: "kind"}[share.column];
-  const onPick = filter ? (index, support) => pick({[filter]: share.groups[index].value ?? "", support}) : null;
+  const filters = (value) => (filter ? {[filter]: value ?? ""} : {columns: {[share.column]: value}});
+  const onPick = (index, support) => pick({...filters(share.groups[index].value), support});
   return card({
     title,
     sub,
@@ -167,7 +172,7 @@ function shareCard(share, pick) {
 }
 
 function rankCard(ranks) {
-  if (!ranks.length) return null;
+  if (ranks.length < 2) return null;
   const used = ranks.filter((one) => one.used).at(-1);
   const sub = `Dark: claims whose best passage stands at that place. Light: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
   const rows = ranks.map((one) => [
@@ -184,25 +189,26 @@ function rankCard(ranks) {
   });
 }
 
-function passageCards({most_used: most, least_used: least, passage_count: count}) {
+function passageCards({most_used: most, least_used: least, passage_count: count, per_row_ids: perRow}) {
   const heads = ["passage", "answers", "retrieved"];
+  const left = perRow ? ` ${plural(perRow, "id")} left out: each names another passage in every row.` : "";
   const rows = (uses) =>
     uses.map((use) => [
-      use.passage_id,
+      use.title ? `${use.title} (${use.passage_id})` : use.passage_id,
       number.format(use.answers),
       use.retrieved === null ? "–" : number.format(use.retrieved),
     ]);
   const cards = [];
-  if (most.length)
+  if (most.length > 1)
     cards.push(
       card({
         title: "Most used passages",
-        sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.`,
+        sub: `Answers with evidence in a passage, of ${plural(count, "passage")} with an id.${left}`,
         draw: (width) => drawPassages(width, most),
         table: figureTable("Most used passages", heads, rows(most)),
       }),
     );
-  if (least.length)
+  if (least.length > 1)
     cards.push(
       card({
         title: "Least used passages",
@@ -214,8 +220,9 @@ function passageCards({most_used: most, least_used: least, passage_count: count}
   return cards;
 }
 
+/** Left out for a single reason, which the figure at the top names. */
 function reasonCard(deadLetters, pick) {
-  if (!deadLetters.length) return null;
+  if (deadLetters.length < 2) return null;
   const rows = deadLetters.map((one) => [one.reason, number.format(one.rows)]);
   const onPick = (index) => pick({reason: deadLetters[index].reason});
   return card({

@@ -170,25 +170,39 @@ export function drawRanks(width, ranks) {
   });
 }
 
-/** Ids short enough for a label; what they all begin with, such as a site's address, is left out. */
+const LABEL = 22;
+
+/** Passages by their titles where these differ, else by the part of the id in which it differs from the others. */
 function labels(uses) {
+  const titles = uses.map((use) => use.title ?? "");
   const ids = uses.map((use) => use.passage_id);
-  const shared = uses.length > 1 ? sharedStart(ids) : 0;
-  return (id) => (shared > 7 ? `…${shortId(id.slice(shared), 21)}` : shortId(id, 22));
+  const named = new Map(
+    uses.map(({title, passage_id: id}) => [
+      id,
+      title && titles.indexOf(title) === titles.lastIndexOf(title) ? shortened(title, LABEL) : idLabel(id, ids),
+    ]),
+  );
+  return (id) => named.get(id);
 }
 
-/** How many UTF-16 units all texts begin with in common, up to the last mark between words. */
-function sharedStart(texts) {
-  const [first] = texts;
+/** An id short enough for a label; what it has in common with another one, such as a site's address, is left out. */
+function idLabel(id, ids) {
+  if (id.length <= LABEL) return id;
+  const shared = Math.max(0, ...ids.filter((other) => other !== id).map((other) => sharedStart(id, other)));
+  return shared > 7 ? `…${shortId(id.slice(shared), LABEL - 1)}` : shortId(id, LABEL);
+}
+
+/** How many UTF-16 units two texts begin with in common, up to the last mark between words. */
+function sharedStart(text, other) {
   let size = 0;
-  while (size < first.length && texts.every((text) => text[size] === first[size])) size += 1;
-  return first.slice(0, size).search(/[/:_.#?=-][^/:_.#?=-]*$/) + 1;
+  while (size < text.length && text[size] === other[size]) size += 1;
+  return text.slice(0, size).search(/[/:_.#?=-][^/:_.#?=-]*$/) + 1;
 }
 
 /** Bars of the answers with evidence in a passage and, behind them, of the rows that retrieved it. */
 export function drawPassages(width, uses) {
   const title = (use) =>
-    `${use.passage_id}\nevidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
+    `${use.title ? `${use.title}\n` : ""}${use.passage_id}\nevidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, retrieved ${plural(use.retrieved, "time")}`}`;
   const size = (use) => Math.max(use.answers, use.retrieved ?? 0);
   const label = (use) =>
     use.retrieved === null

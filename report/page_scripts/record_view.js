@@ -1,12 +1,15 @@
 // One item beside the list: an answer with its spans and passages, or a dead letter.
 
 import {answerKindName, marked} from "./claims.js";
-import {copyable, el} from "./elements.js";
+import {copyable, copyButton, el} from "./elements.js";
 import {markBar} from "./mark_bar.js";
 import {pieces, spanText} from "./page_data.js";
 import {answerRanges, cut, evidenceRanges, innermost} from "./segments.js";
 import {spanList} from "./span_list.js";
 import {moment, percentOf, shortened} from "./texts.js";
+import {thenAndNow} from "./then_and_now.js";
+import {term} from "./words.js";
+import {address} from "./worklist.js";
 
 export function answerView(item) {
   return [
@@ -14,7 +17,7 @@ export function answerView(item) {
       item.generator,
       moment(item.at),
       ["answer", "not_judged"].includes(item.answer_kind) ? "" : answerKindName(item.answer_kind),
-      item.risk === null ? "" : `risk ${percentOf(item.risk)}`,
+      item.risk === null ? "" : [term("answer risk", "risk"), ` ${percentOf(item.risk)}`],
       ...item.not_judged.map((reason) => `not judged: ${reason}`),
       ...item.extra.map(([name, value]) => `${name}: ${value}`),
     ]),
@@ -25,13 +28,19 @@ export function answerView(item) {
           "The log of this answer is not there as it was audited, or its texts are too long for this page. Shown are its spans and their evidence.",
         )
       : el("h2", {class: "question", dir: "auto"}, item.question),
-    el("div", {class: "columns"}, el("div", {}, answerText(item), spanList(item)), passageCardsOf(item)),
+    el(
+      "div",
+      {class: "columns"},
+      el("div", {}, answerText(item), spanList(item), thenAndNow(item)),
+      passageCardsOf(item),
+    ),
     markBar(item),
   ];
 }
 
 function crumbs(item, facts) {
-  const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, fact));
+  const parts = facts.filter(Boolean).map((fact) => el("bdi", {}, ...[fact].flat()));
+  const link = () => `${location.href.replace(/#.*$/s, "")}${address(item)}`;
   return el(
     "div",
     {},
@@ -40,8 +49,9 @@ function crumbs(item, facts) {
       "p",
       {class: "crumbs"},
       el("b", {}, item.id === null ? `row ${item.row}` : copyable(item.id)),
-      el("bdi", {}, `${item.file}, row ${item.row}`),
+      el("bdi", {title: item.file}, `${item.file.split("/").at(-1)}, row ${item.row}`),
       parts,
+      copyButton(link, "Copy a link to this answer", "copy link"),
     ),
   );
 }
@@ -70,7 +80,7 @@ function passageCardsOf(item) {
   const shown = item.passages.length
     ? item.passages.map((passage, index) => wholePassage(item, passage, index))
     : fragmentPassages(item);
-  return el("section", {class: "passages", "aria-label": "Passages"}, shown);
+  return el("section", {class: "passages", "aria-label": "Passages"}, el("div", {class: "passage-stack"}, shown));
 }
 
 function wholePassage(item, passage, index) {

@@ -1,38 +1,34 @@
 // Starts the page. The figures at the top are on the screen before this runs.
 
 import {byId} from "./elements.js";
-import {FILTERS, fillFilters, resetFilters} from "./filters.js";
+import {fillFilters, resetFilters} from "./filters.js";
 import {watchHighlights} from "./highlights.js";
 import {pressed} from "./keys.js";
-import {saveMarks} from "./mark_files.js";
-import {showMarkCount} from "./marks.js";
+import {watchMarkMenu} from "./mark_menu.js";
+import {holdPassages} from "./passage_places.js";
 import {showPlots} from "./plot_cards.js";
 import {nextTheme, setTheme, storedTheme} from "./theme.js";
 import {filter, showFiltered, showView} from "./views.js";
+import {fillWords} from "./words.js";
 import {showFirst, updateWorklist, watchList} from "./worklist.js";
 
 setTheme(storedTheme());
-fillFilters();
+fillFilters(filter);
+fillWords();
+watchMarkMenu();
 showFirst();
 updateWorklist();
 watchList();
 watchHighlights();
-showMarkCount();
 byId("theme-button").addEventListener("click", nextTheme);
 byId("help-button").addEventListener("click", () => byId("help").showModal());
 byId("filter-reset").addEventListener("click", () => {
   resetFilters();
   filter();
 });
-byId("filter-text").addEventListener("input", filter);
-for (const name of [...FILTERS, "order"]) byId(`filter-${name}`).addEventListener("change", filter);
-for (const button of document.querySelectorAll("[data-export]"))
-  button.addEventListener("click", () => {
-    saveMarks(button.dataset.export);
-    byId("export-menu").open = false;
-  });
 addEventListener("keydown", pressed);
 addEventListener("hashchange", showView);
+addEventListener("resize", holdPassages);
 requestAnimationFrame(() =>
   setTimeout(() => {
     showPlots(showFiltered);

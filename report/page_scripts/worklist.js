@@ -1,14 +1,16 @@
 // The list of answers. Rows are made page by page, as they come into view.
 
 import {answerKindName, struckText, supportName} from "./claims.js";
-import {byId, el, shortId} from "./elements.js";
+import {byId, copyButton, el, shortId} from "./elements.js";
 import {anyFilter, filteredItems, isRanked} from "./filters.js";
 import {itemMark} from "./marks.js";
-import {GLYPHS, items, spanText} from "./page_data.js";
+import {GLYPHS, itemOfId, items, riskChange, spanText} from "./page_data.js";
 import {selection} from "./selection.js";
 import {number, percentOf, plural, shortened} from "./texts.js";
+import {MEANINGS} from "./words.js";
 
 const PAGE = 60;
+const LISTED_ID = 22;
 export let listed = [];
 let rowsMade = 0;
 
@@ -33,7 +35,7 @@ function moreRows(until = rowsMade + PAGE) {
     const heading = isRanked() ? groupOf(item) : "";
     if (heading && heading !== groupOf(listed[rowsMade + place - 1]))
       byId("worklist").append(el("li", {class: "group"}, heading));
-    byId("worklist").append(el("li", {}, row(item)));
+    byId("worklist").append(el("li", {}, row(item), idButton(item)));
   }
   rowsMade += next.length;
 }
@@ -51,8 +53,14 @@ function row(item) {
   return link;
 }
 
+/** The address of an item: its record id, so that the link holds on later pages, else its place in the list. */
 export function address(item) {
-  return `#answers/${item.index + 1}`;
+  return itemOfId(item.id) === item ? `#answer=${encodeURIComponent(item.id)}` : `#answers/${item.index + 1}`;
+}
+
+/** Copies an id that the list shortens. */
+function idButton(item) {
+  return item.id === null || [...item.id].length <= LISTED_ID ? null : copyButton(item.id, `Copy ${item.id}`);
 }
 
 function answerRow(item) {
@@ -63,17 +71,33 @@ function answerRow(item) {
     el(
       "span",
       {class: "item-meta"},
-      el("bdi", {title: item.id}, shortId(item.id)),
+      el("bdi", {title: item.id}, shortId(item.id, LISTED_ID)),
       ...whyTags(item),
+      ...changeTags(item),
       ...markTags(item),
     ),
   ];
 }
 
+/** What changed since the earlier audit, if anything did. */
+function changeTags(item) {
+  if (!item.change || item.change === "about the same") return [];
+  return [el("span", {class: "tag kind"}, item.before ? `${item.change}, ${thenRisk(item)}` : item.change)];
+}
+
+function thenRisk(item) {
+  return item.before.risk === null ? "was not judged" : `risk was ${percentOf(item.before.risk)}`;
+}
+
 function riskOf(item) {
   if (item.risk === null) return el("span", {class: "risk", title: "This answer cannot be judged."}, "–");
   if (item.answer_kind === "refusal") return el("span", {class: "risk"}, el("small", {}, "refusal"));
-  return el("span", {class: "risk"}, percentOf(item.risk), el("small", {}, "risk"));
+  return el(
+    "span",
+    {class: "risk", title: `Answer risk: ${MEANINGS["answer risk"]}`},
+    percentOf(item.risk),
+    el("small", {}, "risk"),
+  );
 }
 
 function deadLetterRow(item) {
@@ -82,9 +106,9 @@ function deadLetterRow(item) {
     el(
       "span",
       {class: "item-question", dir: "auto", title: item.id ?? ""},
-      item.id === null ? `row ${item.row}` : shortId(item.id),
+      item.id === null ? `row ${item.row}` : shortId(item.id, LISTED_ID),
     ),
-    el("span", {class: "item-meta"}, el("span", {class: "tag"}, `dead letter: ${item.reason}`), ...markTags(item)),
+    el("span", {class: "item-meta"}, el("span", {class: "tag"}, `not audited: ${item.reason}`), ...markTags(item)),
   ];
 }
 
@@ -146,13 +170,18 @@ export function watchList() {
   addEventListener("scroll", () => byId("worklist").clientHeight && scrolled(document.scrollingElement));
 }
 
-/** The riskiest answers, each by its riskiest claim. */
+/** The riskiest answers, each by its riskiest claim, and those that changed most since the earlier audit. */
 export function showFirst() {
   const first = items.filter((item) => item.kind === "answer" && item.risk > 0 && item.worst !== null).slice(0, 5);
   byId("first-answers").append(...first.map((item) => el("li", {}, firstLink(item))));
+  const changed = items
+    .filter((item) => item.before && item.worst !== null && item.change !== "about the same")
+    .sort((a, b) => Math.abs(riskChange(b)) - Math.abs(riskChange(a)))
+    .slice(0, 10);
+  byId("changed-answers")?.append(...changed.map((item) => el("li", {}, firstLink(item, changeTags(item)))));
 }
 
-function firstLink(item) {
+function firstLink(item, tags = null) {
   const claim = item.spans[item.worst];
   const missing = claim.unmatched.filter((value) => !spanText(item, claim).includes(value));
   return el(
@@ -161,6 +190,6 @@ function firstLink(item) {
     riskOf(item),
     el("span", {class: "what", dir: "auto"}, struckText(item, claim)),
     el("span", {class: "asked", dir: "auto"}, item.question ?? item.id),
-    el("span", {class: "why item-meta"}, ...whyTags({...item, unmatched: missing})),
+    el("span", {class: "why item-meta"}, ...(tags ?? whyTags({...item, unmatched: missing}))),
   );
 }

@@ -56,10 +56,19 @@ def test_rows_go_to_standard_output_where_it_is_asked_for(
     assert json.loads(line)["reason"] == "empty_answer"
 
 
-def test_comparison_with_an_audit_of_other_logs_says_so(
+def test_comparison_with_an_audit_of_other_answers_is_refused(
     made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = made_audit(tmp_path / "other", record_ids=["train-1"])
+    assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 2
+    assert "has none of the record ids of" in capsys.readouterr().err
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_comparison_with_an_audit_of_other_logs_says_so(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = made_audit(tmp_path / "other", record_ids=["ferry-0", "train-1"])
     assert _report(made, tmp_path / "out.html", "--previous", str(other.root)) == 0
     remark = f"The earlier audit read other logs, none of which this one read (the first is {other.log})"
     assert remark in capsys.readouterr().err

@@ -43,7 +43,7 @@ def test_keys_in_quick_succession_all_count(page: OpenPage, harbour: LoggedAudit
     page.open(harbour.page, "#answers/1")
     page.press(*"jjj")
     assert opened(page) == "ferry-3"
-    assert page.script("return location.hash") == "#answers/4"
+    assert page.script("return location.hash") == "#answer=ferry-3"
 
 
 def test_keys_follow_filters(page: OpenPage, harbour: LoggedAudit) -> None:
@@ -136,10 +136,13 @@ def expected(harbour: LoggedAudit) -> list[dict[str, object]]:
     log = str(harbour.audit.log)
     whole = {"span_index": None, "char_start": None, "char_end": None, "text": None, "support": None}
     span = {"span_index": 0, "char_start": 10, "char_end": 24, "text": "leaves at noon", "support": "supported"}
+    first, second = {"mark": "wrong", "label": "supported"}, {"mark": "right", "label": "supported"}
+    third = {"mark": "unsure", "label": None}
+    by, silent = {"note": '=1+1, "no"', "reviewer": None}, {"note": None, "reviewer": None}
     return [
-        {"record_id": "ferry-0", "source_file": log, "source_row": 0, **whole, "mark": "wrong", "note": '=1+1, "no"'},
-        {"record_id": "ferry-0", "source_file": log, "source_row": 0, **span, "mark": "right", "note": None},
-        {"record_id": "ferry-bad", "source_file": log, "source_row": 4, **whole, "mark": "unsure", "note": None},
+        {"record_id": "ferry-0", "source_file": log, "source_row": 0, **whole, **first, **by},
+        {"record_id": "ferry-0", "source_file": log, "source_row": 0, **span, **second, **silent},
+        {"record_id": "ferry-bad", "source_file": log, "source_row": 4, **whole, **third, **silent},
     ]
 
 

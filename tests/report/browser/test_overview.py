@@ -13,7 +13,6 @@ PLOTS = (
     "Which place in the prompt is used",
     "Most used passages",
     "Least used passages",
-    "Dead letters by reason",
 )
 
 

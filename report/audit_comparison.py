@@ -1,0 +1,170 @@
+"""Compares two audits of the same answers: whose verdict changed, whose risk, and what was said of their claims then.
+
+Answers are the same if they have the same ``record_id``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from attribeam.report.answer_ranking import AnswerGroup, RiskTally
+from attribeam.report.audit_directory import AuditDirectory, evidence_columns
+from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.schemas import RowSource
+from attribeam.schemas.errors import UsageError
+
+RISK_STEP = 0.1
+"""The least change of an answer's risk that counts as one."""
+
+
+class AnswerChange(StrEnum):
+    """What became of one answer since the earlier audit."""
+
+    NEWLY_FLAGGED = "newly flagged"
+    NO_LONGER_FLAGGED = "no longer flagged"
+    OTHER_KIND = "another kind of answer"
+    RISKIER = "riskier"
+    LESS_RISKY = "less risky"
+    SAME = "about the same"
+    NEW = "not in the earlier audit"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAnswer:
+    """An answer as the earlier audit saw it; ``risk`` is None where it could not be judged."""
+
+    answer: AuditedAnswer
+    risk: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditComparison:
+    """What changed between two audits.
+
+    Attributes:
+        in_both, only_now, only_before: numbers of answers.
+        changes: numbers of the answers in both, by change.
+        changed: rows of this audit whose answers changed, the largest change first: a verdict before a risk.
+    """
+
+    earlier: AuditDirectory
+    in_both: int
+    only_now: int
+    only_before: int
+    changes: Mapping[AnswerChange, int]
+    changed: tuple[RowSource, ...]
+    _by_id: Mapping[str, tuple[AnswerChange, float | None]]
+
+    def change_of(self, record_id: str) -> AnswerChange:
+        """What became of an answer of this audit."""
+        return self._by_id[record_id][0] if record_id in self._by_id else AnswerChange.NEW
+
+    def words(self) -> str:
+        """The numbers of changes in a sentence's words, such as "2 newly flagged, 1 about the same"."""
+        counted = ((change, self.changes.get(change, 0)) for change in AnswerChange)
+        return ", ".join(f"{count:,} {change}" for change, count in counted if count)
+
+    def earlier_answers(self, record_ids: list[str]) -> dict[str, EarlierAnswer]:
+        """Those of the answers that the earlier audit has, by id.
+
+        Raises:
+            RunError: if a file of the earlier audit cannot be read.
+        """
+        wanted = [one for one in record_ids if one in self._by_id]
+        where = ds.field("record_id").isin(pa.array(wanted, pa.string()))
+        batches = self.earlier.evidence_batches(where=where) if wanted else ()
+        table = pa.Table.from_batches(batches, schema=self.earlier.evidence_schema)
+        ordered = table.sort_by([(name, "ascending") for name in ("source_file", "source_row", "span_index")])
+        return {one.record_id: EarlierAnswer(one, self._by_id[one.record_id][1]) for one in audited_answers(ordered)}
+
+
+def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditComparison:
+    """Compare an audit with an earlier one; memory grows with the number of answers.
+
+    Raises:
+        UsageError: if the audits have no answer in common.
+        RunError: if a file of one cannot be read.
+    """
+    now, before = _answers(audit), _answers(earlier)
+    both = now.join(before, keys="id", right_suffix="_before", join_type="inner", use_threads=False)
+    if not both.num_rows:
+        raise UsageError(_unrelated(audit, earlier, now, before))
+    rows = [*_changes(both)]
+    changed = sorted((one for one in rows if one.change is not AnswerChange.SAME), key=_size_of, reverse=True)
+    return AuditComparison(
+        earlier=earlier,
+        in_both=len(rows),
+        only_now=now.num_rows - len(rows),
+        only_before=before.num_rows - len(rows),
+        changes=Counter(one.change for one in rows),
+        changed=tuple(one.source for one in changed),
+        _by_id={one.record_id: (one.change, one.risk_before) for one in rows},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    record_id: str
+    source: RowSource
+    change: AnswerChange
+    risk_before: float | None
+    risk_change: float
+
+
+_COLUMNS = ["id", "row", "risk", "group", "unsupported"]
+
+
+def _answers(audit: AuditDirectory) -> pa.Table:
+    """One row per answer: id, file, row, risk, group, and number of unsupported claims.
+
+    Raises:
+        UsageError: if the audit has no answer.
+    """
+    tally = RiskTally(with_ids=True)
+    for batch in evidence_columns(audit, sorted(tally.columns)):
+        tally.add(batch)
+    if not tally.file_names:
+        raise UsageError(f"--previous compares answers, but the audit {str(audit.root)!r} has none; leave it out")
+    answers = tally.answers()
+    files = pa.array(tally.file_names).take(answers["file"].combine_chunks())
+    return answers.select(_COLUMNS).append_column("file", files)
+
+
+def _changes(both: pa.Table) -> Iterator[_Row]:
+    for one in both.to_pylist():
+        risk, before = one["risk"], one["risk_before"]
+        step = 0.0 if risk is None or before is None else risk - before
+        yield _Row(one["id"], RowSource(one["file"], one["row"]), _change(one, step), before, step)
+
+
+def _change(one: Mapping[str, int], step: float) -> AnswerChange:
+    if one["group"] != one["group_before"]:
+        return AnswerChange.OTHER_KIND
+    flagged, flagged_before = one["unsupported"] > 0, one["unsupported_before"] > 0
+    if flagged is not flagged_before and one["group"] == AnswerGroup.JUDGED:
+        return AnswerChange.NEWLY_FLAGGED if flagged else AnswerChange.NO_LONGER_FLAGGED
+    if abs(step) < RISK_STEP:
+        return AnswerChange.SAME
+    return AnswerChange.RISKIER if step > 0 else AnswerChange.LESS_RISKY
+
+
+def _size_of(one: _Row) -> tuple[bool, float]:
+    return one.change not in (AnswerChange.RISKIER, AnswerChange.LESS_RISKY), abs(one.risk_change)
+
+
+def _unrelated(audit: AuditDirectory, earlier: AuditDirectory, now: pa.Table, before: pa.Table) -> str:
+    def first(answers: pa.Table) -> str:
+        return repr(pc.min(answers["id"]).as_py()) if answers.num_rows else "none"
+
+    return (
+        f"--previous should be an audit of the same answers, but {str(earlier.root)!r} has none of the record ids of "
+        f"{str(audit.root)!r}: {before.num_rows:,} and {now.num_rows:,} answers, the first ids are {first(before)} and "
+        f"{first(now)}; name another audit, or leave --previous out"
+    )
