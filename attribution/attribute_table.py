@@ -121,7 +121,7 @@ class TableAudit:
 def table_log(
     data: object, *, columns: ColumnNames | None, extra_columns: Iterable[str], name: str, max_text_chars: int
 ) -> TableLog:
-    """A table with the options of a log.
+    """A table with the options of a log; ``extra_columns`` may be a list or a text as ``--extra-columns`` takes it.
 
     Raises:
         UsageError: if ``columns`` names an unknown field.
@@ -130,6 +130,8 @@ def table_log(
         pairs = parse_column_mapping(columns) if isinstance(columns, str) else checked_columns((columns or {}).items())
     except UsageError as error:
         raise UsageError(in_python(str(error))) from error
+    if isinstance(extra_columns, str):
+        extra_columns = [one.strip() for one in extra_columns.split(",")]
     return TableLog(data, name, LogOptions(pairs, tuple(extra_columns), max_text_chars))
 
 

@@ -81,7 +81,7 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
         yield f"passed over, since they are no spans: {summary.seen.skipped} records"
 
 
-def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage) -> list[str]:
+def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage, *, option: str = "--data") -> list[str]:
     """The files of all patterns, in the order of their names.
 
     Raises:
@@ -92,10 +92,10 @@ def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage) -> 
         try:
             paths = storage.find(pattern, suffix=suffix) if pattern.strip() else []
         except OSError as error:
-            raise UsageError(f"--data {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
+            raise UsageError(f"{option} {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
         if not paths:
             raise UsageError(
-                f"--data should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
+                f"{option} should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
                 'below it, and files whose names begin with "." or "_" are passed over'
             )
         found.update(paths)

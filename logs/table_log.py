@@ -101,9 +101,11 @@ def _record_batches(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     if isinstance(data, ArrowStream):
         try:
             reader = pa.RecordBatchReader.from_stream(data)
-        except (pa.ArrowException, TypeError) as error:
-            found = " ".join(str(error).split())
-            raise UsageError(f"the table should be one that Arrow can hold, cannot be converted: {found}") from error
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise UsageError(
+                "the table should have one type of values in each column, so that Arrow can hold it; the error before "
+                "this one says what is in the way"
+            ) from error
         return reader.schema, reader
     if isinstance(data, pa.RecordBatch):
         return data.schema, [data]

@@ -56,6 +56,9 @@ COMMANDS = (
     ),
     Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
     Command("show", "print one answer of an audit with its spans and their evidence", "attribeam.report.show_command"),
+    Command(
+        "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
+    ),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"

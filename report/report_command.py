@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--previous", type=Path, metavar="DIR", help="an earlier audit to compare the page's figures with")
     add(
-        "--answers", type=_positive_count, metavar="N",
+        "--answers", type=positive_count, metavar="N",
         help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Itera
     return csv_lines(audit.evidence_schema if of_evidence else audit.dead_letter_schema, batches)
 
 
-def _positive_count(text: str) -> int:
+def positive_count(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"should be a whole number of at least 1, was: {text!r}")

@@ -12,6 +12,8 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from attribeam.schemas.claim_kind import AnswerKind
+
 if TYPE_CHECKING:
     from attribeam.schemas.evidence_record import EvidencePiece, SpanEvidence
     from attribeam.schemas.qa_record import CharRange, QARecord
@@ -97,9 +99,13 @@ def _fragment(parts: Iterable[str], *, claims: Iterable[int]) -> str:
 def _answer_facts(spans: Sequence[SpanEvidence]) -> Iterator[str]:
     if not spans:
         return
-    risk = spans[0].answer_risk
-    facts = [f"kind of answer: {_words(spans[0].answer_kind)}", *([] if risk is None else [f"risk {risk:.2f}"])]
-    yield f'<p class="facts">{escape(", ".join(facts))}</p>'
+    kind, risk = spans[0].answer_kind, spans[0].answer_risk
+    facts = [
+        "" if kind == AnswerKind.ANSWER else f"kind of answer: {_words(kind)}",
+        "" if risk is None else f"risk {risk:.2f}",
+    ]
+    if any(facts):
+        yield f'<p class="facts">{escape(", ".join(filter(None, facts)))}</p>'
 
 
 def _answer_text(answer: str, spans: Sequence[SpanEvidence]) -> str:

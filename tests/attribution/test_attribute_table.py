@@ -112,6 +112,11 @@ def test_columns_are_mapped_by_a_mapping_or_as_on_the_command_line(columns: obje
     assert audit(Audited()).of(log_of(table, columns=columns), progress=False).evidence.num_rows == 2
 
 
+def test_extra_columns_may_be_written_as_on_the_command_line() -> None:
+    found = audit(Audited()).of(log_of(rows_of(2), extra_columns="thumbs, question"), progress=False)
+    assert found.evidence.schema.names[-2:] == ["thumbs", "question"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

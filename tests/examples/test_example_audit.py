@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from attribeam import Attributor
 from attribeam.pipeline.command_line import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -155,6 +156,37 @@ def test_the_readme_shows_a_record_of_this_audit(evidence: list[dict]) -> None:
     for piece, found in zip(shown["evidence"], row["evidence"], strict=False):
         assert piece["score"] == pytest.approx(found["score"], abs=0.01)
         assert piece == {name: found[name] for name in piece} | {"score": piece["score"]}
+
+
+def test_a_table_of_the_same_rows_has_the_same_evidence_and_dead_letters(audit: Path) -> None:
+    log = str(EXAMPLES / "qa_logs.parquet")
+    found = Attributor.from_pretrained("bundled").attribute_table(
+        pq.read_table(log), extra_columns=["tenant", "thumbs"], name=log
+    )
+    for table, folder in ((found.evidence, "evidence"), (found.dead_letters, "dead_letters")):
+        written = pa.concat_tables(pq.read_table(path) for path in sorted((audit / folder).glob("*.parquet")))
+        assert table.schema.equals(written.schema)
+        assert [_without_scores(row) for row in table.to_pylist()] == [
+            _without_scores(row) for row in written.to_pylist()
+        ]
+        assert [_scores(row) for row in table.to_pylist()] == [
+            pytest.approx(_scores(row), rel=1e-3, abs=1e-3) for row in written.to_pylist()
+        ]
+
+
+def _without_scores(value: object) -> object:
+    """What is decided: no numbers that depend on which rows share a batch, and no words of the command line."""
+    if isinstance(value, dict):
+        return {name: _without_scores(one) for name, one in value.items() if name != "message"}
+    if isinstance(value, list):
+        return [_without_scores(one) for one in value]
+    return None if isinstance(value, float) else value
+
+
+def _scores(value: object) -> list[float]:
+    if isinstance(value, dict | list):
+        return [score for one in (value.values() if isinstance(value, dict) else value) for score in _scores(one)]
+    return [value] if isinstance(value, float) else []
 
 
 def test_two_workers_write_the_same_bytes(audit: Path, tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.table import Table
 
+from attribeam import Explanation
 from attribeam.schemas import SpanEvidence, Support
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
@@ -99,3 +101,33 @@ def test_the_table_has_one_row_per_span(executed: Executed) -> None:
     table = executed.shown["make-table"]
     assert isinstance(table, Table)
     assert table.row_count == len(executed.spans("spans")) + len(executed.spans("unsupported"))
+
+
+def test_the_answer_is_shown_with_what_no_passage_has(executed: Executed) -> None:
+    explained = executed.shown["explain"]
+    assert isinstance(explained, Explanation)
+    shown = explained._repr_html_()
+    assert 'title="in no passage with evidence">Oslo</s>' in shown
+    assert "Annual review 2013" in shown
+
+
+def test_the_table_of_answers_loses_no_row(executed: Executed) -> None:
+    evidence, dead_letters = executed.names["evidence"], executed.names["dead_letters"]
+    assert isinstance(evidence, pa.Table)
+    assert isinstance(dead_letters, pa.Table)
+    assert set(evidence.column("record_id").to_pylist()) == {"first", "second"}
+    assert dead_letters.column("reason").to_pylist() == ["empty_answer"]
+    assert "'third'" in executed.printed["audit-table"]
+
+
+@pytest.mark.filterwarnings("default")  # those of the kernel's own libraries
+def test_a_kernel_runs_the_notebook_from_top_to_bottom(tmp_path: Path) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    nbclient.NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+    assert all(output.output_type != "error" for some in outputs.values() for output in some)
+    (explained,) = outputs["explain"]
+    assert explained.data["text/html"].startswith('<div class="attribeam')

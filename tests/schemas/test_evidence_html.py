@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import ANSWER, made_record, supported_span, unsupported_span
 
-from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, QARecord, SpanEvidence, Support
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, QARecord, SpanEvidence, Support
 from attribeam.schemas.evidence_html import DARK, LIGHT, Explanation, answer_html, cut, span_html
 
 ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</style><b>$x^2$"
@@ -127,6 +127,13 @@ def test_evidence_in_a_passage_is_lit_by_its_claim() -> None:
     assert lit == [str(one.span_index) for one in sorted(spans, key=lambda one: one.chars)]
     for piece in spans[0].evidence:
         assert f'<mark class="e{spans[0].span_index}">{piece.text}</mark>' in text
+
+
+def test_risk_and_an_unusual_kind_of_answer_are_told() -> None:
+    record, spans = answer()
+    assert "kind of answer" not in Page(answer_html(record, spans)).text
+    partial = tuple(replace(span, answer_kind=AnswerKind.PARTIAL, answer_risk=0.375) for span in spans)
+    assert "kind of answer: partial, risk 0.38" in Page(answer_html(record, partial)).text
 
 
 def test_what_claims_nothing_stands_apart() -> None:

@@ -1,7 +1,7 @@
-"""``attribeam import``: turn the log of another tool, or a published data set, into a QA log in attribeam's own format.
+"""``attribeam import``: turn the log of another tool, a published data set, or labelled spans into a QA log of our own.
 
 Answers that an audit of the log would refuse are left out, each with a reason. Logs of trace stores get a file of dead
-letters beside the log; a data set brings its labels.
+letters beside the log; a data set brings its labels, and so does an export of Label Studio or Argilla.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from tqdm import tqdm
 from attribeam.attribution.option_types import positive_integer
 from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.lab.evaluation.datasets.log_writer import LogAnswer, write_log
-from attribeam.logs.import_run import check_output, import_foreign_log, log_formats
+from attribeam.lab.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
+from attribeam.logs.columns import LogOptions, parse_column_mapping
+from attribeam.logs.files import ArrowStorage
+from attribeam.logs.import_run import check_output, import_foreign_log, log_formats, match_exports
+from attribeam.logs.qa_log import QALog
+from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import RunError, UsageError
@@ -103,9 +108,9 @@ class ImportCounts:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam import``."""
-    names = [*_LOADERS, *log_formats()]
+    names = [*_LOADERS, *LABELLING_TOOLS, *log_formats()]
     parser.add_argument(
-        "source", choices=names, metavar="FORMAT", help=f"data set or format of the log: {', '.join(names)}"
+        "source", choices=names, metavar="FORMAT", help=f"data set, labelling tool or format: {', '.join(names)}"
     )
     parser.add_argument(
         "--data",
@@ -117,7 +122,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="LOG.parquet", help="the log to write")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
-    parser.add_argument("--columns", metavar="FIELD=COLUMN,...", help="for a format that another package brings")
+    parser.add_argument(
+        "--log", nargs="+", metavar="PATH", help="the logs that label-studio or argilla has labels of, as for --data"
+    )
+    parser.add_argument("--log-format", metavar="NAME", help="the format of --log (default: parquet)")
+    parser.add_argument(
+        "--columns", metavar="FIELD=COLUMN,...", help="of --log, or for a format that another package brings"
+    )
     add_trace_arguments(parser)
 
 
@@ -128,17 +139,51 @@ def run(args: argparse.Namespace) -> None:
         UsageError: if ``--output`` cannot be written to, or an option says nothing to the format.
         DataError, RunError: as ``import_log`` and ``import_foreign_log``.
     """
-    if args.source not in _LOADERS:
+    _check_log_options(args)
+    if args.source not in _LOADERS and args.source not in LABELLING_TOOLS:
         print("\n".join(import_foreign_log(args)))
         return
-    given = [*given_trace_options(args), *(["--columns"] if args.columns is not None else [])]
+    of_spans = args.source in LABELLING_TOOLS
+    given = [*given_trace_options(args), *(["--columns"] if args.columns is not None and not of_spans else [])]
     if given:
         raise UsageError(f"{given[0]} says nothing to {args.source}, which is a data set; leave it out")
     if len(args.data) != 1:
         raise UsageError(f"--data of {args.source} should be one path, were {len(args.data)}")
     check_output(args.output, overwrite=args.overwrite)
-    counts = import_log(args.source, Path(args.data[0]), args.output, limit=args.limit)
+    data = Path(args.data[0])
+    if of_spans:
+        counts = import_marked_spans(args.source, data, args.output, _logs(args), limit=args.limit)
+    else:
+        counts = import_log(args.source, data, args.output, limit=args.limit)
     print("\n".join(summary(counts, args.output)))
+
+
+def _check_log_options(args: argparse.Namespace) -> None:
+    of_spans = args.source in LABELLING_TOOLS
+    if of_spans and args.log is None:
+        raise UsageError(f"--log is needed for {args.source}: the logs that the answers are from, such as logs.parquet")
+    for name, value in (("--log", args.log), ("--log-format", args.log_format)):
+        if value is not None and not of_spans:
+            raise UsageError(f"{name} says nothing to {args.source}; leave it out")
+
+
+def _logs(args: argparse.Namespace) -> list[QALog]:
+    options = LogOptions(parse_column_mapping(args.columns or ""), format=args.log_format or LogOptions().format)
+    storage = ArrowStorage()
+    paths = match_exports(args.log, reader_named(options.format).suffix, storage, option="--log")
+    return [QALog(path, options, storage) for path in paths]
+
+
+def import_marked_spans(
+    tool: str, data: Path, output: Path, logs: Sequence[QALog], *, limit: int | None = None
+) -> ImportCounts:
+    """Write a labelled log of the answers that people marked, and return what happened to each task.
+
+    Raises:
+        DataError: if the export or a log cannot be read; nothing is written.
+        RunError: if the log cannot be written, or would have no rows.
+    """
+    return _import(tool, data, output, load_marked_spans(LABELLING_TOOLS[tool](data), logs), limit)
 
 
 def import_log(source: str, data: Path, output: Path, *, limit: int | None = None) -> ImportCounts:
@@ -148,7 +193,12 @@ def import_log(source: str, data: Path, output: Path, *, limit: int | None = Non
         DataError: if the data cannot be read or is not in its format; nothing is written.
         RunError: if the log cannot be written, or would have no rows.
     """
-    dataset = _LOADERS[source](data)
+    return _import(source, data, output, _LOADERS[source](data), limit)
+
+
+def _import(
+    source: str, data: Path, output: Path, dataset: LabelledDataset | JudgedDataset, limit: int | None
+) -> ImportCounts:
     dataset = dataset if limit is None else dataset.first(limit)
     kept, refused = importable(dataset.answers)
     skipped = [*dataset.skipped, *refused]

@@ -49,6 +49,8 @@ def log_row(answer: LogAnswer) -> LogRow:
     """The row of an answer; columns that its data set has no values for are null."""
     if isinstance(answer, LabelledAnswer):
         return _record_row(answer.record) | {SPAN_LABELS: list(_span_labels(answer))}
+    if answer.judged is not None:
+        return _record_row(answer.record) | {SPAN_LABELS: list(_verdicts(answer, answer.judged))}
     return _record_row(answer.record) | {
         UNSUPPORTED_SPANS: _unsupported(answer),
         LABEL_GROUP: answer.group,
@@ -92,6 +94,13 @@ def _span_labels(answer: LabelledAnswer) -> Iterator[LogRow]:
             "cited_passages": list(answer.citations[index]) if answer.citations else None,
             "supported": None,
         }
+
+
+def _verdicts(answer: JudgedAnswer, judged: Sequence[CharRange]) -> Iterator[LogRow]:
+    """Labels of the target spans: whether each is supported, null where nobody said so."""
+    unsupported = {one.chars for one in answer.unsupported or ()}
+    for span in answer.record.target_spans or judged:
+        yield {"supported": span not in unsupported if span in judged else None}
 
 
 def _evidence(ranges: Sequence[PassageRange]) -> list[LogRow]:

@@ -1,0 +1,119 @@
+"""``attribeam export``: write answers of an audit as tasks for people who label them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from attribeam.report.answer_ranking import AnswerRanking, RiskTally
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.output_file import check_output, write_lines
+from attribeam.report.report_command import positive_count
+from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
+from attribeam.schemas import QARecord, SpanEvidence
+from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.labelling_tasks import argilla_record, label_studio_task
+
+_TASKS: dict[str, Callable[[QARecord, Sequence[SpanEvidence]], dict[str, object]]] = {
+    "label-studio": label_studio_task,
+    "argilla": argilla_record,
+}
+DEFAULT_ANSWERS = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam export``."""
+    add = parser.add_argument
+    add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
+    add("--format", choices=[*_TASKS], required=True, help="which tool is to read the file")
+    add("--output", required=True, metavar="FILE.json", help="the file to write; - for standard output")
+    add(
+        "--answers", type=positive_count, metavar="N",
+        help=f"the most answers to write, riskiest first (default: {DEFAULT_ANSWERS}, or all of --records)",
+    )  # fmt: skip
+    add("--records", type=Path, metavar="FILE", help="only answers whose record_id is a line of this file")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the tasks, and say on standard error what could not be written.
+
+    Raises:
+        UsageError: if there is no such audit, or an option cannot be followed.
+        RunError: if something cannot be read or written, or there is nothing to write.
+    """
+    check_output(arguments.output)
+    ids = None if arguments.records is None else record_ids(arguments.records)
+    audit = AuditDirectory.open(arguments.audit)
+    size = arguments.answers or (DEFAULT_ANSWERS if ids is None else None)
+    ranking = ranked(audit, ids, size)
+    logs = AuditedLogs.of(audit)
+    answers = list(embedded_answers(audit, logs, ranking.riskiest))
+    whole = [answer for answer in answers if answer.texts is not None]
+    lost = [*_without_texts(answers, logs), *_unknown(ids, ranking)]
+    if not whole:
+        raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
+    write_lines(arguments.output, json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
+    notes = [*lost, *([audit.incomplete] if audit.incomplete else [])]
+    print("".join(f"attribeam export: {note}\n" for note in notes), end="", file=sys.stderr)
+
+
+def record_ids(path: Path) -> list[str]:
+    """The ids of a file, one per line; empty lines are skipped.
+
+    Raises:
+        UsageError: if the file cannot be read, or has none.
+    """
+    try:
+        ids = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--records {path} should be a text file with one record_id a line: {error}") from error
+    if not ids:
+        raise UsageError(f"--records {path} should have one record_id a line, has none")
+    return list(dict.fromkeys(line.removesuffix("\r") for line in ids))
+
+
+def ranked(audit: AuditDirectory, ids: Sequence[str] | None, size: int | None) -> AnswerRanking:
+    """The ``size`` riskiest answers, None for all; of the records with one of ``ids`` where these are given.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    tally = RiskTally()
+    where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
+    for batch in audit.evidence_batches(tally.columns, where=where):
+        tally.add(batch)
+    return tally.ranking(sys.maxsize if size is None else size)
+
+
+def json_list(items: Iterable[dict[str, object]]) -> Iterator[str]:
+    """The parts of a JSON list, one item a line."""
+    before = "[\n"
+    for item in items:
+        yield before + json.dumps(item, ensure_ascii=False, allow_nan=False)
+        before = ",\n"
+    yield "\n]\n"
+
+
+def _parts(answer: EmbeddedAnswer) -> tuple[QARecord, Sequence[SpanEvidence]]:
+    if answer.texts is None:
+        raise ValueError("an answer with its texts was expected")
+    return answer.texts, answer.answer.spans
+
+
+def _without_texts(answers: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> Iterator[str]:
+    missing = [answer for answer in answers if answer.texts is None]
+    if missing:
+        problems = "; ".join(logs.problems(frozenset(one.answer.source for one in missing)))
+        yield f"{len(missing)} answers are left out, {problems or 'their texts are too long'}"
+
+
+def _unknown(ids: Sequence[str] | None, ranking: AnswerRanking) -> Iterator[str]:
+    if ids is not None and ranking.answer_count < len(ids):
+        yield f"{ranking.answer_count} answers of the {len(ids)} ids of --records were audited"

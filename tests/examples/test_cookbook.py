@@ -1,0 +1,185 @@
+"""Every block of the cookbook runs, in its order, on the audit of the example log, and says what its text says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from attribeam.pipeline.command_line import main
+from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
+
+ROOT = Path(__file__).parents[2]
+COOKBOOK = ROOT / "docs" / "cookbook.md"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LIBRARIES = ("duckdb", "pandas", "datasets")
+VERDICTS = {"supported", "weak", "unsupported"}
+
+
+def sections() -> dict[str, str]:
+    text = COOKBOOK.read_text(encoding="utf-8")
+    first, *rest = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
+    return {"": first} | dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where the first block of the page has run."""
+    folder = tmp_path_factory.mktemp("kitchen")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    with contextlib.chdir(folder):
+        cook("")
+    return folder
+
+
+def cook(section: str) -> dict[str, object]:
+    """Run the blocks of a section in the working directory; the names that they leave."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    for language, block in _BLOCK.findall(sections()[section]):
+        if language == "bash":
+            for line in block.splitlines():
+                command, *arguments = shlex.split(line)
+                assert command == "attribeam"
+                assert main([*arguments, *(["--quiet"] if arguments[0] == "audit" else [])]) == 0, line
+        elif language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(block, f"{COOKBOOK.name}, {section}", "exec"), names)
+            assert "print(" not in block or printed.getvalue().strip()
+    return names
+
+
+def cooked(kitchen: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    for library in _LIBRARIES:
+        if re.search(rf"^(?:import|from) {library}\b", sections()[section], re.MULTILINE):
+            pytest.importorskip(library)
+    monkeypatch.chdir(kitchen)
+    return cook(section)
+
+
+def claims(kitchen: Path) -> list[dict]:
+    rows = ds.dataset(kitchen / "audits" / "example" / "evidence").to_table().to_pylist()
+    return [row for row in rows if row["claim_index"] in (None, row["span_index"]) and row["support"] in VERDICTS]
+
+
+def test_every_section_is_tested() -> None:
+    here = Path(__file__).read_text(encoding="utf-8")
+    assert [name for name in sections() if name and f'"{name}"' not in here] == []
+    assert {language for text in sections().values() for language, _ in _BLOCK.findall(text)} == {
+        "bash",
+        "python",
+        "xml",
+    }
+
+
+def test_every_recipe_is_short() -> None:
+    blocks = [block for text in sections().values() for _, block in _BLOCK.findall(text)]
+    assert [block for block in blocks if len(block.splitlines()) > 30] == []
+
+
+def test_worst_passages(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = cooked(kitchen, "Worst passages", monkeypatch)
+    found = names["worst_passages"].to_dict("records")  # type: ignore[attr-defined]
+    counts = Counter(row["top_passage_id"] for row in claims(kitchen))
+    bad = Counter(row["top_passage_id"] for row in claims(kitchen) if row["support"] == "unsupported")
+    assert found
+    assert found[0]["unsupported_share"] > 0
+    for row in found:
+        assert row["claims"] == counts[row["passage"]] >= 2
+        assert row["unsupported_share"] == pytest.approx(bad[row["passage"]] / counts[row["passage"]])
+    values = sorted((row["record_id"], value) for row in claims(kitchen) for value in row["unmatched_values"])
+    listed = names["values"].to_dict("records")  # type: ignore[attr-defined]
+    assert sorted((row["record_id"], row["value"]) for row in listed) == values != []
+
+
+def test_weekly_trend(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = cooked(kitchen, "Weekly trend", monkeypatch)
+    by_duckdb = names["trend"].set_index(["week", "generator"]).unsupported_share  # type: ignore[attr-defined]
+    by_pandas = names["by_week"]
+    assert by_duckdb.to_dict() == pytest.approx(by_pandas.to_dict())  # type: ignore[attr-defined]
+    shares = {}
+    for row in claims(kitchen):
+        shares.setdefault(row["generator"], []).append(row["support"] == "unsupported")
+    found = {generator: share for (_, generator), share in by_duckdb.items()}
+    assert found == pytest.approx({name: sum(some) / len(some) for name, some in shares.items()})
+
+
+def test_join_with_feedback(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feedback = cooked(kitchen, "Join with feedback", monkeypatch)["feedback"]
+    answered = {row["source_row"] for row in claims(kitchen) if row["answer_kind"] == "answer"}
+    rows = {row["flagged"]: row for row in feedback.to_dict("records")}  # type: ignore[attr-defined]
+    assert set(rows) == {False, True}
+    assert sum(row["answers"] for row in rows.values()) == len(answered)
+    assert rows[True]["mean_risk"] > rows[False]["mean_risk"]
+    assert rows[True]["thumbs_down_share"] > rows[False]["thumbs_down_share"]
+
+
+def test_sample_for_labelling(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = cooked(kitchen, "Sample for labelling", monkeypatch)["sample"]
+    ids = (kitchen / "ids.txt").read_text(encoding="utf-8").split()
+    assert ids == sample.record_id.tolist()  # type: ignore[attr-defined]
+    assert set(ids) <= {row["record_id"] for row in claims(kitchen)}
+    assert sample.drawn_share.gt(0).all()  # type: ignore[attr-defined]
+    command = [
+        "export",
+        "--audit",
+        "audits/example",
+        "--format",
+        "argilla",
+        "--records",
+        "ids.txt",
+        "--output",
+        "s.json",
+    ]
+    assert main(command) == 0
+    written = json.loads((kitchen / "s.json").read_text(encoding="utf-8"))
+    assert {one["metadata"]["record_id"] for one in written} == set(ids)
+
+
+@pytest.mark.parametrize(
+    ("section", "output"), [("Label Studio", "labelled.parquet"), ("Argilla", "labelled_in_argilla.parquet")]
+)
+def test_labels_come_back_as_target_spans(
+    kitchen: Path, monkeypatch: pytest.MonkeyPatch, section: str, output: str
+) -> None:
+    cooked(kitchen, section, monkeypatch)
+    rows = pq.read_table(kitchen / output).to_pylist()
+    assert len(rows) == 4
+    suggested = {(row["source_row"], row["char_start"], row["char_end"]): row["support"] for row in claims(kitchen)}
+    places = {row["record_id"]: row["source_row"] for row in claims(kitchen)}
+    for row in rows:
+        for span, label in zip(row["target_spans"], row["span_labels"], strict=True):
+            support = suggested[(places[row["record_id"]], span["char_start"], span["char_end"])]
+            assert label["supported"] == {"supported": True, "unsupported": False}.get(support)
+
+
+def test_the_labelling_interface_has_the_names_of_the_tasks() -> None:
+    ((_, text),) = [one for one in _BLOCK.findall(sections()["Label Studio"]) if one[0] == "xml"]
+    view = ElementTree.fromstring(text)
+    (labels,) = view.iter("Labels")
+    assert (labels.attrib["name"], labels.attrib["toName"]) == (QUESTION, ANSWER)
+    assert tuple(label.attrib["value"] for label in labels) == LABELS
+    assert {one.attrib["value"] for one in view.iter("Text")} == {"$passages", f"${ANSWER}"}
+
+
+def test_audit_a_table(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = cooked(kitchen, "Audit a table", monkeypatch)
+    assert set(names["evidence"].column("record_id").to_pylist()) == {"a"}  # type: ignore[attr-defined]
+    assert names["dead_letters"].column("reason").to_pylist() == ["empty_answer"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed")
+def test_add_columns_to_a_dataset(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cooked(kitchen, "Add columns to a dataset", monkeypatch)["audited_dataset"]
+    assert found["unsupported"][0] == ["The ferry carries 40 cars"]  # type: ignore[index]
+    assert found["fault"][:] == [None, "empty_answer"]  # type: ignore[index]
+    assert found["risk"][1] is None  # type: ignore[index]
