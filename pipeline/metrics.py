@@ -5,95 +5,14 @@ Most come from the run manifest, the others from sums over all evidence.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from math import sqrt
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from attribeam.report.audit_directory import AuditDirectory
+from attribeam.pipeline.evidence_totals import EvidenceTotals, RiskTotals
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
-from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_rows
 from attribeam.schemas.run_manifest import RunManifest
-
-_SUMMED_COLUMNS = (
-    *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
-)  # fmt: skip
-RISK_THRESHOLD = "answer_risk_threshold"
-"""What the provenance of a verdict calls the risk from which an answer is at risk."""
-
-_DEFAULT_RISK_THRESHOLD = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class RiskTotals:
-    """The answers that have a risk, the sum of their risks, and how many have at least the threshold."""
-
-    answers: int = 0
-    risk: float = 0.0
-    at_risk: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceTotals:
-    """Sums over evidence records.
-
-    Attributes:
-        spans: target spans by (span kind, support), those within a claim too.
-        claims: claims, each counted once.
-        evidence_mass: sum of the claims' evidence masses, None if no claim has one.
-        unmatched_spans: claims with at least one unmatched value.
-        isolated_spans: claims whose whole evidence was isolated.
-        risks: of the answers.
-    """
-
-    spans: Mapping[tuple[str, str], int]
-    claims: int
-    evidence_mass: float | None
-    unmatched_spans: int
-    isolated_spans: int
-    risks: RiskTotals = RiskTotals()
-
-
-def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
-    """Sum up the evidence in one pass over eight columns, in small batches.
-
-    Raises:
-        RunError: if a file cannot be read.
-    """
-    threshold = float(audit.manifest.models.get(RISK_THRESHOLD, _DEFAULT_RISK_THRESHOLD))
-    return _sum_batches(audit.evidence_batches(_SUMMED_COLUMNS), threshold)
-
-
-def _sum_batches(batches: Iterable[pa.RecordBatch], risk_threshold: float) -> EvidenceTotals:
-    spans: Counter[tuple[str, str]] = Counter()
-    mass: float | None = None
-    claims = unmatched = isolated = 0
-    risks = RiskTotals()
-    for batch in batches:
-        spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
-        risks = _with_risks(risks, batch, risk_threshold)
-        of_claims = claim_rows(batch)
-        claims += of_claims.num_rows
-        of_batch = pc.sum(of_claims["evidence_mass"]).as_py()
-        mass = mass if of_batch is None else (mass or 0.0) + of_batch
-        isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
-        unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
-    return EvidenceTotals(dict(sorted(spans.items())), claims, mass, unmatched, isolated, risks)
-
-
-def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> RiskTotals:
-    """With the risks of the answers whose first span is in the batch."""
-    first = batch.filter(pc.equal(batch["span_index"], 0))
-    known = pc.drop_null(first["answer_risk"]).cast(pa.float64())
-    return RiskTotals(
-        risks.answers + len(known),
-        risks.risk + (pc.sum(known).as_py() or 0.0),
-        risks.at_risk + (pc.sum(pc.greater_equal(known, threshold)).as_py() or 0),
-    )
-
 
 Value = float | None
 
@@ -127,6 +46,11 @@ class RunMetrics:
         """All metrics by name."""
         return {name: metric.value(self) for name, metric in METRICS.items()}
 
+    def standard_errors(self) -> dict[str, float]:
+        """How far a metric lies from its true value by chance, where that is known: its standard error by name."""
+        found = {name: metric.error(self) for name, metric in METRICS.items() if metric.error is not None}
+        return {name: error for name, error in found.items() if error is not None}
+
     def dead_letters(self, reason: Reason) -> int:
         """Rows refused for one reason, at any stage."""
         return sum(one.rows for one in self.manifest.counts.dead_letters if one.reason == reason)
@@ -159,6 +83,7 @@ class Metric:
         unit: "rows", "claims", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
         of_run: describes the last run, not the audit, so the same command gives another value next time.
         of_evidence: needs the sums over the evidence.
+        error: its standard error, if one can be told.
     """
 
     name: str
@@ -167,11 +92,17 @@ class Metric:
     value: _ValueOf
     of_run: bool = False
     of_evidence: bool = False
+    error: _ValueOf | None = None
 
 
 def share(part: float | None, whole: float | None) -> Value:
     """``part / whole``; None if there is no whole."""
     return part / whole if part is not None and whole else None
+
+
+def _share_error(part: int, whole: int) -> Value:
+    """The standard error of a share of things that do not depend on each other."""
+    return sqrt(part * (whole - part) / whole) / whole if whole else None
 
 
 def _row_metrics() -> Iterator[Metric]:
@@ -181,6 +112,7 @@ def _row_metrics() -> Iterator[Metric]:
     yield Metric(
         "dead_letter_share", "share", "dead letters among the rows read",
         lambda run: share(run.manifest.counts.dead_lettered, run.manifest.counts.rows),
+        error=lambda run: _share_error(run.manifest.counts.dead_lettered, run.manifest.counts.rows),
     )  # fmt: skip
     for reason in Reason:
         yield Metric(f"dead_letters.{reason}", "rows", f"rows refused for the reason {reason}", _dead_letters(reason))
@@ -200,7 +132,10 @@ def _claim_metrics() -> Iterator[Metric]:
         "not_judged_share", "share", "spans that cannot be judged among these and the claims", _not_judged_share
     )
     for support in VERDICTS:
-        yield Metric(f"{support}_share", "share", f"{support} claims among all claims", _support_share(support))
+        yield Metric(
+            f"{support}_share", "share", f"{support} claims among all claims", _support_share(support),
+            error=_support_error(support),
+        )  # fmt: skip
         for kind in SpanKind:
             name, meaning = f"{support}_share.{kind}", f"{support} spans among those of the kind {kind}"
             yield Metric(name, "share", meaning, _kind_share(kind, support), of_evidence=True)
@@ -222,8 +157,14 @@ def _answer_metrics() -> Iterator[Metric]:
     yield Metric(
         "partial_refusals", "rows", "answers that claim something and refuse something", _answers(AnswerKind.PARTIAL)
     )
-    yield Metric("mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk, of_evidence=True)
-    yield Metric("answers_at_risk", "share", "answers at risk among those that have a risk", at_risk, of_evidence=True)
+    yield Metric(
+        "mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk, of_evidence=True,
+        error=lambda run: risks(run).mean_error,
+    )  # fmt: skip
+    yield Metric(
+        "answers_at_risk", "share", "answers at risk among those that have a risk", at_risk, of_evidence=True,
+        error=lambda run: _share_error(risks(run).at_risk, risks(run).answers),
+    )  # fmt: skip
 
 
 def _dead_letters(reason: Reason) -> _ValueOf:
@@ -245,6 +186,10 @@ def _not_judged_share(run: RunMetrics) -> Value:
 
 def _support_share(support: Support) -> _ValueOf:
     return lambda run: share(run.claims(support), run.manifest.counts.claim_count)
+
+
+def _support_error(support: Support) -> _ValueOf:
+    return lambda run: None if run.evidence is None else run.evidence.answers.share_error(support)
 
 
 def _kind_share(kind: SpanKind, support: Support) -> _ValueOf:

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from attribeam.pipeline.evidence_totals import EvidenceTotals
 from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
 from attribeam.pipeline.metrics import RunMetrics, Value
 from attribeam.pipeline.output_directory import write_atomically
@@ -215,8 +216,17 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
         "started_at": manifest.started_at,
         "ended_at": datetime.fromtimestamp(metrics.ended, UTC).isoformat(timespec="seconds"),
         "metrics": metrics.values(),
+        "standard_errors": metrics.standard_errors(),
+        "groups": {} if metrics.evidence is None else dict(_group_fields(metrics.evidence)),
         "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
     }
+
+
+def _group_fields(totals: EvidenceTotals) -> Iterator[tuple[str, object]]:
+    """Claims by support for each column that has values, and not too many."""
+    for share in totals.groups:
+        if any(group.value is not None for group in share.groups):
+            yield share.column, [{"value": group.value, **asdict(group.counts)} for group in share.groups]
 
 
 def _gate_fields(verdict: GateVerdict) -> dict[str, object]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import package_versions, plain_settings
+from attribeam.pipeline.evidence_totals import sum_evidence
 from attribeam.pipeline.input_plan import InputPlan
 from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
-from attribeam.pipeline.metrics import RunMetrics, sum_evidence
+from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import metric_families, send_metrics, write_metrics
 from attribeam.pipeline.output_directory import OutputDirectory, write_atomically
 from attribeam.pipeline.quality_gates import GateVerdict, failed_gate_lines, judge_gates

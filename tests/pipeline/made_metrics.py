@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attribeam.pipeline.metrics import EvidenceTotals, RiskTotals, RunMetrics
+from attribeam.pipeline.evidence_totals import EvidenceTotals, RiskTotals
+from attribeam.pipeline.metrics import RunMetrics
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
 
 SPANS = {

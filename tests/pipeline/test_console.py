@@ -11,7 +11,8 @@ import pytest
 from tests.pipeline.made_metrics import made_metrics
 
 from attribeam.pipeline.console import summary_text
-from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
+from attribeam.pipeline.evidence_totals import EvidenceTotals
+from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.progress import (
     LineProgress,
     SilentProgress,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
-from attribeam.pipeline.metrics import METRICS, EvidenceTotals, RiskTotals, RunMetrics, sum_evidence
+from attribeam.pipeline.evidence_totals import AnswerTally, EvidenceTotals, RiskTotals, sum_evidence
+from attribeam.pipeline.metrics import METRICS, RunMetrics
 from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text, write_metrics
 from attribeam.pipeline.quality_gates import judge_gates, quality_gate
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import ClaimKind, Support
+from attribeam.schemas import ClaimKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunStatus
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -140,7 +143,13 @@ def test_the_evidence_of_all_chunks_is_summed_up(tmp_path: Path) -> None:
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path).root))
     spans = {("facts", "supported"): 3, ("mentions", "unsupported"): 3}
     assert totals == EvidenceTotals(
-        spans, claims=6, evidence_mass=3 * (0.625 + 0.0625), unmatched_spans=3, isolated_spans=0
+        spans,
+        claims=6,
+        evidence_mass=3 * (0.625 + 0.0625),
+        unmatched_spans=3,
+        isolated_spans=0,
+        answers=totals.answers,
+        groups=totals.groups,
     )
 
 
@@ -165,4 +174,66 @@ def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(
         for row, risk in risks.items()
     }
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path, spans=spans, models=models).root))
-    assert totals.risks == RiskTotals(answers=2, risk=1.0, at_risk=at_risk)
+    assert totals.risks == RiskTotals(answers=2, risk=1.0, at_risk=at_risk, squared_risk=0.625)
+    assert totals.risks.mean_error == pytest.approx(0.25)
+
+
+def _many_spans(row: int) -> tuple[SpanEvidence, ...]:
+    """As many claims as the row's number says, some of them unsupported, and a heading that is none."""
+    claims = [(supported_span(), unsupported_span())[(row + number) % 3 == 0] for number in range(row)]
+    heading = replace(supported_span(), claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
+    kinds = [replace(heading, claim_index=None, span_index=0)]
+    return (*kinds, *(replace(one, span_index=place + 1, claim_index=None) for place, one in enumerate(claims)))
+
+
+def _naive_error(counts: Sequence[tuple[int, int]]) -> float:
+    """Of the share of the second numbers among the first ones, by the formula of a ratio estimator."""
+    whole, part = (sum(one[place] for one in counts) for place in (0, 1))
+    spread = sum((mine - part / whole * claims) ** 2 for claims, mine in counts)
+    return sqrt(len(counts) / (len(counts) - 1) * spread) / whole
+
+
+def test_the_standard_error_of_a_share_counts_answers_and_not_claims(tmp_path: Path) -> None:
+    spans = {row: _many_spans(row) for row in range(7)}
+    made = made_audit(tmp_path, record_ids=[f"ferry-{row}" for row in range(7)], spans=spans, rows_per_chunk=3)
+    audit = AuditDirectory.open(made.root)
+    metrics = RunMetrics(audit.manifest, sum_evidence(audit))
+    supports = [[one.support for one in spans[row][1:]] for row in range(1, 7)]
+    for support in (Support.SUPPORTED, Support.UNSUPPORTED):
+        counts = [(len(one), one.count(support)) for one in supports]
+        assert metrics.standard_errors()[f"{support}_share"] == pytest.approx(_naive_error(counts))
+    claims = sum(len(one) for one in supports)
+    share = sum(one.count(Support.UNSUPPORTED) for one in supports) / claims
+    assert metrics.standard_errors()["unsupported_share"] != pytest.approx(sqrt(share * (1 - share) / claims))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_an_answer_may_begin_in_one_batch_and_end_in_another(tmp_path: Path, size: int) -> None:
+    spans = {row: _many_spans(row) for row in range(5)}
+    made = made_audit(tmp_path, record_ids=[f"ferry-{row}" for row in range(5)], spans=spans, rows_per_chunk=9)
+    (batch,) = AuditDirectory.open(made.root).evidence_batches()
+    whole, cut = AnswerTally(), AnswerTally()
+    whole.add(batch)
+    for start in range(0, batch.num_rows, size):
+        cut.add(batch.slice(start, size))
+    cut.add(batch.slice(0, 0))
+    assert cut.result() == whole.result()
+    assert whole.result().answers == 4
+
+
+def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial() -> None:
+    errors = made_metrics().standard_errors()
+    assert "unsupported_share" not in errors
+    assert errors["dead_letter_share"] == pytest.approx(sqrt(3 / 40 * 37 / 40 / 40))
+    assert errors["answers_at_risk"] == pytest.approx(sqrt(0.15 * 0.85 / 20))
+    assert metrics_of_nothing().standard_errors() == {}
+
+
+def test_the_json_file_has_errors_and_claims_by_generator_and_carried_columns(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    fields = json.loads(metrics_json(RunMetrics(audit.manifest, sum_evidence(audit))))
+    counts = {"supported": 3, "weak": 0, "unsupported": 3}
+    assert fields["groups"] == {"generator": [{"value": "gull-1", **counts}], "team": [{"value": "harbour", **counts}]}
+    assert fields["standard_errors"]["unsupported_share"] == 0.0
+    without = json.loads(metrics_json(RunMetrics(audit.manifest)))
+    assert (without["groups"], "unsupported_share" in without["standard_errors"]) == ({}, False)

@@ -1,0 +1,231 @@
+"""Reads a folder of audits: what each one found, from its small files, in the order of their times.
+
+Evidence is not read, so hundreds of audits are read in seconds, and memory holds a few figures of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attribeam.report.support_distribution import ShareGroup, SupportCounts
+from attribeam.schemas import VERDICTS
+from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
+
+DAMAGED = "damaged"
+"""The status of an audit whose manifest cannot be read."""
+
+REMOVED_AUDITS = "removed_audits.jsonl"
+"""What ``attribeam prune`` keeps of the audits that it removes: an entry a line."""
+
+_MARKER = "_attribeam"
+_MANIFEST = "run_manifest.json"
+_METRICS = "metrics.json"
+_PAGE = "report.html"
+_EVIDENCE_METRICS = ("mean_answer_risk", "answers_at_risk")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """What one audit found.
+
+    Attributes:
+        name: of its folder, as far as it can be written as text.
+        started_at: of its last run; of a damaged audit, when its files were last written.
+        status: that of the manifest, or ``DAMAGED``.
+        note: what is wrong with its files; empty if nothing is.
+        metrics: shares by the names of ``--fail-if``; those without a value are missing.
+        errors: standard errors of these, where they are known.
+        groups: claims by support for the values of the generator and of carried columns.
+        failed_gates: its quality gates that failed.
+        page: whether it has a ``report.html``.
+        removed: whether it was removed, and only this entry is left.
+    """
+
+    name: str
+    started_at: datetime
+    status: str
+    note: str = ""
+    rows: int = 0
+    claims: int = 0
+    supports: SupportCounts = SupportCounts()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, tuple[ShareGroup, ...]] = field(default_factory=dict)
+    failed_gates: tuple[str, ...] = ()
+    configuration: str = ""
+    page: bool = False
+    removed: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its figures are those of all its rows."""
+        return self.status == RunStatus.DONE
+
+    def to_json(self) -> str:
+        """This entry on one line."""
+        fields = asdict(self) | {"started_at": self.started_at.isoformat()}
+        return json.dumps(fields, ensure_ascii=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> AuditEntry:
+        """The entry that ``to_json`` wrote.
+
+        Raises:
+            ValueError: if it is none.
+        """
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            return cls(**fields | _read_fields(fields))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"an entry of an audit was expected: {error}") from error
+
+
+def _read_fields(fields: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "started_at": _moment(fields["started_at"]),
+        "supports": SupportCounts(**fields["supports"]),
+        "failed_gates": tuple(fields["failed_gates"]),
+        "groups": {
+            column: tuple(ShareGroup(one["value"], SupportCounts(**one["counts"])) for one in groups)
+            for column, groups in fields["groups"].items()
+        },
+    }
+
+
+def is_audit(folder: Path) -> bool:
+    """Whether a folder is the output directory of an audit, whole or not."""
+    return (folder / _MARKER).is_file() or (folder / _MANIFEST).is_file()
+
+
+def audit_folders(root: Path) -> list[Path]:
+    """The audits right below a folder, by name; links and hidden folders are passed over.
+
+    Raises:
+        UsageError: if it is no folder, or itself an audit.
+        RunError: if it cannot be read.
+    """
+    if not root.is_dir():
+        raise UsageError(f"expected a folder that holds audits, there is no folder {str(root)!r}")
+    if is_audit(root):
+        raise UsageError(f"{str(root)!r} is one audit; name the folder that holds the audits, such as its parent")
+    try:
+        return sorted(
+            path for path in root.iterdir() if not path.is_symlink() and path.name[0] != "." and is_audit(path)
+        )
+    except OSError as error:
+        raise RunError(f"{str(root)!r} cannot be read: {error}") from error
+
+
+def read_history(root: Path) -> list[AuditEntry]:
+    """The audits right below a folder, and those that were removed from it, oldest first.
+
+    Raises:
+        UsageError: if there is none, or the folder is itself an audit.
+        RunError: if the folder cannot be read.
+    """
+    there = [read_entry(path) for path in audit_folders(root)]
+    known = {(one.name, one.started_at) for one in there}
+    removed = [one for one in removed_entries(root) if (one.name, one.started_at) not in known]
+    entries = sorted([*there, *removed], key=lambda one: (one.started_at, one.name))
+    if not entries:
+        raise UsageError(f"expected a folder that holds audits, {str(root)!r} holds none")
+    return entries
+
+
+def removed_entries(root: Path) -> Iterator[AuditEntry]:
+    """What is left of the audits that were removed; lines that cannot be read are passed over."""
+    try:
+        lines = (root / REMOVED_AUDITS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    seen = set()
+    for line in lines:
+        try:
+            entry = replace(AuditEntry.from_json(line), removed=True, page=False)
+        except ValueError:
+            continue
+        if (key := (entry.name, entry.started_at)) not in seen:
+            seen.add(key)
+            yield entry
+
+
+def read_entry(folder: Path) -> AuditEntry:
+    """What an audit found; one whose manifest cannot be read is ``DAMAGED``."""
+    name = folder.name.encode("utf-8", "replace").decode()
+    try:
+        manifest = RunManifest.from_json((folder / _MANIFEST).read_text(encoding="utf-8"))
+        started_at = _moment(manifest.started_at)
+    except (OSError, ValueError) as error:
+        reason = "it has no run_manifest.json" if isinstance(error, FileNotFoundError) else "it cannot be read"
+        return AuditEntry(name, _written_at(folder), DAMAGED, f"run_manifest.json: {reason}")
+    counts = manifest.counts
+    entry = AuditEntry(
+        name=name,
+        started_at=started_at,
+        status=str(manifest.status),
+        rows=counts.rows,
+        claims=counts.claim_count,
+        supports=SupportCounts(*(counts.by_support.get(support, 0) for support in VERDICTS)),
+        metrics=_shares(counts),
+        configuration=manifest.configuration,
+        page=(folder / _PAGE).is_file(),
+    )
+    return _with_metrics(entry, folder, manifest) if entry.is_done else entry
+
+
+def _shares(counts: AuditCounts) -> dict[str, float]:
+    shares = {"dead_letter_share": counts.dead_lettered / counts.rows} if counts.rows else {}
+    if counts.claim_count:
+        shares |= {f"{one}_share": counts.by_support.get(one, 0) / counts.claim_count for one in VERDICTS}
+    return shares
+
+
+def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
+    """With what only ``metrics.json`` has."""
+    try:
+        fields: dict[str, Any] = json.loads((folder / _METRICS).read_text(encoding="utf-8"))
+        if fields["started_at"] != manifest.started_at:
+            return replace(entry, note="metrics.json is of another run")
+        risks = {name: fields["metrics"][name] for name in _EVIDENCE_METRICS}
+        return replace(
+            entry,
+            metrics={**entry.metrics, **{name: float(value) for name, value in risks.items() if value is not None}},
+            errors={name: float(error) for name, error in fields.get("standard_errors", {}).items()},
+            groups={name: tuple(_groups(values)) for name, values in fields.get("groups", {}).items()},
+            failed_gates=tuple(_gate_text(gate) for gate in fields["quality_gates"] if gate["failed"]),
+        )
+    except FileNotFoundError:
+        return replace(entry, note="it has no metrics.json")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return replace(entry, note="metrics.json cannot be read")
+
+
+def _groups(values: Sequence[dict[str, Any]]) -> Iterator[ShareGroup]:
+    for one in values:
+        yield ShareGroup(one["value"], SupportCounts(*(int(one[support]) for support in VERDICTS)))
+
+
+def _gate_text(gate: Mapping[str, Any]) -> str:
+    value = "no value" if gate["value"] is None else f"{gate['value']:.4g}"
+    return f"{gate['metric']} {gate['operator']} {gate['limit']:g}: {value}"
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _written_at(folder: Path) -> datetime:
+    """When a damaged audit was last written to, as far as its two files tell."""
+    times = []
+    for name in (_MANIFEST, _MARKER):
+        path = folder / name
+        if path.is_file():
+            times.append(path.stat().st_mtime)
+    return datetime.fromtimestamp(max(times, default=0), UTC)
