@@ -59,6 +59,8 @@ COMMANDS = (
     Command(
         "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
     ),
+    Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
+    Command("prune", "remove old audits from a folder", "attribeam.pipeline.prune_command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"

@@ -53,7 +53,7 @@ class AuditEntry:
     note: str = ""
     rows: int = 0
     claims: int = 0
-    supports: SupportCounts = SupportCounts()
+    supports: SupportCounts = field(default_factory=SupportCounts)
     metrics: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, float] = field(default_factory=dict)
     groups: Mapping[str, tuple[ShareGroup, ...]] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def read_entry(folder: Path) -> AuditEntry:
         supports=SupportCounts(*(counts.by_support.get(support, 0) for support in VERDICTS)),
         metrics=_shares(counts),
         configuration=manifest.configuration,
-        page=(folder / _PAGE).is_file(),
+        page=(folder / _PAGE).is_file() and name == folder.name,
     )
     return _with_metrics(entry, folder, manifest) if entry.is_done else entry
 

@@ -1,12 +1,13 @@
 """Finds what moved in a history of audits: a share that left the range that the audits before it let one expect.
 
-A range is the mean of up to seven finished audits before, and three standard errors to both sides. The error is the
-larger of two: what chance explains if answers are drawn anew each night, and how far these nights lie from each other.
+A range is the mean of up to fourteen finished audits before, and as much to both sides that 99.73% of shares that did
+not change lie within it: three standard errors, if only chance moves a share from night to night, or Student's factor
+times the spread of the nights before, if that is more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, variance
@@ -22,9 +23,13 @@ WATCHED = {
 }
 """Shares that are watched, with their names in words; of each, less is better."""
 
-BEFORE = 7
+BEFORE = 14
 _LIMIT = 3.0
-_FEWEST_NIGHTS = 3
+_STUDENT = (6.62, 5.51, 4.90, 4.53, 4.28, 4.09, 3.96, 3.85, 3.76, 3.69)
+"""The same limit for a spread that 5, 6, ... and 14 nights tell: quantiles of Student's distribution."""
+
+_FEWEST_NIGHTS = 5
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,10 @@ class ExpectedRange:
     high: float
     audits: int
     changed: bool = False
+
+    def holds(self, share: float) -> bool:
+        """Whether a share is in the range."""
+        return self.low <= share <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +56,43 @@ class Alert:
     metric: str = ""
 
 
-def expected_range(before: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> ExpectedRange | None:
-    """Where ``metric`` of ``entry`` should lie by the audits ``before`` it, oldest first; None where nobody can tell.
+def expected_ranges(entries: Sequence[AuditEntry], metric: str) -> list[ExpectedRange | None]:
+    """Where ``metric`` of each audit should lie by those before it, oldest first; None where nobody can tell.
 
-    Audits of the same configuration are compared where there are some. Without standard errors, three audits are
-    needed.
+    An audit outside its range says nothing about later ones, unless the next is outside too: then these two begin a
+    new level. Audits of the same configuration are compared where there are some. Without standard errors, five audits
+    are needed.
     """
-    known = [one for one in before if one.is_done and metric in one.metrics]
-    same = [one for one in known if one.configuration == entry.configuration]
-    reference = (same or known)[-BEFORE:]
-    if not reference or metric not in entry.metrics:
+    ranges: list[ExpectedRange | None] = []
+    calm: list[AuditEntry] = []
+    outside: list[AuditEntry] = []
+    for entry in entries:
+        expected = _expected_range(calm, entry, metric)
+        ranges.append(expected)
+        if not entry.is_done or metric not in entry.metrics:
+            continue
+        if expected is None or expected.holds(entry.metrics[metric]):
+            calm, outside = [*calm, entry], []
+        elif outside:
+            calm, outside = [*outside, entry], []
+        else:
+            outside = [entry]
+    return ranges
+
+
+def _expected_range(before: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> ExpectedRange | None:
+    same = [one for one in before if one.configuration == entry.configuration]
+    reference = (same or before)[-BEFORE:]
+    if not reference or not entry.is_done or metric not in entry.metrics:
         return None
     count = len(reference)
     values = [one.metrics[metric] for one in reference]
-    spreads = [*_chance(reference, entry, metric)]
+    reaches = [_LIMIT * sqrt(one) for one in _chance(reference, entry, metric)]
     if count >= _FEWEST_NIGHTS:
-        spreads.append(variance(values) * (1 + 1 / count))
-    if not spreads:
+        reaches.append(_STUDENT[count - _FEWEST_NIGHTS] * sqrt(variance(values) * (1 + 1 / count)))
+    if not reaches:
         return None
-    middle, reach = fmean(values), _LIMIT * sqrt(max(spreads))
+    middle, reach = fmean(values), max(reaches) + _ROUNDING
     return ExpectedRange(max(middle - reach, 0.0), min(middle + reach, 1.0), count, changed=not same)
 
 
@@ -80,10 +107,15 @@ def _chance(reference: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> 
 
 def find_alerts(entries: Sequence[AuditEntry]) -> list[Alert]:
     """All alerts of a history, oldest first."""
-    return [alert for place, entry in enumerate(entries) for alert in _alerts_of(entries[:place], entry)]
+    ranges = {metric: expected_ranges(entries, metric) for metric in WATCHED}
+    return [
+        alert
+        for place, entry in enumerate(entries)
+        for alert in _alerts_of(entry, {metric: of_all[place] for metric, of_all in ranges.items()})
+    ]
 
 
-def _alerts_of(before: Sequence[AuditEntry], entry: AuditEntry) -> Iterator[Alert]:
+def _alerts_of(entry: AuditEntry, ranges: Mapping[str, ExpectedRange | None]) -> Iterator[Alert]:
     if entry.status == DAMAGED:
         yield Alert(entry, "broken", f"is damaged: {entry.note}")
         return
@@ -93,12 +125,11 @@ def _alerts_of(before: Sequence[AuditEntry], entry: AuditEntry) -> Iterator[Aler
     if entry.note:
         yield Alert(entry, "broken", entry.note)
     yield from (Alert(entry, "gate", f"failed the gate {gate}") for gate in entry.failed_gates)
-    for metric, words in WATCHED.items():
-        expected = expected_range(before, entry, metric)
+    for metric, expected in ranges.items():
         value = entry.metrics.get(metric)
-        if expected is not None and value is not None and not expected.low <= value <= expected.high:
+        if expected is not None and value is not None and not expected.holds(value):
             kind = "worse" if value > expected.high else "better"
-            yield Alert(entry, kind, _moved(words, value, expected), metric)
+            yield Alert(entry, kind, _moved(WATCHED[metric], value, expected), metric)
 
 
 def _moved(words: str, value: float, expected: ExpectedRange) -> str:

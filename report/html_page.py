@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from attribeam.report import page_assets
@@ -72,14 +71,7 @@ def html_page(request: PageRequest) -> str:
     names = passage_names(one.texts for one in answers if one.texts is not None)
     passages = overview.passages.result(retrieved_passages(logs), names)
     problems = logs.problems(frozenset(one.source for one in riskiest))
-    environment = Environment(
-        loader=FileSystemLoader(page_assets.ROOM / "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
+    return page_assets.template("page.html.j2").render(
         title=audit_title(audit),
         started=_readable_moment(audit.manifest.started_at),
         model=model_line(audit),

@@ -8,15 +8,24 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
 ROOM = Path(__file__).parent
 _ASSETS = ROOM / "assets"
 _VENDOR = ROOM / "vendor"
+_NONE = "'none'"
 
 
 @cache
 def style() -> str:
-    """The style sheet."""
-    return "\n".join(_read(path) for path in sorted(_ASSETS.glob("*.css")))
+    """The style sheet of an audit's page."""
+    return "\n".join(_read(path) for path in sorted(_ASSETS.glob("[0-9]_*.css")))
+
+
+@cache
+def history_style() -> str:
+    """The style sheet of the page over several audits."""
+    return "\n".join(_read(_ASSETS / name) for name in ("1_base.css", "2_overview.css", "history.css"))
 
 
 @cache
@@ -36,11 +45,27 @@ def content_security_policy() -> str:
 
     Observable Plot adds a style element to every drawing; its text is in ``vendor/plot_style.css``.
     """
-    styles = _hashes((style(), _read(_VENDOR / "plot_style.css").rstrip("\n")))
+    return security_policy(styles=(style(), _read(_VENDOR / "plot_style.css").rstrip("\n")), scripts=scripts())
+
+
+def template(name: str) -> Template:
+    """A page's template; what is put into it is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
+def security_policy(*, styles: Iterable[str], scripts: Iterable[str] = ()) -> str:
+    """Load nothing, and apply only these scripts and styles, by their SHA-256 hashes."""
     rules = (
         "default-src 'none'",
-        f"script-src {_hashes(scripts())}",
-        f"style-src {styles}",
+        f"script-src {_hashes(scripts) or _NONE}",
+        f"style-src {_hashes(styles)}",
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",

@@ -126,23 +126,30 @@ class TimelineTally:
         """The timeline in the narrowest unit that needs at most ``MAX_TIME_BINS`` bins, else in years."""
         hours = {_hour_start(key): counts for key, counts in self._hours.counts.items() if isinstance(key, float)}
         undated = sum(counts.spans for key, counts in self._hours.counts.items() if not isinstance(key, float))
-        unit, starts = next(
-            (unit, starts)
-            for unit, starts in _bins_by_unit(hours).items()
-            if unit == "year" or _has_few_bins(unit, starts)
-        )
-        bins = tuple(TimeBin(start.isoformat(), counts) for start, counts in sorted(starts.items()))
-        return Timeline(unit, bins, undated)
+        return timeline(hours, undated=undated)
+
+
+def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narrowest: str = "hour") -> Timeline:
+    """Counts of moments in UTC, in bins of the narrowest unit that needs at most ``MAX_TIME_BINS``, else of years."""
+    unit, starts = next(
+        (unit, starts)
+        for unit, starts in _bins_by_unit(counts, narrowest).items()
+        if unit == "year" or _has_few_bins(unit, starts)
+    )
+    bins = tuple(TimeBin(start.isoformat(), one) for start, one in sorted(starts.items()))
+    return Timeline(unit, bins, undated)
 
 
 def _hour_start(hours: float) -> datetime:
     return _EPOCH + timedelta(hours=hours)
 
 
-def _bins_by_unit(hours: Mapping[datetime, SupportCounts]) -> dict[str, dict[datetime, SupportCounts]]:
-    """Counts by start of bin, for every unit, narrowest first."""
+def _bins_by_unit(hours: Mapping[datetime, SupportCounts], narrowest: str) -> dict[str, dict[datetime, SupportCounts]]:
+    """Counts by start of bin, for every unit from the narrowest on."""
     binned: dict[str, dict[datetime, SupportCounts]] = {}
-    for unit, start_of in _BIN_STARTS.items():
+    units = list(_BIN_STARTS)
+    for unit in units[units.index(narrowest) :]:
+        start_of = _BIN_STARTS[unit]
         bins = binned.setdefault(unit, {})
         for hour, counts in hours.items():
             start = start_of(hour)

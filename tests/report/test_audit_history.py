@@ -1,0 +1,135 @@
+"""What a folder of audits tells: each audit once, in the order of time, damaged and removed ones too."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.report.made_audit import made_audit
+from tests.report.made_history import FIRST_NIGHT, made_history, made_night
+
+from attribeam.report.audit_history import DAMAGED, REMOVED_AUDITS, AuditEntry, read_entry, read_history
+from attribeam.report.support_distribution import ShareGroup, SupportCounts
+from attribeam.schemas.errors import UsageError
+from attribeam.schemas.run_manifest import RunStatus
+
+
+def test_audits_come_in_the_order_of_their_times_and_not_of_their_names(tmp_path: Path) -> None:
+    for night, name in ((2, "a"), (0, "z"), (1, "m")):
+        made_night(tmp_path, night, name=name)
+    assert [one.name for one in read_history(tmp_path)] == ["z", "m", "a"]
+
+
+def test_an_entry_has_the_figures_of_manifest_and_metrics(tmp_path: Path) -> None:
+    groups = {"generator": [("gull", 500, 40), (None, 440, 20)]}
+    entry = read_entry(made_night(tmp_path, 0, unsupported=60, groups=groups, failed_gate=True))
+    assert (entry.started_at, entry.status, entry.rows, entry.claims) == (FIRST_NIGHT, "done", 200, 1000)
+    assert entry.metrics == {
+        "dead_letter_share": 0.01,
+        "supported_share": 0.94,
+        "weak_share": 0.0,
+        "unsupported_share": 0.06,
+        "mean_answer_risk": 0.25,
+    }
+    assert entry.errors == {"unsupported_share": 0.002}
+    assert entry.groups == {
+        "generator": (ShareGroup("gull", SupportCounts(500, 0, 40)), ShareGroup(None, SupportCounts(440, 0, 20)))
+    }
+    assert entry.failed_gates == ("weak_share > 0.01: 0.05",)
+    assert (entry.page, entry.note) == (True, "")
+
+
+def test_an_entry_survives_json(tmp_path: Path) -> None:
+    entry = read_entry(made_night(tmp_path, 0, groups={"team \ud83d\ude00": [("a\n", 5, 4)]}, failed_gate=True))
+    assert AuditEntry.from_json(entry.to_json()) == entry
+    assert "\n" not in entry.to_json()
+
+
+@pytest.mark.parametrize("text", ["", "3", "{}", '{"name": "a"}', '{"started_at": 3}', "[1]"])
+def test_what_is_no_entry_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        AuditEntry.from_json(text)
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"status": "done"}', b"\xff"])
+def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
+    tmp_path: Path, content: str | bytes | None
+) -> None:
+    made_history(tmp_path, [60, 60])
+    broken = made_night(tmp_path, 2)
+    manifest = broken / "run_manifest.json"
+    if content is None:
+        manifest.unlink()
+    else:
+        manifest.write_bytes(content if isinstance(content, bytes) else content.encode())
+    os.utime(broken / "_attribeam", (1, 1))
+    entries = {one.name: one for one in read_history(tmp_path)}
+    assert [one.status for name, one in entries.items() if name != broken.name] == ["done", "done"]
+    assert entries[broken.name].status == DAMAGED
+    assert entries[broken.name].note.startswith("run_manifest.json: it ")
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        (None, "it has no metrics.json"),
+        ("{", "metrics.json cannot be read"),
+        ("[]", "metrics.json cannot be read"),
+        ("{}", "metrics.json cannot be read"),
+        ('{"started_at": "2020-01-01"}', "metrics.json is of another run"),
+    ],
+)
+def test_without_good_metrics_the_figures_of_the_manifest_are_told(
+    tmp_path: Path, content: str | None, note: str
+) -> None:
+    folder = made_night(tmp_path, 0)
+    (folder / "metrics.json").unlink()
+    if content is not None:
+        (folder / "metrics.json").write_text(content, encoding="utf-8")
+    entry = read_entry(folder)
+    assert (entry.note, entry.errors, entry.metrics["unsupported_share"]) == (note, {}, 0.06)
+
+
+def test_an_audit_that_did_not_finish_has_its_status(tmp_path: Path) -> None:
+    entry = read_entry(made_night(tmp_path, 0, status=RunStatus.INTERRUPTED))
+    assert (entry.status, entry.is_done, entry.failed_gates) == ("interrupted", False, ())
+
+
+def test_links_hidden_folders_and_what_is_no_audit_are_passed_over(tmp_path: Path) -> None:
+    audit = made_night(tmp_path, 0)
+    (tmp_path / "latest").symlink_to(audit, target_is_directory=True)
+    made_night(tmp_path, 1, name=".hidden")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "history.html").touch()
+    assert [one.name for one in read_history(tmp_path)] == [audit.name]
+
+
+def test_removed_audits_are_told_once_and_broken_lines_are_passed_over(tmp_path: Path) -> None:
+    kept = made_night(tmp_path, 1)
+    gone = replace(read_entry(kept), name="2026-08-31", started_at=FIRST_NIGHT)
+    lines = [gone.to_json(), "{", gone.to_json(), read_entry(kept).to_json()]
+    (tmp_path / REMOVED_AUDITS).write_text("\n".join(lines), encoding="utf-8")
+    entries = read_history(tmp_path)
+    assert [(one.name, one.removed, one.page) for one in entries] == [
+        ("2026-08-31", True, False),
+        (kept.name, False, True),
+    ]
+
+
+def test_an_audit_itself_a_file_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    audit = made_night(tmp_path, 0)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for folder, said in ((audit, "is one audit"), (tmp_path / "x", "there is no folder"), (empty, "holds none")):
+        with pytest.raises(UsageError, match=said):
+            read_history(folder)
+
+
+def test_an_audit_made_by_the_program_is_read(tmp_path: Path) -> None:
+    made = made_audit(tmp_path / "night")
+    (entry,) = read_history(made.root.parent)
+    assert (entry.claims, entry.metrics["unsupported_share"]) == (6, 0.5)
+    assert json.loads(entry.to_json())["note"] == "it has no metrics.json"
