@@ -1,0 +1,265 @@
+"""A standalone Apache Flink cluster on this machine: one JobManager, two TaskManagers, SDK workers as their processes.
+
+Everything lies in one folder and listens on free ports of localhost. ``with FlinkCluster(...)`` starts and stops it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+from deploy.flink.get_flink import FlinkFiles
+
+TASK_MANAGERS = 2
+RESTARTS = 4
+"""How often Flink starts a job again before it gives up."""
+
+_JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+_TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-XX:MaxDirectMemorySize=320m")
+_OPENED = ("lang", "lang.reflect", "net", "nio", "text", "time", "util", "util.concurrent")
+_START_SECONDS = 300
+_END_SECONDS = 20
+_ANSWER_SECONDS = 30
+_LOGGING = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.console.ref = console
+appender.console.name = console
+appender.console.type = CONSOLE
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %-5p %c{1} - %m%n
+"""
+
+
+class ClusterError(RuntimeError):
+    """The cluster did not do what it should; the message names the log that says why."""
+
+
+@dataclass(eq=False)
+class FlinkCluster:
+    """A cluster with as many slots as TaskManagers, so that a job of parallelism 2 uses both.
+
+    Attributes:
+        folder: for logs, configuration, staged files and workers' output; made if it is not there.
+        files: what ``get_flink`` fetched.
+        python: the interpreter of the SDK workers, with its flags; needs attribeam's dependencies, and attribeam itself
+            unless jobs ship it.
+        worker_environment: variables of the SDK workers besides those of this process.
+    """
+
+    folder: Path
+    files: FlinkFiles
+    python: Sequence[str] = (sys.executable,)
+    worker_environment: Mapping[str, str] = field(default_factory=dict)
+    task_managers: list[subprocess.Popen[bytes]] = field(default_factory=list, init=False)
+    _job_manager: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _port: int = field(default=0, init=False)
+    _started: int = field(default=0, init=False)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all processes and wait until the TaskManagers have offered their slots.
+
+        Raises:
+            ClusterError: if they do not.
+        """
+        self._port = self._write_configuration()
+        self._job_manager = self._start_process(_JOB_MANAGER, "job_manager.log")
+        for _ in range(TASK_MANAGERS):
+            self.start_task_manager()
+        self.wait_for_slots(TASK_MANAGERS)
+
+    def start_task_manager(self) -> None:
+        """Start one more TaskManager, as a supervisor does when one has died."""
+        self._started += 1
+        self.task_managers.append(self._start_process(_TASK_MANAGER, f"task_manager_{self._started}.log"))
+
+    def wait_for_slots(self, count: int) -> None:
+        """Wait until the JobManager knows ``count`` slots.
+
+        Raises:
+            ClusterError: if it takes too long, or a process ends.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while self._slots() < count:
+            if self._job_manager is None or self._job_manager.poll() is not None:
+                raise ClusterError(f"Flink's JobManager ended; {self.folder / 'job_manager.log'} says why")
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"Flink has not {count} slots after {_START_SECONDS} s; see the logs in {self.folder}"
+                )
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        """End all processes, also those of the SDK workers; may be called twice."""
+        processes = [*self.task_managers, *filter(None, [self._job_manager])]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for worker in self.sdk_workers():
+            os.kill(worker, signal.SIGKILL)
+        self.task_managers.clear()
+        self._job_manager = None
+
+    @property
+    def address(self) -> str:
+        """What ``--flink_master`` takes, and a browser shows."""
+        return f"localhost:{self._port}"
+
+    def runner_options(self) -> dict[str, object]:
+        """The content of a file for ``--runner-options`` that submits to this cluster."""
+        return {
+            "flink_master": self.address,
+            "flink_version": self.files.flink_version,
+            "flink_job_server_jar": str(self.files.job_server),
+            "job_server_jvm_properties": [*_JVM[:2], "-Xmx512m"],
+            "artifacts_dir": str(self.folder / "artifacts"),
+            "parallelism": TASK_MANAGERS,
+            "environment_type": "PROCESS",
+            "environment_config": {"command": str(self.folder / "boot")},
+        }
+
+    def get(self, path: str) -> Any:
+        """An answer of Flink's REST interface.
+
+        Raises:
+            OSError: if there is none.
+        """
+        with urllib.request.urlopen(f"http://{self.address}/{path}", timeout=_ANSWER_SECONDS) as answer:
+            return json.load(answer)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All jobs, with "jid", "state" and the numbers of their "tasks", oldest first."""
+        jobs: list[dict[str, Any]] = self.get("jobs/overview")["jobs"]
+        return sorted(jobs, key=lambda job: job["start-time"])
+
+    def cancel(self, job: str) -> None:
+        """Ask Flink to end a job."""
+        request = urllib.request.Request(f"http://{self.address}/jobs/{job}?mode=cancel", method="PATCH")
+        urllib.request.urlopen(request, timeout=_ANSWER_SECONDS).close()
+
+    def sdk_workers(self) -> list[int]:
+        """Process ids of the SDK workers that run."""
+        return [int(log.stem) for log in self.worker_logs() if self._is_worker(int(log.stem))]
+
+    def worker_logs(self) -> list[Path]:
+        """What SDK workers have printed, one file each."""
+        return sorted((self.folder / "workers").glob("*.log"))
+
+    def _is_worker(self, pid: int) -> bool:
+        """Whether a process is still the worker that wrote its log, not another of the same number."""
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return f"ATTRIBEAM_WORKERS={self.folder / 'workers'}".encode() in environment
+
+    def _slots(self) -> int:
+        try:
+            return int(self.get("overview")["slots-total"])
+        except (OSError, ValueError):
+            return 0
+
+    def _start_process(self, main_class: str, log: str) -> subprocess.Popen[bytes]:
+        """A JVM in a session of its own, so that Ctrl-C in a terminal reaches only us, who stop it in order."""
+        jars = os.pathsep.join(str(jar) for jar in sorted((self.files.flink / "lib").glob("*.jar")))
+        opened = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED]
+        logging = f"-Dlog4j.configurationFile={(self.folder / 'conf' / 'log4j.properties').as_uri()}"
+        command = ["java", *_JVM, *opened, logging, "-cp", jars, main_class, "--configDir", str(self.folder / "conf")]
+        with (self.folder / log).open("wb") as output:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def _write_configuration(self) -> int:
+        """Write what Flink and the SDK workers read; returns the port of the REST interface."""
+        for name in ("conf", "tmp", "artifacts", "workers"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        rest, rpc = _free_ports(2)
+        configuration = _configuration(rest=rest, rpc=rpc, temporary=self.folder / "tmp")
+        (self.folder / "conf" / "config.yaml").write_text(yaml.safe_dump(configuration))
+        (self.folder / "conf" / "log4j.properties").write_text(_LOGGING)
+        self._write_boot()
+        return rest
+
+    def _write_boot(self) -> None:
+        workers = self.folder / "workers"
+        variables = {**self.worker_environment, "ATTRIBEAM_WORKERS": str(workers)}
+        program = [*self.python, str(Path(__file__).with_name("worker_boot.py")), "--folder", str(workers)]
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+        boot = self.folder / "boot"
+        boot.write_text("\n".join(["#!/bin/sh", *lines, f'exec {shlex.join(program)} "$@"', ""]))
+        boot.chmod(0o755)
+
+
+def _configuration(*, rest: int, rpc: int, temporary: Path) -> dict[str, object]:
+    """Flink's ``config.yaml``.
+
+    A dead TaskManager is noticed when two heartbeats in a row cannot be delivered; the timeout is long, because a busy
+    machine is slow, not dead. There is one slot for each TaskManager.
+    """
+    return {
+        "jobmanager": {"rpc": {"address": "localhost", "port": rpc}, "bind-host": "localhost"},
+        "rest": {"address": "localhost", "bind-address": "localhost", "port": rest},
+        "taskmanager": {
+            "host": "localhost",
+            "bind-host": "localhost",
+            "numberOfTaskSlots": 1,
+            "cpu": {"cores": 1},
+            "network": {"sort-shuffle": {"min-buffers": 64}},
+            "memory": {
+                "task": {"heap": {"size": "384m"}, "off-heap": {"size": "0m"}},
+                "framework": {"heap": {"size": "128m"}, "off-heap": {"size": "128m"}},
+                "managed": {"size": "128m"},
+                "network": {"min": "128m", "max": "128m"},
+                "jvm-metaspace": {"size": "256m"},
+                "jvm-overhead": {"min": "192m", "max": "192m"},
+            },
+        },
+        "io": {"tmp": {"dirs": str(temporary)}},
+        "cluster": {"registration": {"error-delay": 500}},
+        "heartbeat": {"interval": 2000, "timeout": 120_000, "rpc-failure-threshold": 2},
+        "pekko": {"ask": {"timeout": "60 s"}},
+        "restart-strategy": {"type": "fixed-delay", "fixed-delay": {"attempts": RESTARTS, "delay": "1 s"}},
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("localhost", 0))
+    ports = [int(one.getsockname()[1]) for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
