@@ -129,6 +129,8 @@ def _span(value: object, name: str, where: str) -> CharRange:
     if isinstance(value, CharRange):
         return value
     ends = [value.get("char_start"), value.get("char_end")] if isinstance(value, Mapping) else value
+    if value is None or (isinstance(value, Mapping) and None in (value.get("char_start"), value.get("char_end"))):
+        raise _missing("target_spans", name, "a range should have char_start and char_end", where)
     if not isinstance(ends, Sequence) or isinstance(ends, str | bytes) or len(ends) != 2:
         raise _type_error(name, "a pair (char_start, char_end)", value, where)
     if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in ends):
@@ -144,6 +146,8 @@ def _passage(value: object, name: str, where: str) -> Passage:
         return value
     if isinstance(value, str):
         return Passage(text=value)
+    if value is None or (isinstance(value, Mapping) and value.get("text", "") is None):
+        raise _missing("passages", name, "a passage should have 'text'", where)
     if isinstance(value, Mapping):
         unknown = sorted(map(str, set(value) - set(_PASSAGE_FIELDS)))
         if unknown or not isinstance(value.get("text"), str):
@@ -203,6 +207,12 @@ def _check_unicode(name: str, text: str) -> None:
     except UnicodeEncodeError as error:
         message = f"{name} should be Unicode text, holds half of a surrogate pair at code point {error.start}"
         raise RowFault(Reason.INVALID_UTF8, f"{message}; decode it anew", column=name) from None
+
+
+def _missing(column: str, name: str, expected: str, where: str) -> RowFault | DataError:
+    """For None in a list: the fault of one of many rows, as null is in a log; an error where there is just one row."""
+    message = f"{where}{name}: {expected}, but is None"
+    return RowFault(Reason.MISSING_VALUE, message, column=column) if where else DataError(message)
 
 
 def _type_error(name: str, expected: str, value: object, where: str) -> DataError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 
@@ -66,12 +66,11 @@ class TableLog:
 
     @property
     def row_count(self) -> int | None:
-        """Number of rows, None where only reading tells."""
-        for name in ("num_rows", "__len__"):
-            count = getattr(self.data, name, None)
-            if count is not None:
-                return int(count() if callable(count) else count)
-        return None
+        """Number of rows where the table knows it; None for a stream or a query, which asking might use up."""
+        counts = [getattr(self.data, name, None) for name in ("num_rows", "height")]
+        if hasattr(self.data, "iloc"):
+            counts.append(len(cast(Sized, self.data)))
+        return next((count for count in counts if isinstance(count, int)), None)
 
     def outcomes(self) -> Iterator[QARecord | FaultyRow]:
         """Exactly one outcome per row, in order; a row whose id an earlier one has is faulty."""

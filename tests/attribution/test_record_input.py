@@ -64,6 +64,23 @@ def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field: str, reason: Re
 
 
 @pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("passages", ["a", None]),
+        ("passages", [{"text": None, "title": "Light"}]),
+        ("target_spans", [None]),
+        ("target_spans", [{"char_start": None, "char_end": 3}]),
+    ],
+)
+def test_none_inside_a_list_is_the_fault_of_its_row(field: str, value: list[object]) -> None:
+    fault = fault_of(ROW | {field: value})
+    assert (fault.reason, fault.column) == (Reason.MISSING_VALUE, field)
+    if field == "passages":
+        with pytest.raises(DataError, match=r"passages\[\d\]: a passage should have 'text', but is None"):
+            record_of("Who?", value, "Oda.", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"question": "Who?", "answer": "Oda."}, r"row 1: the field 'passages' is needed, there are: question, answer"),

@@ -90,6 +90,34 @@ def test_chosen_rows_of_a_dataset_are_read_in_their_order(log: str) -> None:
     assert outcomes(dataset.select([]), "d") == []
 
 
+@pytest.mark.parametrize(
+    ("made", "known"),
+    [
+        (lambda table: table, True),
+        (polars_frame, True),
+        (pandas_frame, True),
+        (hugging_face_dataset, True),
+        (lambda table: table.to_reader(), False),
+        (duckdb_relation, False),
+    ],
+    ids=["table", "polars", "pandas", "datasets", "reader", "duckdb"],
+)
+def test_the_number_of_rows_is_told_where_asking_uses_nothing_up(
+    log: str, made: Callable[[pa.Table], object], known: bool
+) -> None:
+    data = made(pq.read_table(log))
+    table = TableLog(data, "t", LogOptions())
+    assert table.row_count == (len(ROWS) if known else None)
+    assert len(list(table.outcomes())) == len(ROWS)
+
+
+def test_a_query_over_a_stream_loses_no_row(log: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    reader = pq.read_table(log).to_reader(max_chunksize=100)
+    assert reader is not None
+    assert len(outcomes(duckdb.connect().sql("FROM reader"), "t")) == len(ROWS)
+
+
 def test_a_broken_text_harms_no_other_row(tmp_path: Path) -> None:
     rows = [log_row(number, **(FAULTS["broken answer"][0] if number == 1 else {})) for number in range(3)]
     table = pq.read_table(write_log(tmp_path / "log.parquet", rows))
