@@ -81,9 +81,9 @@ class VerdictJudge:
 
         An answer is said to have an unsupported claim if its risk reaches the threshold. Then those of its claims with
         a low score are unsupported, and in any case the one with the lowest unless it stands literally in a passage; in
-        other answers none is. A span without a word that can be judged is no claim. A number, date or name that no
-        passage repeats lowers its claim's score and raises the answer's risk. A claim that stands literally in a
-        passage has a high score. A mention has the verdict of its claim.
+        other answers none is. A span without a word that can be judged is no claim. A number, date or name that neither
+        passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands literally
+        in a passage has a high score. A mention has the verdict of its claim.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)

@@ -24,7 +24,7 @@ from attribeam.attribution.verdict.similarity import WordSimilarity
 from attribeam.attribution.verdict.word_forms import MODALS, NEGATIONS, WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_matches import Coverage, coverage, run_lengths, share_around
 from attribeam.attribution.verdict.word_table import WordTable
-from attribeam.schemas import CharRange, ClaimKind, QARecord
+from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord
 
 _TAGS = ("NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM", "AUX", "PRON", "ADP")
 _LIST_ITEM = re.compile(r"(?:^|\n)[^\S\n]*(?:[-*•+]|\d+[.)])[^\S\n]*$")
@@ -275,8 +275,10 @@ class _Measured:
         return 1 if Truth.YES in truths else 0
 
     def _unmatched_words(self) -> list[bool]:
-        answer = self._answer
-        matcher = ValueMatcher(answer=answer.answer, parsed=answer.parsed, passages=self._record.passages)
+        """Whether each word belongs to a value that neither passages nor question have."""
+        answer, question = self._answer, self._record.question
+        told = (*self._record.passages, *([Passage(question)] if question.strip() else ()))
+        matcher = ValueMatcher(answer=answer.answer, parsed=answer.parsed, passages=told)
         ranges = matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ()
         return [any(chars.overlaps(one) for one in ranges) for chars in answer.parsed.words]
 

@@ -97,7 +97,8 @@ class VerdictThresholds:
         answer_risk: the risk from which an answer is said to have an unsupported claim.
         unsupported: the support score below which a claim of such an answer is unsupported.
         supported: the support score from which a claim is supported.
-        unmatched: the highest support score of a claim with a number, date or name that no passage repeats.
+        unmatched: the highest support score of a claim with a number, date or name that neither
+            passages nor question have.
         unmatched_risk: the lowest risk of an answer with such a claim.
         literal: the lowest support score of a claim that stands literally in a passage.
         word: the probability from which a word of an unsupported claim is named as what lacks support.
@@ -204,7 +205,7 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
 
 
 def unmatched_claims(signals: Signals, claim_words: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
-    """For each claim whether one of its words belongs to a number, date or name that no passage repeats."""
+    """For each claim whether a number, date or name in it is in neither passages nor question."""
     column = signals.values[:, signals.names.index("word_unmatched_value")]
     unmatched = {word for word, one in zip(signals.words, column, strict=True) if one}
     return np.array([not unmatched.isdisjoint(words) for words in claim_words], dtype=bool)

@@ -1,4 +1,4 @@
-"""What a value that no passage repeats means for its claim and its answer: shares of what people marked."""
+"""What an unmatched value means for its claim and its answer: shares of what people marked."""
 
 from __future__ import annotations
 

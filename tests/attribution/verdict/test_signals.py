@@ -1,0 +1,41 @@
+"""The signals of an answer's words, on rows of our own."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.attribution.verdict.judged_rows import LANTERN, parse, record
+
+from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.signals import answer_signals
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_table import word_table
+
+
+def column(name: str, answer: str, *passages: str, question: str = "") -> dict[str, float]:
+    """One signal of the judged words, by word."""
+    row, parsed = record(answer, *passages, question=question), parse(answer)
+    found = answer_signals(row, parsed, word_kinds(parsed, answer), word_table(BUNDLED_VERDICT))
+    values = found.values[:, found.names.index(name)]
+    return {parsed.words[word].of(answer): float(one) for word, one in zip(found.words, values, strict=True)}
+
+
+def test_a_value_is_unmatched_if_neither_passages_nor_question_have_it() -> None:
+    answer = "The keeper of Windhaven trimmed the lamp 1731 times."
+    assert column("word_unmatched_value", answer, LANTERN)["1731"] == 1
+    asked = column("word_unmatched_value", answer, LANTERN, question="Who trimmed the lamp of Windhaven?")
+    assert (asked["Windhaven"], asked["1731"]) == (0, 1)
+
+
+def test_words_of_passages_are_seen_and_others_are_not() -> None:
+    seen = column("word_seen", "The keeper trimmed a violin.", LANTERN)
+    assert (seen["keeper"], seen["trimmed"], seen["violin"]) == (1, 1, 0)
+    assert column("word_in_question", "The keeper trimmed a violin.", LANTERN, question="A violin?")["violin"] == 1
+
+
+def test_every_signal_of_every_judged_word_is_a_number() -> None:
+    answer = "The keeper trimmed the lamp. His daughter sold the ledger in 1902."
+    row, parsed = record(answer, LANTERN, question="What did they do?"), parse(answer)
+    found = answer_signals(row, parsed, word_kinds(parsed, answer), word_table(BUNDLED_VERDICT))
+    assert found.values.shape == (len(found.words), len(found.names)) == (7, 85)
+    assert found.values.dtype == np.float32
+    assert np.isfinite(found.values).all()
