@@ -50,7 +50,7 @@ def record_of(
     given = {"question": question, "passages": passages, "answer": answer, "target_spans": target_spans}
     for name in _NEEDED:
         if given[name] is None:
-            raise DataError(f"{name} should be {_EXPECTED[name]}, was None")
+            raise DataError(f"{name} should be {_EXPECTED[name]}, was None; {_WAYS_OUT[name]}")
     return _record(given, "", RowSource("", 0))
 
 
@@ -78,6 +78,11 @@ _EXPECTED = {
     "answer": "a string",
     "target_spans": "a list of ranges",
 }
+_WAYS_OUT = {
+    "question": 'give "" where nothing was asked',
+    "passages": "give what was retrieved",
+    "answer": "leave such rows out",
+}
 _NULL_REASONS = {
     "question": Reason.MISSING_VALUE,
     "passages": Reason.NO_PASSAGES,
@@ -99,7 +104,8 @@ def _outcome(row: object, place: int) -> QARecord | RowFault:
                 "keys, or give the rows as a table to attribute_table with columns=..."
             )
         if row[name] is None:
-            return RowFault(_NULL_REASONS[name], f"{name} should be {_EXPECTED[name]}, was None", column=name)
+            message = f"{where}{name} should be {_EXPECTED[name]}, was None; {_WAYS_OUT[name]}"
+            return RowFault(_NULL_REASONS[name], message, column=name)
     try:
         return _record(row, where, RowSource("", place))
     except RowFault as fault:
@@ -134,7 +140,9 @@ def _span(value: object, name: str, where: str) -> CharRange:
     if not isinstance(ends, Sequence) or isinstance(ends, str | bytes) or len(ends) != 2:
         raise _type_error(name, "a pair (char_start, char_end)", value, where)
     if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in ends):
-        raise DataError(f"{where}{name} should have the whole numbers char_start and char_end, had: {ends!r:.80}")
+        raise DataError(
+            f"{where}{name} should have the whole numbers char_start and char_end, had: {ends!r:.80}; count code points"
+        )
     try:
         return CharRange(int(ends[0]), int(ends[1]))
     except ValueError as error:
@@ -153,7 +161,7 @@ def _passage(value: object, name: str, where: str) -> Passage:
         if unknown or not isinstance(value.get("text"), str):
             raise DataError(
                 f"{where}{name}: a passage should have 'text' and at most {_PASSAGE_FIELDS}, but has: "
-                f"{sorted(map(str, value))}"
+                f"{sorted(map(str, value))}; rename its text, and leave the others out"
             )
         title, passage_id = value.get("title"), value.get("passage_id")
         return Passage(
@@ -216,7 +224,8 @@ def _missing(column: str, name: str, expected: str, where: str) -> RowFault | Da
 
 
 def _type_error(name: str, expected: str, value: object, where: str) -> DataError:
-    return DataError(f"{where}{name} should be {expected}, was a {_kind(value)}")
+    way_out = "; correct the row, or leave it out" if where else ""
+    return DataError(f"{where}{name} should be {expected}, was a {_kind(value)}{way_out}")
 
 
 def _kind(value: object) -> str:

@@ -107,9 +107,14 @@ def reader_named(name: str) -> LogReader:
     for found in entry_points(group=ENTRY_POINTS, name=name):
         try:
             loaded: LogReader = found.load()()
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, TypeError) as error:
             raise UsageError(
                 f"--log-format {name!r} should be {found.value!r}, which cannot be imported: {error}"
             ) from error
+        if not callable(getattr(loaded, "open", None)) or not isinstance(getattr(loaded, "suffix", None), str):
+            raise UsageError(
+                f"--log-format {name!r} should be a class with a suffix and a method open, {found.value!r} is none; "
+                "docs/adding_a_log_format.md shows one"
+            )
         return loaded
     raise UsageError(f"--log-format should be one of {', '.join(reader_names())}, was: {name!r}")

@@ -84,7 +84,7 @@ def test_none_inside_a_list_is_the_fault_of_its_row(field: str, value: list[obje
     ("row", "message"),
     [
         ({"question": "Who?", "answer": "Oda."}, r"row 1: the field 'passages' is needed, there are: question, answer"),
-        (ROW | {"answer": 5}, r"row 1: answer should be a string, was a int"),
+        (ROW | {"answer": 5}, r"row 1: answer should be a string, was a int; correct the row, or leave it out"),
         (ROW | {"question": ["Who?"]}, r"row 1: question should be a string, was a list"),
         (ROW | {"passages": "Oda keeps it."}, r"row 1: passages should be a list of passages.*, was a str"),
         (ROW | {"passages": ["a", 5]}, r"row 1: passages\[1\] should be a text, .*, was a int"),
@@ -123,7 +123,7 @@ def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows: object, messa
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((None, ["a"], "Oda."), "question should be a string, was None"),
+        ((None, ["a"], "Oda."), 'question should be a string, was None; give "" where nothing was asked'),
         (("Who?", None, "Oda."), "passages should be a list of passages, was None"),
         (("Who?", ["a"], None), "answer should be a string, was None"),
         (("Who?", ["a"], b"Oda."), "answer should be a string, was a bytes"),

@@ -93,6 +93,21 @@ def test_reader_that_cannot_be_imported_is_a_clear_error(installed: Path) -> Non
         reader_named("arrow")
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("class ArrowReader:\n    suffix = '.arrow'\n", "should be a class with a suffix and a method open"),
+        ("class ArrowReader:\n    def open(self, file): ...\n", "should be a class with a suffix and a method open"),
+        ("class ArrowReader:\n    def __init__(self, path): ...\n", "cannot be imported: .*missing 1 required"),
+        ("ArrowReader = None\n", "cannot be imported: 'NoneType' object is not callable"),
+    ],
+)
+def test_what_is_registered_and_is_no_reader_is_a_clear_error(installed: Path, code: str, message: str) -> None:
+    (installed / "arrow_log.py").write_text(code)
+    with pytest.raises(UsageError, match=message):
+        reader_named("arrow")
+
+
 def test_our_own_readers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other-1.dist-info").mkdir()
     (tmp_path / "other-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
