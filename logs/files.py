@@ -70,6 +70,19 @@ class ArrowStorage:
             with Path(path).open("rb") as local:
                 yield local
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The files directly in a folder by name, with their sizes in bytes; none where there is no such folder.
+
+        Raises:
+            OSError: if the file system cannot be asked.
+        """
+        system, inner = _locate(folder) if "://" in folder else (fs.LocalFileSystem(), folder)
+        try:
+            found = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
+        except NotADirectoryError:
+            return {}
+        return {one.base_name: one.size for one in found if one.is_file}
+
     def stamp(self, path: str) -> str | None:
         if "://" in path:
             info = _info(path)

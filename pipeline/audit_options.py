@@ -31,6 +31,7 @@ from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
+from attribeam.pipeline.resource_hints import Hints, resource_hints
 from attribeam.pipeline.webhook import NoticeFormat, WebhookUrl, webhook_url
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -84,6 +85,11 @@ class RunOptions(Options):
         help="a YAML file of the runner's options, checked by name; the command line beats the file",
     )  # fmt: skip
     beam_arguments: Value[tuple[str, ...]] = option(default=(), help="what the Beam runner gets from the command line")
+    model_resource_hints: Value[Hints] = option(
+        default=(), group=RUN, metavar="NAME=VALUE,...", reads=resource_hints,
+        help="machines that the model stage of a distributed run asks for: accelerator, min_ram, cpu_count, "
+        "max_active_bundles_per_worker",
+    )  # fmt: skip
     fail_if: Value[tuple[str, ...]] = option(default=(), help="quality gates, judged on the whole audit")
     otel: Value[bool] = option(
         default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
@@ -100,7 +106,7 @@ class RunOptions(Options):
         default=0, group=MONITORING, metavar="N",
         help="send the ids and the worst claims, which are texts, of so many answers with the notice, riskiest first",
     )  # fmt: skip
-    report: Value[bool] = option(default=True, help="write report.html, the page that shows what a local audit found")
+    report: Value[bool] = option(default=True, help="write report.html, the page that shows what the audit found")
 
     def given(self) -> dict[str, object]:
         """See ``Options``; for manifests, a webhook without its secret."""
@@ -207,6 +213,8 @@ def _check_run(arguments: argparse.Namespace) -> None:
             f"--runner-options {arguments.runner_options!r} says nothing to a local run; name a --runner or leave "
             "it out"
         )
+    if arguments.model_resource_hints and arguments.runner == LOCAL:
+        raise UsageError("--model-resource-hints say nothing to a local run; name a --runner, or leave them out")
     if arguments.output is None and not arguments.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
     if arguments.runner == LOCAL and "://" in (arguments.output or ""):
@@ -215,7 +223,7 @@ def _check_run(arguments: argparse.Namespace) -> None:
             "directory there, or name a --runner"
         )
     _check_notice(arguments)
-    check_gates(arguments.fail_if, span_kinds=arguments.spans, local=arguments.runner == LOCAL)
+    check_gates(arguments.fail_if, span_kinds=arguments.spans)
     _check_support_gates(arguments)
 
 

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
+from attribeam.pipeline.input_plan import Chunk
 from attribeam.pipeline.output_directory import file_sha256
 from attribeam.pipeline.reconciliation import count_rows
 from attribeam.pipeline.worker_messages import ChunkAttempt
-from attribeam.schemas.run_manifest import OutputFile
+from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
 
 
 def read_attempt(
@@ -34,6 +35,23 @@ def read_attempt(
         dead_letters=_describe(dead_letters),
         counts=replace(counts, rows_in_windows=rows_in_windows),
         seconds=0.0,
+    )
+
+
+def manifest_of(chunk: Chunk, attempt: ChunkAttempt, *, configuration: str) -> ChunkManifest:
+    """The manifest of an attempt whose files lie where they stay, with paths relative to the output directory."""
+    return ChunkManifest(
+        chunk=chunk.name,
+        source_file=chunk.rows.file,
+        input_sha256=chunk.input.sha256,
+        row_start=chunk.rows.row_start,
+        row_end=chunk.rows.row_end,
+        configuration=configuration,
+        counts=attempt.counts,
+        evidence=attempt.evidence,
+        dead_letters=attempt.dead_letters,
+        seconds=round(attempt.seconds, 3),
+        stages=attempt.stages,
     )
 
 

@@ -58,7 +58,7 @@ def _run_graph(
         schemas=schemas,
     )
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-    build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, distributed=False, fatal_rows=fatal_rows)
+    build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, fatal_rows=fatal_rows)
     result = pipeline.run()
     result.wait_until_finish()
     return token_sums(result, counted=settings.encodes_rows)

@@ -15,10 +15,9 @@ import pyarrow as pa
 from attribeam import __version__
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options
-from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
+from attribeam.attribution.prompts.prompt_template import TemplateText
 from attribeam.logs.columns import PARQUET
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", "transformers")
@@ -96,19 +95,3 @@ def with_pinned_model(settings: AuditSettings, models: Mapping[str, str]) -> Aud
     if revision is None or revision.startswith("sha256:"):
         return settings
     return replace(settings, model=settings.model.replaced(revision=revision))
-
-
-def with_template_text(settings: AuditSettings) -> AuditSettings:
-    """``settings`` with the template's text instead of its path; unchanged if no file is named.
-
-    Raises:
-        UsageError: if the file cannot be read.
-    """
-    option = settings.model.prompt_template
-    if not isinstance(option, str) or option in TEMPLATE_NAMES:
-        return settings
-    try:
-        text = TemplateText.from_file(option)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return replace(settings, model=settings.model.replaced(prompt_template=text))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-from attribeam.pipeline.audit_options import LOCAL, RunOptions
+from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
 from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import metrics_fields
@@ -65,7 +65,7 @@ def summary_text(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, pag
     """
     manifest = metrics.manifest
     counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
-    places = [*_page_line(manifest, output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
+    places = [*_page_line(output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
     return "\n".join([*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), "", *places])
 
 
@@ -124,14 +124,9 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
 
 
-def _page_line(manifest: RunManifest, output: str, *, asked: bool) -> Iterator[str]:
-    """Where the page is; with another runner, which writes none, how to get one."""
-    root = output.rstrip("/")
-    if asked and manifest.runner == LOCAL:
-        yield f"page to look at {root}/{REPORT_PAGE}"
-    elif asked:
-        where = "copy the output here, then " if "://" in root else ""
-        yield f"page to look at none with --runner; {where}attribeam report --audit {root} --output {REPORT_PAGE}"
+def _page_line(output: str, *, asked: bool) -> Iterator[str]:
+    if asked:
+        yield f"page to look at {output.rstrip('/')}/{REPORT_PAGE}"
 
 
 def _place_lines(output: str) -> Iterator[str]:

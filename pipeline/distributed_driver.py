@@ -1,90 +1,236 @@
-"""The distributed run: submits the whole audit to a Beam runner once, then reconciles it like a local run."""
+"""The distributed run: submits the chunks that are not committed yet to a Beam runner, and reconciles manifests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineResult, PipelineState, create_runner
+from apache_beam.runners.runner import PipelineState, create_runner
 
-from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.configuration import (
     OutputSchemas,
     configuration_hash,
     output_schemas,
     with_pinned_model,
-    with_template_text,
 )
 from attribeam.pipeline.console import print_outcome
-from attribeam.pipeline.graph import GraphOutput, build_graph
-from attribeam.pipeline.input_plan import InputPlan, check_input, check_input_unchanged, make_plan
+from attribeam.pipeline.evidence_totals import sum_evidence
+from attribeam.pipeline.failures import RESUME_HINT
+from attribeam.pipeline.finished_chunks import damage_notes
+from attribeam.pipeline.graph import build_group_graph
+from attribeam.pipeline.group_store import GroupStore, check_output
+from attribeam.pipeline.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
+from attribeam.pipeline.progress import choose_progress
 from attribeam.pipeline.quality_gates import judge_gates
-from attribeam.pipeline.reconciliation import count_rows
-from attribeam.pipeline.run_record import FinishedRun, RunClock, make_run_manifest
+from attribeam.pipeline.resource_hints import check_hints
+from attribeam.pipeline.run_record import REPORT_PAGE, RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
 from attribeam.pipeline.runner_options import read_runner_options
 from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.html_page import PageRequest, html_page
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
-from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.beam_storage import BeamStorage, check_extra
-from attribeam.transforms.stage_metrics import token_sums
-
-_FOLDERS = ("evidence", "dead_letters")
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
+from attribeam.transforms.audit_settings import AuditSettings, with_template_text
+from attribeam.transforms.beam_storage import BeamStorage, check_extra, put_text
 
 
 def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun:
-    """Audit the input on ``options.runner``; ``--setup_file ./setup.py`` ships this program to the workers.
+    """Audit the input on ``options.runner``, resuming an earlier run of the same command.
 
     The models are first loaded once on this machine, so that errors show before anything is submitted.
+    ``--setup_file ./setup.py`` ships this program to the workers.
 
     Raises:
         UsageError: if the input or the output cannot be used; nothing was written.
-        RunError: if the run failed or its rows do not reconcile.
+        RunError: if the run failed or its rows do not reconcile; committed chunks stay.
     """
     clock = RunClock()
-    beam_options = _beam_options(options)
+    beam_options, hints = _beam_options(options), check_hints(options.model_resource_hints)
     check = check_input(options.input, settings, BeamStorage())
-    _check_output(options)
+    root = _output_root(options)
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    clock.mark_loaded()
-    _clear_output(options)
-    schemas = output_schemas(settings, models, check.extra_fields)
-    result = _submit(beam_options, with_pinned_model(sent, models), options, plan, schemas)
-    for rows in {chunk.rows.file: chunk.rows for chunk in plan.chunks}.values():
-        check_input_unchanged(rows, BeamStorage())
-    counts = _reconcile(options, plan, result, settings)
-    manifest = make_run_manifest(
-        status=RunStatus.DONE,
+    run = _DistributedRun(
         settings=settings,
+        sent=with_pinned_model(sent, models),
         options=options,
         plan=plan,
         models=models,
-        configuration=configuration_hash(settings, models, check.extra_fields),
+        schemas=output_schemas(settings, models, check.extra_fields),
+        store=GroupStore(root, configuration_hash(settings, models, check.extra_fields)),
         clock=clock,
-        counts=counts,
-        own_rows=counts.rows,
+        model_hints=hints,
     )
-    return _finish(manifest, options)
+    kept = run.keep_finished()
+    clock.mark_loaded()
+    manifest = run.run(beam_options, kept)
+    return _finish(root, manifest, options, earlier_rows=_row_count(kept))
 
 
-def _finish(manifest: RunManifest, options: RunOptions) -> FinishedRun:
-    """Write the manifest and the metrics, and print the summary."""
-    _write_text(FileSystems.join(options.output, "run_manifest.json"), manifest.to_json())
-    metrics = RunMetrics(manifest)
+@dataclass(frozen=True, slots=True)
+class _DistributedRun:
+    """One run: ``settings`` as they were given and recorded, ``sent`` as the workers get them."""
+
+    settings: AuditSettings
+    sent: AuditSettings
+    options: RunOptions
+    plan: InputPlan
+    models: Mapping[str, str]
+    schemas: OutputSchemas
+    store: GroupStore
+    clock: RunClock
+    model_hints: Mapping[str, str]
+
+    def keep_finished(self) -> dict[str, ChunkManifest]:
+        """The chunks that need not be done again; all else is removed from the output.
+
+        Digests of files in an object store are compared with ``--verify`` only: it checks them itself.
+        """
+        kept: dict[str, ChunkManifest] = {}
+        damaged: list[str] = []
+        if not self.options.overwrite:
+            digests = self.options.verify or "://" not in self.store.root
+            kept, damaged = self.store.fitting(self.plan.chunks, digests=digests)
+        self.store.keep_only(kept)
+        progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
+        for note in damage_notes(damaged, kept, verify=self.options.verify):
+            progress.note(note)
+        return kept
+
+    def run(self, beam_options: PipelineOptions, kept: Mapping[str, ChunkManifest]) -> RunManifest:
+        """Submit all chunks but the kept ones, and keep the status in the run manifest.
+
+        Raises:
+            RunError: if the runner failed or rows do not reconcile.
+        """
+        earlier_rows = _row_count(kept)
+        self._record(RunStatus.RUNNING, kept, earlier_rows)
+        try:
+            missing = [chunk for chunk in self.plan.chunks if chunk.name not in kept]
+            if missing:
+                self._submit(beam_options, missing)
+            return self._record(RunStatus.DONE, self._reconciled(), earlier_rows)
+        except BaseException as error:
+            status = RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
+            with suppress(OSError):
+                self._record(status, self.store.fitting(self.plan.chunks, digests=False)[0], earlier_rows)
+            raise
+
+    def _submit(self, beam_options: PipelineOptions, chunks: Sequence[Chunk]) -> None:
+        pipeline = beam.Pipeline(options=beam_options)
+        build_group_graph(
+            pipeline,
+            chunks=chunks,
+            settings=self.sent,
+            store=self.store,
+            schemas=self.schemas,
+            model_hints=self.model_hints,
+        )
+        runner = self.options.runner
+        try:
+            result = pipeline.run()
+            try:
+                state = result.wait_until_finish()
+            except KeyboardInterrupt:
+                result.cancel()
+                raise
+        except RuntimeError as error:
+            raise RunError(f"{runner} could not run the audit: {error}. {RESUME_HINT}") from error
+        if state not in (PipelineState.DONE, None):
+            raise RunError(f"{runner} ended the run in state {state}; its own logs say why. {RESUME_HINT}")
+
+    def _reconciled(self) -> dict[str, ChunkManifest]:
+        """The manifests of all chunks, which hold every row of the input once; what else there is goes.
+
+        Raises:
+            RunError: if a chunk is missing or rows do not add up.
+            DataError: if the input was changed meanwhile.
+        """
+        for rows in {chunk.rows.file: chunk.rows for chunk in self.plan.chunks}.values():
+            check_input_unchanged(rows, BeamStorage())
+        finished, _ = self.store.fitting(self.plan.chunks, digests=False)
+        missing = [chunk.name for chunk in self.plan.chunks if chunk.name not in finished]
+        if missing:
+            raise RunError(
+                f"{self.options.runner} ended the run, but {len(missing)} of {len(self.plan.chunks)} chunks are not in "
+                f"{self.store.root!r}, first {missing[0]}; --output must be the same place for workers and for this "
+                f"machine. {RESUME_HINT}"
+            )
+        counts = sum_counts(manifest.counts for manifest in finished.values())
+        if not (counts.is_reconciled and counts.rows == self.plan.row_count):
+            raise RunError(
+                f"the run does not reconcile: the input has {self.plan.row_count} rows, {counts.audited} were audited "
+                f"and {counts.dead_lettered} became dead letters; please report this"
+            )
+        self.store.keep_only(finished)
+        return finished
+
+    def _record(self, status: RunStatus, finished: Mapping[str, ChunkManifest], earlier_rows: int) -> RunManifest:
+        counts = sum_counts(manifest.counts for manifest in finished.values())
+        manifest = make_run_manifest(
+            status=status,
+            settings=self.settings,
+            options=self.options,
+            plan=self.plan,
+            models=self.models,
+            configuration=self.store.configuration,
+            clock=self.clock,
+            counts=counts,
+            own_rows=max(0, counts.rows - earlier_rows),
+            chunks=tuple(sorted(finished)),
+        )
+        _put_text(self.store.root, RUN_MANIFEST, manifest.to_json())
+        return manifest
+
+
+def _row_count(manifests: Mapping[str, ChunkManifest]) -> int:
+    return sum(manifest.counts.rows for manifest in manifests.values())
+
+
+def _finish(root: str, manifest: RunManifest, options: RunOptions, *, earlier_rows: int) -> FinishedRun:
+    """Sum up the evidence, judge the gates, write the metrics and the page, and print the summary.
+
+    Raises:
+        RunError: if the evidence cannot be read.
+    """
+    audit = AuditDirectory.open(root, BeamStorage())
+    metrics = RunMetrics(manifest, sum_evidence(audit))
     finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
-    _write_text(FileSystems.join(options.output, METRICS_JSON), metrics_json(metrics, finished.verdicts))
-    _write_text(FileSystems.join(options.output, METRICS_PROM), prometheus_text(metrics, finished.verdicts))
-    print_outcome(finished, options)
+    _put_text(root, METRICS_JSON, metrics_json(metrics, finished.verdicts))
+    _put_text(root, METRICS_PROM, prometheus_text(metrics, finished.verdicts))
+    if options.report:
+        _put_text(root, REPORT_PAGE, html_page(PageRequest(audit)))
+    print_outcome(finished, options, earlier_rows=earlier_rows)
     return finished
+
+
+def _put_text(root: str, name: str, text: str) -> None:
+    path = FileSystems.join(root, name)
+    put_text(path, text, by=f"{path}.new")
+
+
+def _output_root(options: RunOptions) -> str:
+    """Where the output goes; a local path is made absolute, because workers may stand elsewhere.
+
+    Raises:
+        UsageError: if it cannot be used.
+    """
+    root = options.output if "://" in options.output else str(Path(options.output).resolve())
+    check_extra(root)
+    try:
+        check_output(root, overwrite=options.overwrite)
+    except OSError as error:
+        raise UsageError(f"--output {options.output!r} cannot be read: {error}") from error
+    return root
 
 
 def _load_here(settings: AuditSettings, options: RunOptions) -> Mapping[str, str]:
@@ -109,78 +255,3 @@ def _beam_options(options: RunOptions) -> PipelineOptions:
         raise UsageError(f"--runner {options.runner!r} is none of Beam's: {error}") from error
     FileSystems.set_options(beam_options)
     return beam_options
-
-
-def _submit(
-    beam_options: PipelineOptions,
-    settings: AuditSettings,
-    options: RunOptions,
-    plan: InputPlan,
-    schemas: OutputSchemas,
-) -> PipelineResult:
-    evidence, dead_letters = (FileSystems.join(options.output, folder) for folder in _FOLDERS)
-    output = GraphOutput(
-        evidence_prefix=FileSystems.join(evidence, "part"),
-        dead_letter_prefix=FileSystems.join(dead_letters, "part"),
-        schemas=schemas,
-    )
-    for folder in (evidence, dead_letters):
-        if not FileSystems.exists(folder):
-            FileSystems.mkdirs(folder)
-    pipeline = beam.Pipeline(options=beam_options)
-    ranges = [chunk.rows for chunk in plan.chunks if chunk.rows.row_count]
-    build_graph(pipeline, row_ranges=ranges, settings=settings, output=output, distributed=True)
-    try:
-        result = pipeline.run()
-        state = result.wait_until_finish()
-    except RuntimeError as error:
-        raise RunError(f"{options.runner} could not run the audit: {error}") from error
-    if state not in (PipelineState.DONE, None):
-        raise RunError(f"{options.runner} ended the run in state {state}; its own logs say why")
-    return result
-
-
-def _reconcile(options: RunOptions, plan: InputPlan, result: PipelineResult, settings: AuditSettings) -> AuditCounts:
-    """Count rows in the written files; tokens and windows come from the runner's counters.
-
-    Raises:
-        ReconciliationError: if a row is missing from them, or there twice.
-    """
-    evidence, dead_letters = (_files_in(options.output, folder) for folder in _FOLDERS)
-    ranges = [RowRange(file.path, 0, file.row_count) for file in plan.inputs]
-    tokens, in_windows = token_sums(result, counted=settings.encodes_rows)
-    counts = count_rows(ranges, evidence=evidence, dead_letters=dead_letters, tokens=tokens)
-    return replace(counts, rows_in_windows=in_windows)
-
-
-def _check_output(options: RunOptions) -> None:
-    """Refuse to delete the files of an earlier run without being asked.
-
-    Raises:
-        UsageError: if there are some, and ``--overwrite`` was not given.
-    """
-    check_extra(options.output)
-    there = _earlier_files(options)
-    if there and not options.overwrite:
-        raise UsageError(f"--output holds files already, such as {there[0]!r}; choose another, or give --overwrite")
-
-
-def _clear_output(options: RunOptions) -> None:
-    """Remove the files of an earlier run; called once the new one is ready to start."""
-    if there := _earlier_files(options):
-        FileSystems.delete(there)
-
-
-def _earlier_files(options: RunOptions) -> list[str]:
-    return [path for folder in _FOLDERS for path in _files_in(options.output, folder)]
-
-
-def _files_in(output: str, folder: str) -> list[str]:
-    """Our files in one folder of the output."""
-    (result,) = FileSystems.match([FileSystems.join(output, folder, "part-*.parquet")])
-    return sorted(metadata.path for metadata in result.metadata_list)
-
-
-def _write_text(path: str, text: str) -> None:
-    with FileSystems.create(path, "text/plain", CompressionTypes.UNCOMPRESSED) as file:
-        file.write(text.encode())

@@ -1,4 +1,4 @@
-"""The whole audit as one graph, the same for every runner."""
+"""The whole audit as one graph: locally row by row, on a distributed runner group by group, with the same stages."""
 
 from __future__ import annotations
 
@@ -7,22 +7,31 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.commit_groups import CommitGroups, TakeUpGroups
 from attribeam.pipeline.configuration import OutputSchemas
-from attribeam.transforms.attribute_rows import AttributeRows, PackForModel
+from attribeam.pipeline.group_store import GroupStore
+from attribeam.pipeline.input_plan import Chunk
+from attribeam.transforms.attribute_rows import pack_for_model
+from attribeam.transforms.audit_records import AuditRecords
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.dead_letters import DEAD_LETTERS, WriteDeadLetters
-from attribeam.transforms.make_evidence import MakeEvidence
-from attribeam.transforms.prepare_rows import EncodeRows, ParseAnswers
-from attribeam.transforms.read_qa_logs import ReadQALogs
+from attribeam.transforms.prepare_rows import Encode, ParseRows, pack_for_parser
+from attribeam.transforms.read_qa_logs import ReadQALogs, ReadRows
+from attribeam.transforms.row_groups import (
+    AttributeGroups,
+    MakeGroupEvidence,
+    RowGroup,
+    each_group,
+    register_group_coder,
+)
 from attribeam.transforms.write_evidence import WriteTables
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput:
-    """Where the graph writes, see ``WriteTables``."""
+    """Where the local graph writes, see ``WriteTables``."""
 
     evidence_prefix: str
     dead_letter_prefix: str
@@ -35,39 +44,69 @@ def build_graph(
     row_ranges: Sequence[RowRange],
     settings: AuditSettings,
     output: GraphOutput,
-    distributed: bool,
     fatal_rows: Mapping[int, str] | None = None,
 ) -> None:
-    """Add the audit of ``row_ranges`` to ``pipeline``.
+    """Add the audit of ``row_ranges`` to ``pipeline``; all stages run fused, so evidence keeps the order of the rows.
 
-    Locally all stages run fused, so evidence keeps the order of the rows. ``distributed`` adds shuffles after the
-    ranges and before the model, and shards the files. ``fatal_rows`` belong to the only range, see ``ReadQALogs``.
+    ``fatal_rows`` belong to the only range, see ``ReadQALogs``.
     """
-    spread = _Spread(distributed)
-    ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False) | "SpreadRanges" >> spread
-    storage = BeamStorage() if distributed else ArrowStorage()
-    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {}, storage)
-    encoded = read.records | "EncodeRows" >> EncodeRows(settings)
-    parsed = encoded.rows | "ParseAnswers" >> ParseAnswers(settings)
-    blocks = parsed.parsed | "PackRows" >> PackForModel(settings) | "SpreadBlocks" >> spread
-    attributed = blocks | "AttributeRows" >> AttributeRows(settings)
-    evidence = beam.ParDo(MakeEvidence(settings, output.schemas.evidence))
-    made = attributed | "MakeEvidence" >> evidence.with_outputs(DEAD_LETTERS, main="evidence")
-    letters = [stage[DEAD_LETTERS] for stage in (read, encoded, parsed, made)]
-    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, output.schemas.evidence, distributed)
+    ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False)
+    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {})
+    made = read.records | "AuditRecords" >> AuditRecords(settings, output.schemas.evidence)
+    letters = (read[DEAD_LETTERS], made.dead_letters)
+    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, output.schemas.evidence)
     (
         letters
         | "GatherDeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.schemas.dead_letters, distributed)
+        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.schemas.dead_letters)
     )
 
 
-class _Spread(beam.PTransform):
-    """Spreads elements over all workers; does nothing in a local run, which must stay fused."""
+def build_group_graph(
+    pipeline: beam.Pipeline,
+    *,
+    chunks: Sequence[Chunk],
+    settings: AuditSettings,
+    store: GroupStore,
+    schemas: OutputSchemas,
+    model_hints: Mapping[str, str] | None = None,
+) -> None:
+    """Add the audit of ``chunks`` to ``pipeline``, each as one element that ends with its commit.
 
-    def __init__(self, distributed: bool) -> None:
+    Only the list of chunks is shuffled. Each is committed as soon as it is finished, because nothing waits for others.
+    ``model_hints`` are resource hints of the model and of what comes behind it, which so needs no shuffle.
+    """
+    register_group_coder()
+    groups = [RowGroup(chunk, (chunk.rows,)) for chunk in chunks]
+    (
+        pipeline
+        | "ListChunks" >> beam.Create(groups, reshuffle=False).with_output_types(RowGroup)
+        | "SpreadChunks" >> beam.Reshuffle()
+        | "TakeUp" >> beam.ParDo(TakeUpGroups(store)).with_output_types(RowGroup)
+        | "ReadRows" >> each_group(ReadRows(settings, {}, BeamStorage()))
+        | "EncodeRows" >> each_group(Encode(settings))
+        | "ParseAnswers" >> each_group(pack_for_parser(), ParseRows(settings))
+        | "PackRows" >> each_group(pack_for_model())
+        | "OnModelWorkers" >> _AttributeAndCommit(settings, store, schemas).with_resource_hints(**(model_hints or {}))
+    )
+
+
+@dataclass
+class _AttributeAndCommit(beam.PTransform):
+    """The model, and the stages behind it: a group is committed on the machine that attributed it."""
+
+    settings: AuditSettings
+    store: GroupStore
+    schemas: OutputSchemas
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._distributed = distributed
 
-    def expand(self, elements: beam.PCollection) -> beam.PCollection:
-        return elements | beam.Reshuffle() if self._distributed else elements
+    def expand(self, groups: beam.PCollection) -> beam.PCollection:
+        make = beam.ParDo(MakeGroupEvidence(self.settings, self.schemas.evidence)).with_output_types(RowGroup)
+        return (
+            groups
+            | "AttributeRows" >> AttributeGroups(self.settings)
+            | "MakeEvidence" >> make
+            | "Commit" >> beam.ParDo(CommitGroups(self.store, self.schemas))
+        )

@@ -15,6 +15,7 @@ from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
 from attribeam.pipeline.console import print_outcome
 from attribeam.pipeline.failures import describe_failure, describe_rows
+from attribeam.pipeline.finished_chunks import damage_notes
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.progress import Progress, choose_progress
@@ -75,7 +76,8 @@ def _audit(
     if start is None or len(start.finished) < len(plan.chunks):
         start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)
     first, models, store, finished = start.worker, start.models, start.store, start.finished
-    _tell_damage(store, finished, options, progress)
+    for note in damage_notes(store.damaged, finished, verify=options.verify):
+        progress.note(note)
     record = RunRecord(
         directory,
         settings=settings,
@@ -143,20 +145,6 @@ def _start(
         return replace(tried, worker=worker)
     store = ChunkStore(directory, configuration=configuration_hash(settings, models, check.extra_fields))
     return _Start(worker, models, store, store.keep_finished(plan.chunks, overwrite=options.overwrite))
-
-
-def _tell_damage(
-    store: ChunkStore, finished: Mapping[str, ChunkManifest], options: RunOptions, progress: Progress
-) -> None:
-    """Tell how many finished chunks are damaged, and with ``--verify`` how many are intact."""
-    if store.damaged:
-        progress.note(
-            f"files are damaged or missing in {len(store.damaged)} of {len(store.damaged) + len(finished)} finished "
-            f"chunks, first in {store.damaged[0]}; these chunks are audited again"
-        )
-    if options.verify:
-        size = sum(one.evidence.size_bytes + one.dead_letters.size_bytes for one in finished.values())
-        progress.note(f"{len(finished)} finished chunks ({size / 1e6:,.1f} MB) are intact")
 
 
 @dataclass(eq=False)

@@ -22,7 +22,7 @@ class RunMetrics:
     """The outcome of one run: its manifest, and the sums over its evidence if it is done.
 
     Attributes:
-        evidence: None if the run did not finish or its evidence is not on this machine.
+        evidence: None if the run did not finish.
     """
 
     manifest: RunManifest
@@ -82,7 +82,6 @@ class Metric:
     Attributes:
         unit: "rows", "claims", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
         of_run: describes the last run, not the audit, so the same command gives another value next time.
-        of_evidence: needs the sums over the evidence.
         error: its standard error, if one can be told.
     """
 
@@ -91,7 +90,6 @@ class Metric:
     meaning: str
     value: _ValueOf
     of_run: bool = False
-    of_evidence: bool = False
     error: _ValueOf | None = None
 
 
@@ -138,7 +136,7 @@ def _claim_metrics() -> Iterator[Metric]:
         )  # fmt: skip
         for kind in SpanKind:
             name, meaning = f"{support}_share.{kind}", f"{support} spans among those of the kind {kind}"
-            yield Metric(name, "share", meaning, _kind_share(kind, support), of_evidence=True)
+            yield Metric(name, "share", meaning, _kind_share(kind, support))
     same = "the same as unsupported_share"
     yield Metric("unsupported_claims_share", "share", same, _support_share(Support.UNSUPPORTED))
 
@@ -158,11 +156,11 @@ def _answer_metrics() -> Iterator[Metric]:
         "partial_refusals", "rows", "answers that claim something and refuse something", _answers(AnswerKind.PARTIAL)
     )
     yield Metric(
-        "mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk, of_evidence=True,
+        "mean_answer_risk", "share", "mean risk of the answers that have one", mean_risk,
         error=lambda run: risks(run).mean_error,
     )  # fmt: skip
     yield Metric(
-        "answers_at_risk", "share", "answers at risk among those that have a risk", at_risk, of_evidence=True,
+        "answers_at_risk", "share", "answers at risk among those that have a risk", at_risk,
         error=lambda run: _share_error(risks(run).at_risk, risks(run).answers),
     )  # fmt: skip
 
@@ -212,15 +210,11 @@ def _evidence_metrics() -> Iterator[Metric]:
     def mass_mean(run: RunMetrics) -> Value:
         return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.claims)
 
-    yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched, of_evidence=True)
-    yield Metric(
-        "unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share, of_evidence=True
-    )
-    yield Metric(
-        "isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated, of_evidence=True
-    )
-    yield Metric("isolated_share", "share", "those claims among all claims", isolated_share, of_evidence=True)
-    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the claims", mass_mean, of_evidence=True)
+    yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched)
+    yield Metric("unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share)
+    yield Metric("isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated)
+    yield Metric("isolated_share", "share", "those claims among all claims", isolated_share)
+    yield Metric("evidence_mass_mean", "share", "mean evidence mass of the claims", mass_mean)
 
 
 def _run_metrics() -> Iterator[Metric]:

@@ -11,16 +11,19 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 MARKER = "_attribeam"
-OWN_PARQUET = re.compile(r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}\.parquet|part-\d{5}-of-\d{5}\.parquet")
-OWN_MANIFEST = re.compile(r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}\.json(\.new)?")
+_CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
+OWN_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet|part-\d{{5}}-of-\d{{5}}\.parquet")
+"""Names of evidence and dead letters. A distributed run adds a mark of the attempt; earlier versions numbered them."""
+
+OWN_MANIFEST = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.json(\.new)?")
 _OWN_ATTEMPT = re.compile(r".+-[0-9a-f]{32}")
 
 
@@ -102,11 +105,12 @@ class OutputDirectory:
         with suppress(OSError):
             self.attempts.rmdir()
 
-    def remove_chunks_but(self, kept: Collection[str]) -> None:
-        """Remove all chunks but ``kept``: first the manifests, then the files."""
+    def remove_chunks_but(self, kept: Mapping[str, ChunkManifest]) -> None:
+        """Remove all chunks but ``kept``, by name: first the manifests, then the files."""
+        names = kept_names(kept)
         for folder, pattern in ((self.chunks, OWN_MANIFEST), *((one, OWN_PARQUET) for one in self.folders[:2])):
             for path in own_paths(folder, pattern):
-                if path.name.removesuffix(path.suffix) not in kept:
+                if f"{folder.name}/{path.name}" not in names:
                     path.unlink()
 
     def _foreign_files(self) -> Iterator[Path]:
@@ -118,6 +122,12 @@ class OutputDirectory:
                 own = pattern.fullmatch(path.name) and path.is_dir() == (folder == self.attempts)
                 if not own and not path.name.startswith("."):
                     yield path
+
+
+def kept_names(kept: Mapping[str, ChunkManifest]) -> set[str]:
+    """The files of committed chunks, relative to the output directory: of each its manifest and its two files."""
+    manifests = {f"_chunks/{name}.json" for name in kept}
+    return manifests | {file.path for one in kept.values() for file in (one.evidence, one.dead_letters)}
 
 
 def own_paths(folder: Path, pattern: re.Pattern[str]) -> list[Path]:

@@ -67,21 +67,16 @@ def judge_gates(gates: Sequence[QualityGate], metrics: RunMetrics) -> tuple[Gate
     return tuple(_verdict(gate, metrics.value(gate.metric)) for gate in gates)
 
 
-def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind], local: bool) -> None:
+def check_gates(gates: Sequence[QualityGate], *, span_kinds: Collection[SpanKind]) -> None:
     """Refuse gates on metrics that this run will not have.
 
     Raises:
-        UsageError: if one needs a kind of span that is not chosen, or the evidence of a distributed run, which is not
-            summed up.
+        UsageError: if one needs a kind of span that is not chosen.
     """
     for gate in gates:
         kind = gate.metric.partition("_share.")[2]
         if kind and SpanKind(kind) not in span_kinds:
             raise UsageError(f"--fail-if {str(gate)!r}: there will be no spans of the kind {kind!r}, see --spans")
-        if METRICS[gate.metric].of_evidence and not local:
-            raise UsageError(
-                f"--fail-if {str(gate)!r}: {gate.metric} is counted in local runs only; leave out --runner"
-            )
 
 
 def _verdict(gate: QualityGate, value: float | None) -> GateVerdict:

@@ -160,7 +160,7 @@ def replace_status(path: Path, status: RunStatus) -> None:
         file.write(json.dumps(fields, ensure_ascii=False).encode().ljust(len(old)))
 
 
-REPORT_PAGE = "report.html"
+RUN_MANIFEST, REPORT_PAGE = "run_manifest.json", "report.html"
 
 
 @dataclass(frozen=True, slots=True)

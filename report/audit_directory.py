@@ -1,4 +1,4 @@
-"""Reads the output directory of an audit: its manifest, evidence and dead letters.
+"""Reads the output directory of an audit, here or in an object store: its manifest, evidence and dead letters.
 
 Rows come in small batches with all their fields, or in large batches of chosen columns; other columns are never
 decoded.
@@ -7,14 +7,19 @@ decoded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow import fs
 
+from attribeam.logs.files import ArrowStorage
+from attribeam.report.committed_chunks import DEAD_LETTERS, EVIDENCE, AuditStorage, CommittedChunks
 from attribeam.report.earlier_versions import columns_to_read, completed, lacking, with_later_fields
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
@@ -22,40 +27,47 @@ from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManife
 
 BATCH_ROWS = 4096
 _COLUMN_BATCH_ROWS = 65_536
-_LOCAL = "local"
 
 
 @dataclass(frozen=True)
 class AuditDirectory:
-    """The local output directory of an audit; only its finished chunks are read.
+    """The output directory of an audit; only its finished chunks are read.
 
     Attributes:
-        root: the directory.
+        root: the directory, or a URI.
+        storage: where it lies; ``ArrowStorage`` for what Arrow's clients reach.
         manifest: its ``run_manifest.json``; the audit is complete only if its status is "done".
         evidence_files: Parquet files in the order of the input; ``dead_letter_files`` likewise.
     """
 
-    root: Path
+    root: str
+    storage: AuditStorage
     manifest: RunManifest
-    evidence_files: tuple[Path, ...]
-    dead_letter_files: tuple[Path, ...]
+    evidence_files: tuple[str, ...]
+    dead_letter_files: tuple[str, ...]
 
     @classmethod
-    def open(cls, root: Path) -> AuditDirectory:
-        """Read the manifest and list the files.
+    def open(cls, root: str | Path, storage: AuditStorage | None = None) -> AuditDirectory:
+        """Read the manifests.
 
         Raises:
             UsageError: if there is no audit.
-            RunError: if its manifest cannot be read.
+            RunError: if a manifest cannot be read.
         """
-        manifest = _read_manifest(root)
-        finished = _finished_chunks(root) if manifest.runner == _LOCAL else None
-        return cls(root, manifest, _files(root / "evidence", finished), _files(root / "dead_letters", finished))
+        chunks = CommittedChunks(str(root), storage or ArrowStorage())
+        manifest = _read_manifest(chunks)
+        if manifest.status is RunStatus.DONE and not manifest.chunks:
+            evidence, dead_letters = _all_files(chunks, EVIDENCE), _all_files(chunks, DEAD_LETTERS)
+        else:
+            committed = _chunk_manifests(chunks)
+            evidence = tuple(chunks.path(one.evidence.path) for one in committed)
+            dead_letters = tuple(chunks.path(one.dead_letters.path) for one in committed)
+        return cls(chunks.root, chunks.storage, manifest, evidence, dead_letters)
 
     @cached_property
     def counts(self) -> AuditCounts:
         """Counts of all finished chunks, even if the run was killed before it summed them up."""
-        if self.manifest.status is RunStatus.DONE or self.manifest.runner != _LOCAL:
+        if self.manifest.status is RunStatus.DONE:
             return self.manifest.counts
         return sum_counts(chunk.counts for chunk in self.chunk_manifests())
 
@@ -66,17 +78,13 @@ class AuditDirectory:
             return None
         return f"this audit is not complete: its status is {self.manifest.status}; only finished chunks are read"
 
-    def chunk_manifests(self) -> Iterator[ChunkManifest]:
-        """The manifests of the finished chunks in the order of the input; none for a distributed run.
+    def chunk_manifests(self) -> Sequence[ChunkManifest]:
+        """The manifests of the finished chunks in the order of the input.
 
         Raises:
             RunError: if one cannot be read.
         """
-        for path in sorted((self.root / "_chunks").glob("*.json")):
-            try:
-                yield ChunkManifest.from_json(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
-                raise RunError(f"{path}: {error}") from error
+        return _chunk_manifests(CommittedChunks(self.root, self.storage))
 
     @cached_property
     def evidence_schema(self) -> pa.Schema:
@@ -85,12 +93,12 @@ class AuditDirectory:
 
     @cached_property
     def _file_schema(self) -> pa.Schema:
-        return _dataset_schema(self.evidence_files, evidence_schema())
+        return self._schema_of(self.evidence_files, evidence_schema())
 
     @cached_property
     def dead_letter_schema(self) -> pa.Schema:
         """The schema of ``dead_letters/``, metadata included."""
-        return _dataset_schema(self.dead_letter_files, dead_letter_schema())
+        return self._schema_of(self.dead_letter_files, dead_letter_schema())
 
     @property
     def extra_fields(self) -> tuple[pa.Field, ...]:
@@ -111,7 +119,7 @@ class AuditDirectory:
         wanted = self.evidence_schema.names if columns is None else list(columns)
         present = self._file_schema.names
         missing = lacking(wanted, present)
-        for batch in _batches(self.evidence_files, self._file_schema, columns_to_read(wanted, present), where):
+        for batch in self._batches(self.evidence_files, self._file_schema, columns_to_read(wanted, present), where):
             yield completed(batch, missing).select(wanted)
 
     def dead_letter_batches(
@@ -122,7 +130,7 @@ class AuditDirectory:
         Raises:
             RunError: if a file cannot be read.
         """
-        return _batches(self.dead_letter_files, self.dead_letter_schema, columns, where)
+        return self._batches(self.dead_letter_files, self.dead_letter_schema, columns, where)
 
     def evidence_of(self, record_id: str) -> pa.Table:
         """All evidence rows of one id, by file, row and span; several files may hold the same id."""
@@ -136,51 +144,71 @@ class AuditDirectory:
         table = pa.Table.from_batches(batches, schema=self.dead_letter_schema)
         return table.sort_by([(name, "ascending") for name in ("source_file", "source_row")])
 
+    @contextmanager
+    def opened(self, path: str) -> Iterator[str | BinaryIO]:
+        """What Arrow reads a file from: its path where it is a local one, which is faster.
 
-def _read_manifest(root: Path) -> RunManifest:
-    path = root / "run_manifest.json"
-    if not path.is_file():
-        found = "there is no such directory" if not root.is_dir() else "it has no run_manifest.json"
-        raise UsageError(f"expected the output directory of an audit, found {str(root)!r}: {found}")
+        Raises:
+            RunError: if it cannot be read.
+        """
+        try:
+            if "://" in path:
+                with self.storage.open(path) as file:
+                    yield file
+            else:
+                yield path
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{path} cannot be read: {error}") from error
+
+    def _schema_of(self, files: Sequence[str], schema_of_none: pa.Schema) -> pa.Schema:
+        if not files:
+            return schema_of_none
+        with self.opened(files[0]) as file:
+            return pq.read_schema(file)
+
+    def _batches(
+        self, files: Sequence[str], schema: pa.Schema, columns: Sequence[str] | None, where: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        options = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
+        for path in files:
+            with self.opened(path) as file:
+                here = fs.LocalFileSystem() if isinstance(file, str) else None
+                fragment = ds.ParquetFileFormat().make_fragment(file, filesystem=here)
+                yield from fragment.to_batches(
+                    schema=schema,
+                    columns=None if columns is None else list(columns),
+                    filter=where,
+                    batch_size=BATCH_ROWS,
+                    batch_readahead=2,
+                    fragment_readahead=1,
+                    fragment_scan_options=options,
+                )
+
+
+def _read_manifest(chunks: CommittedChunks) -> RunManifest:
+    path = chunks.path("run_manifest.json")
+    if "run_manifest.json" not in chunks.storage.sizes(chunks.root):
+        raise UsageError(
+            f"expected the output directory of an audit, found {chunks.root!r}: it is no directory, or has no "
+            "run_manifest.json"
+        )
     try:
-        return RunManifest.from_json(path.read_text(encoding="utf-8"))
+        with chunks.storage.open(path) as file:
+            return RunManifest.from_json(file.read().decode())
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {error}; was it written by another version of attribeam?") from error
 
 
-def _finished_chunks(root: Path) -> frozenset[str]:
-    """A chunk is finished when its manifest exists."""
-    return frozenset(path.stem for path in (root / "_chunks").glob("*.json"))
-
-
-def _files(folder: Path, finished: frozenset[str] | None) -> tuple[Path, ...]:
-    """The Parquet files of finished chunks, or all of them if the run has no chunks."""
-    paths = sorted(folder.glob("*.parquet"))
-    return tuple(path for path in paths if finished is None or path.stem in finished)
-
-
-def _dataset_schema(files: Sequence[Path], schema_of_none: pa.Schema) -> pa.Schema:
-    return ds.dataset([str(files[0])], format="parquet").schema if files else schema_of_none
-
-
-def _batches(
-    files: Sequence[Path], schema: pa.Schema, columns: Sequence[str] | None, where: ds.Expression | None
-) -> Iterator[pa.RecordBatch]:
-    if not files:
-        return
-    options = ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
-    dataset = ds.dataset([str(file) for file in files], schema=schema, format="parquet")
+def _chunk_manifests(chunks: CommittedChunks) -> tuple[ChunkManifest, ...]:
     try:
-        yield from dataset.to_batches(
-            columns=None if columns is None else list(columns),
-            filter=where,
-            batch_size=BATCH_ROWS,
-            batch_readahead=2,
-            fragment_readahead=1,
-            fragment_scan_options=options,
-        )
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"{files[0].parent} cannot be read: {error}") from error
+        return tuple(chunks.manifests())
+    except (OSError, ValueError) as error:
+        raise RunError(f"a chunk's manifest cannot be read: {error}") from error
+
+
+def _all_files(chunks: CommittedChunks, folder: str) -> tuple[str, ...]:
+    """The Parquet files of a distributed run of an earlier version, which had no manifests."""
+    return tuple(chunks.path(folder, name) for name in sorted(chunks.storage.sizes(chunks.path(folder))))
 
 
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -193,17 +221,12 @@ def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[
         RunError: if a file cannot be read.
     """
     for path in audit.evidence_files:
-        try:
-            with pq.ParquetFile(path, pre_buffer=False) as file:
-                present = file.schema_arrow.names
-                missing = lacking(columns, present)
-                leaves = [
-                    leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)
-                ]
-                for batch in file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False):
-                    yield completed(batch, missing)
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(f"{Path(path)} cannot be read: {error}") from error
+        with audit.opened(path) as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
+            present = file.schema_arrow.names
+            missing = lacking(columns, present)
+            leaves = [leaf for name in columns_to_read(columns, present) for leaf in _leaf_columns(file.schema, name)]
+            for batch in file.iter_batches(batch_size=_COLUMN_BATCH_ROWS, columns=leaves, use_threads=False):
+                yield completed(batch, missing)
 
 
 def _leaf_columns(schema: pq.ParquetSchema, name: str) -> Iterator[str]:

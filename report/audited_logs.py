@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from attribeam.logs.columns import LogOptions
-from attribeam.logs.files import fingerprint_file
+from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import QARecord, RowSource
@@ -30,11 +30,12 @@ class LogFile:
 
     audited: InputFile
     options: LogOptions = field(default_factory=LogOptions)
+    storage: LogStorage = field(default_factory=ArrowStorage)
 
     @property
     def log(self) -> QALog:
         """The file as it was read."""
-        return QALog(self.audited.path, self.options)
+        return QALog(self.audited.path, self.options, self.storage)
 
     @cached_property
     def state(self) -> LogState:
@@ -77,7 +78,7 @@ class AuditedLogs:
     def of(cls, audit: AuditDirectory) -> AuditedLogs:
         """The logs that the manifest names; nothing is opened yet."""
         options = _log_options(audit.manifest.options)
-        return cls({one.path: LogFile(one, options) for one in audit.manifest.inputs})
+        return cls({one.path: LogFile(one, options, audit.storage) for one in audit.manifest.inputs})
 
     def answers(self, rows: frozenset[RowSource]) -> Iterator[QARecord]:
         """The records of ``rows``, ascending by file and row; rows of logs that are gone or changed are left out.

@@ -166,7 +166,7 @@ def _readable_moment(moment: str) -> str:
 
 
 def write_html_report(
-    audit: Path, output: Path, *, previous: Path | None = None, answers: int = DEFAULT_PAGE_ANSWERS
+    audit: str | Path, output: Path, *, previous: str | Path | None = None, answers: int = DEFAULT_PAGE_ANSWERS
 ) -> None:
     """Write the page of the audit in directory ``audit``; an existing file is replaced once the new page is complete.
 

@@ -21,7 +21,7 @@ EVIDENCE, DEAD_LETTERS = "evidence", "dead_letters"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam report``."""
     add = parser.add_argument
-    add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
+    add("--audit", required=True, metavar="DIR", help="the output directory of attribeam audit, or its URI")
     add("--output", required=True, metavar="FILE", help="the file to write; - for standard output, not with html")
     add(
         "--format", choices=[HTML, CSV, JSONL, MARKDOWN], default=HTML,
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rows", choices=[EVIDENCE, DEAD_LETTERS], default=EVIDENCE,
         help="rows to write with csv and jsonl (default: %(default)s)",
     )  # fmt: skip
-    add("--previous", type=Path, metavar="DIR", help="an earlier audit to compare the page's figures with")
+    add("--previous", metavar="DIR", help="an earlier audit to compare the page's figures with")
     add(
         "--answers", type=positive_count, metavar="N",
         help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +26,7 @@ _DEFAULT_PIECES = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``attribeam show``."""
     parser.add_argument("record_id", metavar="RECORD_ID", help="id of the row in its log")
-    parser.add_argument("--audit", required=True, type=Path, metavar="DIR", help="output directory of the audit")
+    parser.add_argument("--audit", required=True, metavar="DIR", help="output directory of the audit, or its URI")
     parser.add_argument(
         "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
         help="pieces of evidence to print per span (default: %(default)s)",
@@ -85,7 +84,7 @@ def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerV
 def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
     near = nearest_ids(audit, record_id)
     hint = f"the nearest are: {', '.join(one_line(name) for name in near)}" if near else "it has no records"
-    return f"the audit {str(audit.root)!r} has no record {record_id!r}; {hint}"
+    return f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
 
 
 def _piece_count(text: str) -> int:

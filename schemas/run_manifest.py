@@ -192,7 +192,7 @@ class RunManifest(_Manifest):
         options: every setting as the user gave it, defaults filled in.
         models: provenance of the attributor and the parser, as in the files' metadata.
         stages: how long each stage worked in all chunks, those of an earlier run included; empty for a distributed run.
-        chunks: names of the committed chunks in input order; empty for a distributed run.
+        chunks: names of the committed chunks in input order; empty for distributed runs of versions without chunks.
     """
 
     status: RunStatus

@@ -35,8 +35,12 @@ class PackForModel(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: beam.PCollection) -> beam.PCollection:
-        pack = beam.ParDo(PackRows(BLOCK_ROWS, weigh=row_weight, max_weight=BLOCK_TOKENS))
-        return rows | pack.with_output_types(beam.typehints.Tuple[AuditRow, ...])
+        return rows | beam.ParDo(pack_for_model()).with_output_types(beam.typehints.Tuple[AuditRow, ...])
+
+
+def pack_for_model() -> PackRows:
+    """Blocks of ``AuditRow``."""
+    return PackRows(BLOCK_ROWS, weigh=row_weight, max_weight=BLOCK_TOKENS)
 
 
 @dataclass

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.logs.columns import PARQUET, LogOptions
 from attribeam.schemas import SpanKind
+from attribeam.schemas.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,19 @@ class AuditSettings:
     def models(self) -> ModelChoice:
         """Which models the method may need, and how to load them."""
         return ModelChoice.of(parser=self.parser, model=self.model, method=self.method, threads=self.threads)
+
+
+def with_template_text(settings: AuditSettings) -> AuditSettings:
+    """``settings`` with the template's text instead of its path; unchanged if no file is named.
+
+    Raises:
+        UsageError: if the file cannot be read.
+    """
+    option = settings.model.prompt_template
+    if not isinstance(option, str) or option in TEMPLATE_NAMES:
+        return settings
+    try:
+        text = TemplateText.from_file(option)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return replace(settings, model=settings.model.replaced(prompt_template=text))

@@ -1,11 +1,13 @@
-"""Logs on the file systems of a distributed Beam runner, with its credentials."""
+"""Files on the file systems of a distributed Beam runner, with its credentials: logs, and what an audit writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import BinaryIO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
@@ -15,6 +17,8 @@ from attribeam.logs.files import ArrowStorage
 from attribeam.logs.patterns import expand_braces
 from attribeam.schemas.errors import UsageError
 
+_MIME_TYPE = "application/octet-stream"
+_COPY_BYTES = 1 << 20
 _EXTRAS = {"s3": ("boto3", "s3"), "gs": ("google.cloud.storage", "gcs")}
 """What Beam needs for a scheme: a module, and the extra of this package that installs it."""
 
@@ -42,6 +46,14 @@ class BeamStorage:
     def open(self, path: str) -> Iterator[BinaryIO]:
         with _as_os_errors(), FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             yield file
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """As ``ArrowStorage.sizes``."""
+        if "://" not in folder:
+            return ArrowStorage().sizes(folder)
+        with _as_os_errors():
+            (result,) = FileSystems.match([_inside(folder, "*")])
+        return {found.path.rpartition("/")[2]: found.size_in_bytes for found in result.metadata_list}
 
     def stamp(self, path: str) -> str | None:
         with _as_os_errors():
@@ -73,13 +85,73 @@ def _is_installed(module: str) -> bool:
 
 
 def _below(folder: str, suffix: str) -> str:
-    return f"{folder.rstrip('/')}/**{suffix}"
+    return _inside(folder, f"**{suffix}")
+
+
+def _inside(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
 
 
 def _match(pattern: str) -> list[str]:
     with _as_os_errors():
         (result,) = FileSystems.match([pattern])
     return [metadata.path for metadata in result.metadata_list]
+
+
+def make_folders(paths: Sequence[str]) -> None:
+    """Make folders that are not there yet; object stores need none.
+
+    Raises:
+        OSError: if one cannot be made.
+    """
+    with _as_os_errors():
+        for path in paths:
+            if FileSystems.get_filesystem(path).has_dirs() and not FileSystems.exists(path):
+                FileSystems.mkdirs(path)
+
+
+def put_file(path: str, local: Path) -> None:
+    """Copy a local file to a path that nothing else writes to.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    with _as_os_errors(), local.open("rb") as source, _created(path) as target:
+        shutil.copyfileobj(source, target, _COPY_BYTES)
+
+
+def put_text(path: str, text: str, *, by: str) -> None:
+    """Replace a small file, so that readers see either the old or the new one; ``by`` is written first and renamed.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    with _as_os_errors():
+        with _created(by) as file:
+            file.write(text.encode())
+        try:
+            FileSystems.rename([by], [path])
+        except BeamIOError:
+            if not FileSystems.exists(path):
+                raise
+            FileSystems.delete([path])  # HDFS renames to no file that is there
+            FileSystems.rename([by], [path])
+
+
+def delete_files(paths: Sequence[str]) -> None:
+    """Delete files that are there.
+
+    Raises:
+        OSError: if one cannot be deleted.
+    """
+    if paths:
+        with _as_os_errors():
+            FileSystems.delete(list(paths))
+
+
+def _created(path: str) -> AbstractContextManager[BinaryIO]:
+    file: AbstractContextManager[BinaryIO] = FileSystems.create(path, _MIME_TYPE, CompressionTypes.UNCOMPRESSED)
+    return file
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from attribeam.transforms.stage_metrics import count_dead_letter
 from attribeam.transforms.write_evidence import WriteTables
 
 DEAD_LETTERS = "dead_letters"
-_LETTERS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +50,12 @@ def tag_dead_letter(letter: DeadLetter) -> TaggedOutput:
 class WriteDeadLetters(beam.PTransform):
     """``DeadLetter`` elements to Parquet, as ``WriteTables`` does.
 
-    They come from several stages in no fixed order. So those of a local chunk are gathered until it ends and written in
-    the order of its rows.
+    They come from several stages in no fixed order. So they are gathered until the chunk ends and written in the order
+    of its rows.
     """
 
     prefix: str
     schema: pa.Schema
-    distributed: bool
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -65,9 +63,9 @@ class WriteDeadLetters(beam.PTransform):
     def expand(self, letters: beam.PCollection) -> beam.PCollection:
         return (
             letters
-            | "GatherLetters" >> beam.ParDo(PackRows(_LETTERS_AT_ONCE if self.distributed else sys.maxsize))
+            | "GatherLetters" >> beam.ParDo(PackRows(sys.maxsize))
             | "MakeTables" >> beam.Map(dead_letter_table, self.schema)
-            | "WriteTables" >> WriteTables(self.prefix, self.schema, self.distributed)
+            | "WriteTables" >> WriteTables(self.prefix, self.schema)
         )
 
 

@@ -99,13 +99,18 @@ class ParseAnswers(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: beam.PCollection) -> beam.pvalue.DoOutputsTuple:
-        gather = beam.ParDo(PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS))
+        gather = beam.ParDo(pack_for_parser())
         parse = beam.ParDo(ParseRows(self.settings)).with_output_types(AuditRow)
         return (
             rows
             | "GatherRows" >> gather.with_output_types(beam.typehints.Tuple[TokenisedRow, ...])
             | "Parse" >> parse.with_outputs(DEAD_LETTERS, main="parsed")
         )
+
+
+def pack_for_parser() -> PackRows:
+    """Micro-batches of ``TokenisedRow``."""
+    return PackRows(MICRO_BATCH_ROWS, weigh=answer_chars, max_weight=MICRO_BATCH_CHARS)
 
 
 class ParseRows(beam.DoFn):

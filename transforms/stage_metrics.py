@@ -40,6 +40,7 @@ def listening_for_rows(listener: Callable[[int], None]) -> Iterator[None]:
 
 NAMESPACE = "attribeam"
 ROWS_READ = "rows_read"
+CHUNKS_COMMITTED = "chunks_committed"
 ROWS_AUDITED = "rows_audited"
 ROWS_DEAD_LETTERED = "rows_dead_lettered"
 ANSWERS = "answers"
@@ -52,6 +53,11 @@ ROWS_IN_WINDOWS = "rows_in_windows"
 def count_row_read() -> None:
     """Count one row of the input, faulty or not."""
     _counter(ROWS_READ).inc()
+
+
+def count_chunk() -> None:
+    """Count one committed chunk of a distributed run."""
+    _counter(CHUNKS_COMMITTED).inc()
 
 
 def count_dead_letter(reason: Reason) -> None:

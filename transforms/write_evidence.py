@@ -8,7 +8,6 @@ from pathlib import Path
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io import WriteToParquetBatched
 
 from attribeam.transforms.stage_metrics import stage
 
@@ -17,23 +16,18 @@ _CODEC = "zstd"
 
 @dataclass
 class WriteTables(beam.PTransform):
-    """Arrow tables of ``schema`` to Parquet files whose names begin with ``prefix``.
+    """Arrow tables of ``schema`` to one Parquet file ``<prefix>.parquet``, in the order of their bundle.
 
-    ``distributed`` writes ``<prefix>-00000-of-0000N.parquet``; the runner chooses N. Otherwise one bundle writes
-    ``<prefix>.parquet`` in its order, without Beam's file sink, whose ten steps would take longer than a short chunk.
-    No rows make one empty file.
+    Beam's own file sink has ten steps, which would take longer than a short chunk. No rows make an empty file.
     """
 
     prefix: str
     schema: pa.Schema
-    distributed: bool
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
-        if self.distributed:
-            return tables | WriteToParquetBatched(self.prefix, self.schema, codec=_CODEC, file_name_suffix=".parquet")
         return tables | beam.ParDo(WriteOneFile(f"{self.prefix}.parquet", self.schema))
 
 

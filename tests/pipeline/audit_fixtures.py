@@ -66,7 +66,7 @@ def run_locally(
     row_start, row_end = rows or (0, pq.read_metadata(file).num_rows)
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
     ranges = [RowRange(file, row_start, row_end)]
-    build_graph(pipeline, row_ranges=ranges, settings=settings, output=output, distributed=False)
+    build_graph(pipeline, row_ranges=ranges, settings=settings, output=output)
     result = pipeline.run()
     result.wait_until_finish()
     return result

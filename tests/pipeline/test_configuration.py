@@ -11,9 +11,8 @@ import pytest
 
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
-from attribeam.pipeline.configuration import with_template_text
 from attribeam.schemas.errors import UsageError
-from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 
 TEXTS = {
     "mine.jinja": "{% for p in passages %}{{ p.text }}\n{% endfor %}Question – {{ question }}\nA: ",

@@ -117,13 +117,10 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     assert "\x1b" not in text
 
 
-def test_the_summary_of_another_runner_says_how_to_get_the_page_that_it_does_not_write() -> None:
+def test_the_summary_of_another_runner_names_the_page_wherever_it_lies() -> None:
     manifest = replace(_manifest(AuditCounts()), runner="FlinkRunner")
-    text = summary_text(RunMetrics(manifest), output="audits/x", page=True)
-    assert "none with --runner; attribeam report --audit audits/x --output report.html" in text
-    assert "copy the output here, then attribeam report" in summary_text(
-        RunMetrics(manifest), output="gs://x/y", page=True
-    )
+    text = summary_text(RunMetrics(manifest), output="gs://x/y/", page=True)
+    assert "page to look at gs://x/y/report.html" in text
     assert "report.html" not in summary_text(RunMetrics(manifest), output="audits/x", page=False)
 
 

@@ -35,8 +35,7 @@ def _documented_metrics() -> dict[str, tuple[str, str]]:
 
 def test_the_document_has_exactly_the_metrics_of_the_code() -> None:
     assert _documented_metrics() == {
-        name: (metric.unit, "no" if metric.of_run else "local" if metric.of_evidence else "yes")
-        for name, metric in METRICS.items()
+        name: (metric.unit, "no" if metric.of_run else "yes") for name, metric in METRICS.items()
     }
 
 

@@ -88,14 +88,6 @@ def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_gate_that_needs_the_evidence_is_refused_with_a_runner(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given_options = ["--input", "x", "--output", str(tmp_path), "--runner", "DirectRunner"]
-    assert main(["audit", *given_options, "--fail-if", "evidence_mass_mean < 0.2"]) == 2
-    assert "local runs only" in capsys.readouterr().err
-
-
 def test_a_gate_on_spans_that_are_not_chosen_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given_options = ["--input", "x", "--output", str(tmp_path / "out"), "--spans", "facts"]
     assert main(["audit", *given_options, "--fail-if", "unsupported_share.words > 0.2"]) == 2

@@ -216,8 +216,8 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Sch
 
 
 def _chunk_manifest(name: str, log: Path, rows: range, counts: AuditCounts) -> ChunkManifest:
-    output = OutputFile(f"{name}.parquet", 0, 0, "")
-    return ChunkManifest(name, str(log), "", rows.start, rows.stop, "", counts, output, output, 1.0)
+    evidence, letters = (OutputFile(f"{folder}/{name}.parquet", 0, 0, "") for folder in ("evidence", "dead_letters"))
+    return ChunkManifest(name, str(log), "", rows.start, rows.stop, "", counts, evidence, letters, 1.0)
 
 
 def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:

@@ -100,10 +100,10 @@ def test_a_damaged_file_is_an_error_that_names_its_place(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_files_of_earlier_versions_are_read_as_if_each_span_were_a_claim(tmp_path: Path, version: str) -> None:
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
-    rows = audit.evidence_of("ferry-1")
-    make_earlier(audit.root, version)
-    earlier = AuditDirectory.open(audit.root)
+    root = made_audit(tmp_path).root
+    rows = AuditDirectory.open(root).evidence_of("ferry-1")
+    make_earlier(root, version)
+    earlier = AuditDirectory.open(root)
     assert earlier.evidence_of("ferry-1").to_pylist() == rows.to_pylist()
     assert earlier.evidence_schema.names == rows.schema.names
     (answer,) = audited_answers(earlier.evidence_of("ferry-1"))

@@ -25,7 +25,7 @@ def letters(rows: Sequence[int]) -> list[DeadLetter]:
 def written(prefix: Path, rows: Sequence[int]) -> Path:
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
         parts = [pipeline | f"Create{part}" >> beam.Create(letters(rows[part::2]), reshuffle=False) for part in (0, 1)]
-        _ = parts | beam.Flatten() | WriteDeadLetters(str(prefix), dead_letter_schema(), distributed=False)
+        _ = parts | beam.Flatten() | WriteDeadLetters(str(prefix), dead_letter_schema())
     return prefix.with_suffix(".parquet")
 
 

@@ -1,0 +1,56 @@
+"""The ends of the distributed graph: passing over committed chunks, and committing a finished one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import apache_beam as beam
+
+from attribeam.pipeline.chunk_attempt import read_attempt
+from attribeam.pipeline.configuration import OutputSchemas
+from attribeam.pipeline.group_store import GroupStore
+from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.transforms.dead_letters import dead_letter_table
+from attribeam.transforms.row_groups import RowGroup, run_bundle
+from attribeam.transforms.stage_metrics import count_chunk
+from attribeam.transforms.write_evidence import WriteOneFile
+
+
+class TakeUpGroups(beam.DoFn):
+    """Passes groups on, without those that an earlier attempt has committed: a runner may repeat all of a bundle."""
+
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
+
+    def process(self, group: RowGroup) -> Iterator[RowGroup]:
+        if not self._store.is_committed(group.chunk):
+            yield replace(group, started=time.time())
+
+
+class CommitGroups(beam.DoFn):
+    """Writes groups of evidence tables, reads back what it wrote, and commits it.
+
+    Raises ``ReconciliationError`` if a row of a chunk was neither audited nor dead-lettered, or both.
+    """
+
+    def __init__(self, store: GroupStore, schemas: OutputSchemas) -> None:
+        self._store = store
+        self._schemas = schemas
+
+    def process(self, group: RowGroup) -> None:
+        with TemporaryDirectory(prefix="attribeam-") as folder:
+            self._store.commit(group.chunk, self._attempt(group, Path(folder)))
+        count_chunk()
+
+    def _attempt(self, group: RowGroup, folder: Path) -> ChunkAttempt:
+        schemas = self._schemas
+        letters = [dead_letter_table(group.letters, schemas.dead_letters)] if group.letters else []
+        run_bundle(WriteOneFile(str(folder / "evidence.parquet"), schemas.evidence), group.rows, [])
+        run_bundle(WriteOneFile(str(folder / "dead_letters.parquet"), schemas.dead_letters), letters, [])
+        rows, tokens = group.chunk.rows, group.tokens
+        attempt = read_attempt(rows, folder, schemas, tokens=tokens, rows_in_windows=group.rows_in_windows)
+        return replace(attempt, seconds=max(0.0, time.time() - group.started))

@@ -1,0 +1,76 @@
+"""Running the distributed driver in this process, on Beam's runner in memory, with tiny models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline import distributed_driver
+from attribeam.pipeline.audit_options import RunOptions
+from attribeam.pipeline.run_record import FinishedRun
+from attribeam.schemas.run_manifest import ChunkManifest
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.read_qa_logs import ReadRows
+
+ROWS_PER_CHUNK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedAudit:
+    """One audit's settings and log; the models' provenance is found once, not by a new process for every run."""
+
+    settings: AuditSettings
+    log: str
+    models: Mapping[str, str]
+
+    @classmethod
+    def of(cls, settings: AuditSettings, log: str) -> DistributedAudit:
+        """The audit of a log; starts a process that loads the models, as the driver does."""
+        return cls(settings, log, distributed_driver._load_here(settings, RunOptions()))
+
+    def run(self, output: str | Path, **options: object) -> FinishedRun:
+        """Audit into ``output`` with the driver."""
+        given = {"input": (self.log,), "output": str(output), "rows_per_chunk": ROWS_PER_CHUNK, "quiet": True}
+        run = RunOptions().replaced(**{**given, "runner": "DirectRunner", **options})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(distributed_driver, "_load_here", lambda *_: self.models)
+            return distributed_driver.run_distributed(self.settings, run)
+
+
+@contextmanager
+def counted_rows() -> Iterator[list[int]]:
+    """The first rows of the ranges that are read during the block, in the order in which they are."""
+    starts: list[int] = []
+    process = ReadRows.process
+
+    def noted(self: ReadRows, rows: RowRange) -> Iterator[object]:
+        starts.append(rows.row_start)
+        yield from process(self, rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReadRows, "process", noted)
+        yield starts
+
+
+def chunk_manifests(output: Path) -> dict[str, ChunkManifest]:
+    """The committed chunks by name."""
+    paths = sorted((output / "_chunks").iterdir())
+    return {path.stem: ChunkManifest.from_json(path.read_text()) for path in paths}
+
+
+def written_files(output: Path) -> set[str]:
+    """Evidence and dead letters, relative to the output."""
+    return {
+        path.relative_to(output).as_posix() for path in [*output.glob("evidence/*"), *output.glob("dead_letters/*")]
+    }
+
+
+def named_files(output: Path) -> set[str]:
+    """What the manifests name."""
+    manifests = chunk_manifests(output).values()
+    return {file.path for one in manifests for file in (one.evidence, one.dead_letters)}

@@ -1,0 +1,273 @@
+"""A distributed audit that is submitted again does what is missing and nothing else, whatever ended it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.logs.log_files import write_log
+from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
+from tests.pipeline.distributed_audit import (
+    ROWS_PER_CHUNK,
+    DistributedAudit,
+    chunk_manifests,
+    counted_rows,
+    named_files,
+    written_files,
+)
+
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunk_runner import run_chunk
+from attribeam.pipeline.commit_groups import CommitGroups
+from attribeam.pipeline.configuration import output_schemas
+from attribeam.pipeline.group_store import GroupStore
+from attribeam.pipeline.input_plan import Chunk
+from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.report import report_command, show_command
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
+
+ROWS = 28
+STARTS = [0, 8, 16, 24]
+GATES = ("evidence_mass_mean < 0",)
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> DistributedAudit:
+    folder = tmp_path_factory.mktemp("audit")
+    log = write_log(folder / "log.parquet", mixed_rows(ROWS), row_group_size=7)
+    return DistributedAudit.of(save_tiny_audit(folder), log)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(audit: DistributedAudit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("undisturbed")
+    audit.run(output, fail_if=GATES)
+    return output
+
+
+@pytest.fixture
+def interrupted(audit: DistributedAudit, tmp_path: Path) -> Path:
+    """The output of a run that ended after two commits, in the middle of the third."""
+    output = tmp_path / "interrupted"
+    commits: list[str] = []
+    commit = GroupStore.commit
+
+    def third_fails(self: GroupStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+        commits.append(chunk.name)
+        if len(commits) > 2:
+            (output / "evidence" / f"{chunk.name}-{'0' * 12}.parquet").write_bytes(b"half of a fi")
+            raise RuntimeError("the worker is gone")
+        commit(self, chunk, attempt)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupStore, "commit", third_fails)
+        with pytest.raises(RunError, match="the worker is gone"):
+            audit.run(output)
+    return output
+
+
+def contents(output: Path) -> dict[str, tuple[str, str]]:
+    """The digests of the two files of each chunk."""
+    return {name: (one.evidence.sha256, one.dead_letters.sha256) for name, one in chunk_manifests(output).items()}
+
+
+def test_all_rows_are_committed_chunk_by_chunk_and_reconciled(undisturbed: Path) -> None:
+    manifest = RunManifest.from_json((undisturbed / "run_manifest.json").read_text())
+    assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
+    assert [one.row_start for one in chunk_manifests(undisturbed).values()] == STARTS
+    assert manifest.chunks == tuple(chunk_manifests(undisturbed))
+    assert manifest.counts.tokens is not None
+    assert manifest.counts.tokens > 0
+    assert written_files(undisturbed) == named_files(undisturbed)
+
+
+def test_a_second_submission_reads_only_the_rows_that_are_missing(
+    audit: DistributedAudit, interrupted: Path, undisturbed: Path
+) -> None:
+    kept = chunk_manifests(interrupted)
+    assert len(kept) == 2
+    assert RunManifest.from_json((interrupted / "run_manifest.json").read_text()).status is RunStatus.FAILED
+    with counted_rows() as starts:
+        finished = audit.run(interrupted)
+    assert sorted(starts) == sorted(set(STARTS) - {one.row_start for one in kept.values()})
+    assert {name: chunk_manifests(interrupted)[name] for name in kept} == kept
+    assert finished.metrics.manifest.counts.rows == ROWS
+    assert contents(interrupted) == contents(undisturbed)
+    assert written_files(interrupted) == named_files(interrupted)
+
+
+def test_an_interrupted_audit_is_shown_as_far_as_it_got(interrupted: Path) -> None:
+    audit = AuditDirectory.open(interrupted)
+    assert audit.incomplete is not None
+    assert audit.counts.rows == 2 * ROWS_PER_CHUNK
+    assert len(audit.evidence_files) == 2
+    rows = {row for batch in audit.evidence_batches(["source_row"]) for row in batch["source_row"].to_pylist()}
+    assert rows <= {row for one in chunk_manifests(interrupted).values() for row in range(one.row_start, one.row_end)}
+
+
+def test_a_finished_audit_reads_no_row_again(audit: DistributedAudit, undisturbed: Path) -> None:
+    before = chunk_manifests(undisturbed)
+    with counted_rows() as starts:
+        finished = audit.run(undisturbed, fail_if=GATES)
+    assert starts == []
+    assert chunk_manifests(undisturbed) == before
+    assert (finished.metrics.manifest.counts.rows, finished.metrics.manifest.rows_per_second) == (ROWS, 0)
+
+
+def rot(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("part", "damage"), [("evidence", rot), ("dead_letters", Path.unlink)], ids=["rotten", "gone"])
+def test_a_damaged_chunk_is_done_again_and_no_other(
+    audit: DistributedAudit, tmp_path: Path, damage: object, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit.run(tmp_path)
+    before = contents(tmp_path)
+    damaged = chunk_manifests(tmp_path)["00000-log-r0000000008"]
+    assert callable(damage)
+    damage(tmp_path / getattr(damaged, part).path)
+    with counted_rows() as starts:
+        audit.run(tmp_path, quiet=False)
+    assert starts == [8]
+    assert "damaged or missing in 1 of 4 finished chunks, first in 00000-log-r0000000008" in capsys.readouterr().err
+    assert contents(tmp_path) == before
+    assert written_files(tmp_path) == named_files(tmp_path)
+
+
+def test_another_configuration_is_refused_and_leaves_everything(audit: DistributedAudit, undisturbed: Path) -> None:
+    before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
+    other = replace(audit, settings=replace(audit.settings, max_text_chars=5000))
+    with pytest.raises(UsageError, match=r"4 finished chunks of another input.*--overwrite"):
+        other.run(undisturbed)
+    assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
+
+
+def test_overwrite_does_all_chunks_again(audit: DistributedAudit, tmp_path: Path, undisturbed: Path) -> None:
+    audit.run(tmp_path, rows_per_chunk=14)
+    with counted_rows() as starts:
+        audit.run(tmp_path, overwrite=True)
+    assert sorted(starts) == STARTS
+    assert contents(tmp_path) == contents(undisturbed)
+    assert written_files(tmp_path) == named_files(tmp_path)
+
+
+def test_a_chunk_has_the_same_bytes_as_in_a_local_run(
+    audit: DistributedAudit, undisturbed: Path, tmp_path: Path
+) -> None:
+    models = AuditDirectory.open(undisturbed).manifest.models
+    for number, manifest in enumerate(chunk_manifests(undisturbed).values()):
+        stamped = RowRange(manifest.source_file, manifest.row_start, manifest.row_end)
+        attempt = run_chunk(
+            stamped,
+            settings=audit.settings,
+            schemas=output_schemas(audit.settings, models, ()),
+            folder=tmp_path / str(number),
+            on_rows=lambda _: None,
+        )
+        assert (attempt.evidence.sha256, attempt.dead_letters.sha256) == (
+            manifest.evidence.sha256,
+            manifest.dead_letters.sha256,
+        )
+        assert attempt.counts == manifest.counts
+
+
+def test_a_group_that_a_runner_does_twice_is_committed_once(
+    audit: DistributedAudit, tmp_path: Path, undisturbed: Path
+) -> None:
+    process = CommitGroups.process
+
+    def twice(self: CommitGroups, group: object) -> None:
+        process(self, group)
+        process(self, group)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CommitGroups, "process", twice)
+        audit.run(tmp_path)
+    assert contents(tmp_path) == contents(undisturbed)
+    assert written_files(tmp_path) == named_files(tmp_path)
+
+
+def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(
+    audit: DistributedAudit, tmp_path: Path
+) -> None:
+    process = CommitGroups.process
+
+    def without_letters(self: CommitGroups, group: object) -> None:
+        process(self, replace(group, letters=()))  # type: ignore[type-var]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CommitGroups, "process", without_letters)
+        with pytest.raises(RunError, match="audited or dead-lettered exactly once"):
+            audit.run(tmp_path)
+    assert all(one.counts.is_reconciled for one in chunk_manifests(tmp_path).values())
+
+
+def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit: DistributedAudit, tmp_path: Path) -> None:
+    commit = GroupStore.commit
+
+    def all_but_one(self: GroupStore, chunk: Chunk, attempt: ChunkAttempt) -> None:
+        if chunk.rows.row_start:
+            commit(self, chunk, attempt)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupStore, "commit", all_but_one)
+        with pytest.raises(RunError, match=r"1 of 4 chunks are not in .*first 00000-log-r0000000000"):
+            audit.run(tmp_path)
+    assert AuditDirectory.open(tmp_path).manifest.status is RunStatus.FAILED
+
+
+@pytest.mark.parametrize("foreign", ["evidence/mine.parquet", "_chunks/notes.txt", "dead_letters/part-1.parquet"])
+def test_files_that_no_audit_wrote_are_refused_by_name(audit: DistributedAudit, tmp_path: Path, foreign: str) -> None:
+    (tmp_path / foreign).parent.mkdir()
+    (tmp_path / foreign).write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(UsageError, match=f"{Path(foreign).name}.*move it away"):
+            audit.run(tmp_path, overwrite=overwrite)
+    assert (tmp_path / foreign).read_text() == "mine"
+
+
+def test_the_files_of_an_earlier_version_are_refused_without_overwrite(audit: DistributedAudit, tmp_path: Path) -> None:
+    old = tmp_path / "evidence" / "part-00000-of-00001.parquet"
+    old.parent.mkdir()
+    old.write_text("old")
+    with pytest.raises(UsageError, match=r"files of an earlier version.*--overwrite"):
+        audit.run(tmp_path)
+    assert old.read_text() == "old"
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[pytest.CaptureFixture[str]]:
+    capsys.readouterr()
+    return capsys
+
+
+def test_report_show_and_metrics_read_it_like_a_local_audit(
+    undisturbed: Path, tmp_path: Path, printed: pytest.CaptureFixture[str]
+) -> None:
+    metrics = json.loads((undisturbed / "metrics.json").read_text())
+    assert metrics["metrics"]["rows"] == ROWS
+    assert metrics["metrics"]["evidence_mass_mean"] is not None
+    assert [one["failed"] for one in metrics["quality_gates"]] == [False]
+    assert f"attribeam_rows {ROWS}" in (undisturbed / "metrics.prom").read_text().splitlines()
+    assert "row-1" in (undisturbed / "report.html").read_text()
+    for command, given in (
+        (report_command, ["--format", "jsonl", "--output", str(tmp_path / "rows.jsonl")]),
+        (show_command, ["row-12"]),
+    ):
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        command.run(parser.parse_args([*given, "--audit", str(undisturbed)]))
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    tables = [pq.read_table(undisturbed / one.evidence.path) for one in chunk_manifests(undisturbed).values()]
+    assert [line["source_row"] for line in lines] == [row for one in tables for row in one["source_row"].to_pylist()]
+    assert "Ada Thorne lit lamp 12" in printed.readouterr().out

@@ -1,0 +1,59 @@
+"""A worker process of an engine runs bundles in threads; these share one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Barrier, get_ident
+
+import pytest
+from tests.logs.log_files import log_row, write_log
+from tests.pipeline.audit_fixtures import save_tiny_audit
+from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, DistributedAudit, chunk_manifests
+
+from attribeam.attribution.attention import attention_model
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.methods.models import load_audit_models
+from attribeam.transforms.row_groups import GroupModelHandler, RowGroup
+
+THREADS, CHUNKS = 3, 6
+SECONDS = 120
+
+
+def test_a_model_is_loaded_once_in_a_process_of_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [log_row(number) for number in range(CHUNKS * ROWS_PER_CHUNK)]
+    audit = DistributedAudit.of(save_tiny_audit(tmp_path), write_log(tmp_path / "log.parquet", rows))
+    one, several = tmp_path / "one", tmp_path / "several"
+    audit.run(one)
+    load_audit_models.cache_clear()
+    attention_model._load.cache_clear()
+    loads: list[object] = []
+    from_pretrained = AttentionModel.from_pretrained
+
+    def noted(*given: object, **options: object) -> AttentionModel:
+        loads.append(given)
+        return from_pretrained(*given, **options)  # type: ignore[arg-type]
+
+    threads: set[int] = set()
+    together = Barrier(2)
+    run_inference = GroupModelHandler.run_inference
+
+    def meet(self: GroupModelHandler, batch: RowGroup, *given: object) -> Iterable[RowGroup]:
+        if get_ident() not in threads and len(threads) < 2:
+            threads.add(get_ident())
+            together.wait(SECONDS)
+        return run_inference(self, batch, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AttentionModel, "from_pretrained", noted)
+    monkeypatch.setattr(GroupModelHandler, "run_inference", meet)
+    audit.run(several, beam_arguments=("--direct_running_mode=multi_threading", f"--direct_num_workers={THREADS}"))
+    assert len(threads) == 2, "two threads should have met at the model"
+    assert len(loads) == 1
+    digests = [
+        [(chunk.evidence.sha256, chunk.dead_letters.sha256) for chunk in chunk_manifests(output).values()]
+        for output in (one, several)
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == CHUNKS
