@@ -26,6 +26,7 @@ from attribeam.attribution.option_declaration import takes_options
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
 from attribeam.attribution.record_input import PassageLike, RowLike, SpanLike, check_record, record_of, records_of
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, SpanKind, Stage
 from attribeam.schemas.evidence_html import Explanation
 
@@ -80,7 +81,7 @@ class Attributor:
             UsageError: if the method does not exist.
             ValueError: if an option is out of its range.
         """
-        method = options.only(MethodOptions)
+        method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
         choice = ModelChoice.of(model=options.only(ModelOptions), method=method, threads=options.threads)
         models = load_audit_models(choice, resolve_method(method).needs)
         return cls(

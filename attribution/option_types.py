@@ -18,7 +18,8 @@ from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.schemas import SpanKind
 
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
-VERDICT_FILE = "verdict.json"
+VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
+"""What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""
 """The fitted model in a verdict's directory."""
 
 
@@ -122,9 +123,10 @@ def prompt_template(text: str) -> str:
 
 def verdict_source(text: str) -> str:
     """The name of a verdict, or the path of a directory that holds one."""
-    if text not in (BUNDLED_VERDICT_NAME, MASS_VERDICT) and not (Path(text) / VERDICT_FILE).is_file():
+    files = (Path(text) / VERDICT_FILE, Path(text) / MASS_FILE)
+    if text not in (BUNDLED_VERDICT_NAME, MASS_VERDICT) and not any(file.is_file() for file in files):
         raise argparse.ArgumentTypeError(
-            f"should be {BUNDLED_VERDICT_NAME}, {MASS_VERDICT} or a directory that attribeam train verdict wrote, "
-            f"there is no {VERDICT_FILE} in {text!r}"
+            f"should be {BUNDLED_VERDICT_NAME}, {MASS_VERDICT} or a directory that attribeam calibrate or attribeam "
+            f"train verdict wrote, there is no {VERDICT_FILE} or {MASS_FILE} in {text!r}"
         )
     return text

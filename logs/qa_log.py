@@ -100,6 +100,11 @@ class QALog:
         repeated = values[counts > 1]
         return np.array([*_repeated_rows(self._ids(), repeated)] if len(repeated) else [], np.int64)
 
+    def has_any_id(self, ids: Collection[str]) -> bool:
+        """Whether a row has one of the ids; it stops at the first."""
+        wanted = {one.encode() for one in ids}
+        return any(not wanted.isdisjoint(_as_bytes(batch)) for batch in self._ids())
+
     def passage_ids(self) -> Iterator[pa.Array]:
         """Lists of the ids of rows' passages, batch by batch; nothing where the log's passages have no ids."""
         with self._opened() as log:
@@ -160,6 +165,13 @@ def file_errors_named(path: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         found = " ".join(str(error).split())
         raise DataError(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
+
+
+def _as_bytes(ids: list[object]) -> Iterator[bytes]:
+    """Ids as the UTF-8 of their texts; nulls are left out."""
+    for one in ids:
+        if one is not None:
+            yield one if isinstance(one, bytes) else str(one).encode()
 
 
 def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int64]) -> Iterator[int]:

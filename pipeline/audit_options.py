@@ -27,6 +27,7 @@ from attribeam.attribution.options import (
     MethodOptions,
     ModelOptions,
 )
+from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.pipeline.messages import ConsoleKind, Messages
@@ -106,6 +107,10 @@ class RunOptions(Options):
         default=0, group=MONITORING, metavar="N",
         help="send the ids and the worst claims, which are texts, of so many answers with the notice, riskiest first",
     )  # fmt: skip
+    previous: Value[str] | None = option(
+        default=None, group=MONITORING, metavar="DIR", default_words="none",
+        help="an earlier audit of the same answers; the page shows what changed since",
+    )  # fmt: skip
     report: Value[bool] = option(default=True, help="write report.html, the page that shows what the audit found")
 
     def given(self) -> dict[str, object]:
@@ -143,9 +148,10 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         UsageError: if options contradict each other.
     """
     try:
-        method = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
+        given = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    method = with_calibrated_mass(given, model=arguments.model)
     check_read(method)
     return AuditSettings(
         columns=parse_column_mapping(arguments.columns),
@@ -221,6 +227,11 @@ def _check_run(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "
             "directory there, or name a --runner"
+        )
+    if arguments.previous is not None and (arguments.no_report or arguments.runner != LOCAL):
+        raise UsageError(
+            "--previous is for the page of a local audit; leave --no-report and --runner out, or compare afterwards "
+            "with attribeam report --previous"
         )
     _check_notice(arguments)
     check_gates(arguments.fail_if, span_kinds=arguments.spans)

@@ -61,6 +61,7 @@ COMMANDS = (
     ),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
     Command("prune", "remove old audits from a folder", "attribeam.pipeline.prune_command"),
+    Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.lab.calibration.command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"

@@ -18,6 +18,7 @@ from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.finished_chunks import damage_notes
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
 from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.pipeline.previous_audit import check_previous
 from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
@@ -47,6 +48,8 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """
     clock = RunClock()
     check = check_input(options.input, settings)
+    if options.previous is not None:
+        check_previous(options.previous, check)
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), _interrupted_once():
         directory.remove_attempts()

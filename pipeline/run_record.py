@@ -197,13 +197,14 @@ def finish_local_run(root: Path, manifest: RunManifest, options: RunOptions) -> 
         finished = FinishedRun(metrics, judge_gates(options.gates, metrics))
         write_metrics(root, metrics, finished.verdicts)
         if options.report:
-            _write_report_page(root)
+            _write_report_page(root, options)
     except RunError as error:
         raise RunError(f"the audit is done, but its evidence cannot be summed up: {error}") from error
     return finished
 
 
-def _write_report_page(root: Path) -> None:
+def _write_report_page(root: Path, options: RunOptions) -> None:
     from attribeam.report.html_page import write_html_report
 
-    write_html_report(root, root / REPORT_PAGE)
+    previous = None if options.previous is None else Path(options.previous)
+    write_html_report(root, root / REPORT_PAGE, previous=previous)

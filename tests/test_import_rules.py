@@ -20,7 +20,8 @@ ALLOWED = {
     "transforms": {"schemas", "logs", "attribution", "transforms"},
     "report": {"schemas", "logs", "report"},
     "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
-    "lab/evaluation": {"schemas", "logs", "attribution", "lab"},
+    "lab/evaluation": {"schemas", "logs", "attribution", "report", "lab"},
+    "lab/calibration": {"schemas", "logs", "attribution", "report", "lab"},
     "lab/training": {"schemas", "logs", "attribution", "lab"},
     "examples": {"schemas", "attribution"},
 }

@@ -23,6 +23,7 @@ from attribeam.lab.evaluation.datasets.loaders import (
     DATASETS,
     LOADERS,
     LOG,
+    MARKS,
     Measure,
     measure_of,
     read_dataset,
@@ -111,6 +112,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the data set's file, or a directory of its files; a directory for ragtruth and --suite",
     )
+    parser.add_argument(
+        "--audit", type=Path, metavar="DIR", help="with --dataset marks: the audit on whose page the marks were made"
+    )
     add_log_arguments(parser.add_argument)
     add_suite_arguments(parser)
     parser.add_argument(
@@ -167,6 +171,10 @@ def run(args: argparse.Namespace) -> None:
     if args.dataset is None:
         raise UsageError(f"name a data set with --dataset, one of {', '.join(DATASETS)}, or run all with --suite")
     _check_output(args.output)
+    if (args.audit is None) is (args.dataset == MARKS):
+        raise UsageError(
+            f"--audit DIR belongs to --dataset {MARKS}, which needs it: it finds the marked answers' texts"
+        )
     measure = _measure(args)
     check_options(args, measure)
     check_faithfulness_arguments(args, asked_for=measure is Measure.FAITHFULNESS)

@@ -21,6 +21,7 @@ from attribeam.attribution.options import (
     AttributorOptions,
     ModelOptions,
 )
+from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 
 
 def add_method_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +35,13 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def method_settings(args: argparse.Namespace) -> MethodSettings:
-    """The options of the methods, except which of them run."""
-    return MethodSettings.from_arguments(args, UNION, SUPPORT, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
+    """The options of the methods, except which of them run.
+
+    Raises:
+        UsageError: if the verdict is for another model.
+    """
+    settings = MethodSettings.from_arguments(args, UNION, SUPPORT, SCORE, HIDDEN, LANGUAGE).replaced(seed=args.seed)
+    return with_calibrated_mass(settings, model=args.model)
 
 
 def model_choice(args: argparse.Namespace) -> ModelChoice:

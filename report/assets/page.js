@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 2e500bd7ca64c59fb14fde8d1704f1bda8b6b4bfa3c9226543e5807c0b773403
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 bec08c344daa7521876217c936c1487ae2f7d57545ee44c127f50e14764dff59
 "use strict";
 (() => {
   // elements.js
@@ -429,7 +429,13 @@
 
   // filters.js
   var FILTERS = ["answer", "support", "kind", "reason", "generator", "mark", "change"];
-  var ORDERS = { risk: "risk", newest: "newest", id: "record id", ...audit.compared ? { change: "change of risk" } : {} };
+  var ORDERS = {
+    risk: "risk",
+    newest: "newest",
+    id: "record id",
+    random: "random",
+    ...audit.compared ? { change: "change of risk" } : {}
+  };
   var NO_GENERATOR = "\0none";
   var MOST_OPTIONS = 50;
   var columnFields = /* @__PURE__ */ new Map();
@@ -537,9 +543,16 @@
       risk: () => 0,
       newest: (a, b) => compare(b.at ?? "", a.at ?? ""),
       id: (a, b) => compare(a.id ?? "", b.id ?? ""),
+      random: (a, b) => shuffled(a) - shuffled(b),
       change: (a, b) => Math.abs(riskChange(b)) - Math.abs(riskChange(a))
     };
     return (a, b) => compare(a.kind, b.kind) || keys[name](a, b) || a.index - b.index;
+  }
+  function shuffled(item) {
+    let hash = 2166136261;
+    for (const letter of item.id ?? String(item.row)) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619);
+    hash = Math.imul(hash ^ hash >>> 15, 2246822507);
+    return (hash ^ hash >>> 13) >>> 0;
   }
   function compare(a, b) {
     return a < b ? -1 : a > b ? 1 : 0;

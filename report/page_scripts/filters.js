@@ -7,7 +7,13 @@ import {audit, GLYPHS, haystack, items, riskChange, SUPPORTS} from "./page_data.
 import {NOTHING, shortened} from "./texts.js";
 
 export const FILTERS = ["answer", "support", "kind", "reason", "generator", "mark", "change"];
-const ORDERS = {risk: "risk", newest: "newest", id: "record id", ...(audit.compared ? {change: "change of risk"} : {})};
+const ORDERS = {
+  risk: "risk",
+  newest: "newest",
+  id: "record id",
+  random: "random",
+  ...(audit.compared ? {change: "change of risk"} : {}),
+};
 export const NO_GENERATOR = "\u0000none";
 const MOST_OPTIONS = 50;
 
@@ -144,9 +150,18 @@ function order(name) {
     risk: () => 0,
     newest: (a, b) => compare(b.at ?? "", a.at ?? ""),
     id: (a, b) => compare(a.id ?? "", b.id ?? ""),
+    random: (a, b) => shuffled(a) - shuffled(b),
     change: (a, b) => Math.abs(riskChange(b)) - Math.abs(riskChange(a)),
   };
   return (a, b) => compare(a.kind, b.kind) || keys[name](a, b) || a.index - b.index;
+}
+
+/** A number from an item's id that has nothing to do with its risk, the same on every page: a sample for marking. */
+function shuffled(item) {
+  let hash = 2166136261;
+  for (const letter of item.id ?? String(item.row)) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619);
+  hash = Math.imul(hash ^ (hash >>> 15), 2246822507);
+  return (hash ^ (hash >>> 13)) >>> 0;
 }
 
 function compare(a, b) {

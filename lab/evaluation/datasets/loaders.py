@@ -39,9 +39,9 @@ JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {
     "bump": load_bump,
     "log": load_judged_log,
 }
-"""Data sets whose labels say what the passages do not support."""
+"""Data sets whose labels say what the passages do not support; ``MARKS`` belongs to them, but needs an audit."""
 
-LOG = "log"
+LOG, MARKS = "log", "marks"
 SUPPORTED_DATASETS = frozenset(LOADERS) - {LOG}
 """Data sets whose labelled spans are all supported, because people took them from their sources."""
 
@@ -76,10 +76,10 @@ class Measure(StrEnum):
 _DATASETS: Mapping[Measure, frozenset[str]] = {
     Measure.PASSAGES: frozenset(LOADERS),
     Measure.CITATIONS: frozenset(CITED_LOADERS),
-    Measure.SUPPORT: frozenset(JUDGED_LOADERS) | SUPPORTED_DATASETS,
+    Measure.SUPPORT: frozenset(JUDGED_LOADERS) | SUPPORTED_DATASETS | {MARKS},
     Measure.FAITHFULNESS: frozenset(LOADERS),
 }
-DATASETS = tuple(dict.fromkeys([*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS]))
+DATASETS = tuple(dict.fromkeys([*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS, MARKS]))
 """The names of all data sets."""
 
 

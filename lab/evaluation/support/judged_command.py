@@ -13,7 +13,8 @@ from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.dataset_file import data_files
-from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, SUPPORTED_DATASETS, read_dataset
+from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
+from attribeam.lab.evaluation.datasets.marked_answers import load_marks
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
 from attribeam.lab.evaluation.report import file_digest, skip_remarks, write_figures
@@ -34,6 +35,8 @@ from attribeam.lab.evaluation.support.supported_spans import (
     supported_table,
 )
 from attribeam.logs.arguments import log_options
+from attribeam.logs.columns import LogOptions
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import RowFault, SpanEvidence
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
@@ -112,7 +115,7 @@ def _methods(names: Sequence[str] | None) -> list[str]:
 
 
 def _load(args: argparse.Namespace) -> JudgedDataset:
-    dataset = read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args)).of_split(SPLIT)
+    dataset = _judged_dataset(args).of_split(SPLIT)
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         raise RunError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
@@ -120,6 +123,14 @@ def _load(args: argparse.Namespace) -> JudgedDataset:
         answers = tuple(replace(answer, group=answer.record.generator) for answer in dataset.answers)
         dataset = replace(dataset, answers=answers)
     return dataset if args.limit is None else dataset.first(args.limit)
+
+
+def _judged_dataset(args: argparse.Namespace) -> JudgedDataset:
+    if args.dataset != MARKS:
+        return read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
+    if log_options(args) != LogOptions():
+        raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
+    return load_marks(args.data, AuditDirectory.open(args.audit))
 
 
 def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argparse.Namespace) -> MethodFigures:

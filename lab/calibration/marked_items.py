@@ -1,0 +1,137 @@
+"""Joins marks with what the audit measured: numbers of the marked claims and answers, and what people said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.report.mark_file import Mark, Marks
+from attribeam.schemas import CharRange, SpanEvidence
+
+_Numbers = npt.NDArray[np.float64]
+_Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedItems:
+    """Marked claims, or marked answers; an array has one entry for each.
+
+    Attributes:
+        suspicion: larger for more suspicious items: the answer's risk, one minus a claim's support score or mass.
+        lacking: whether people said that the item lacks support.
+        answers: the number of the answer that each item belongs to.
+    """
+
+    suspicion: _Numbers
+    lacking: _Flags
+    answers: npt.NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.suspicion)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedAudit:
+    """What the marks say of an audit.
+
+    Attributes:
+        answers: marked answers, by their ``answer_risk``.
+        scored: marked claims, by their ``support_score``.
+        massed: marked claims, by their ``evidence_mass``.
+        lost: marks on answers or claims that the audit does not have.
+    """
+
+    answers: MarkedItems
+    scored: MarkedItems
+    massed: MarkedItems
+    lost: int
+
+
+def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
+    """Find the marked claims and answers in the evidence.
+
+    A mark on a name or number within a claim counts for the claim where it lacks support. An answer without a mark of
+    its own lacks support if one of its claims does, and is supported if all its claims are marked as supported.
+
+    Raises:
+        RunError: if a file of the audit cannot be read.
+    """
+    by_id: dict[str, list[Mark]] = {}
+    for mark in marks.marks:
+        by_id.setdefault(mark.record_id, []).append(mark)
+    answers, scored, massed = _Collected(), _Collected(), _Collected()
+    found = 0
+    for number, answer in enumerate(_answers(audit, sorted(by_id))):
+        own = by_id[answer.record_id]
+        claims = _marked_claims(answer, own)
+        found += sum(_is_found(answer, mark) for mark in own)
+        for span, lacking in claims.items():
+            claim = next(one for one in answer.spans if one.span_index == span)
+            scored.add(number, claim.support_score, lacking=lacking)
+            massed.add(number, claim.evidence_mass, lacking=lacking)
+        lacking_answer = _answer_label(answer, own, claims)
+        risk = answer.spans[0].answer_risk
+        if lacking_answer is not None and risk is not None:
+            answers.add(number, 1 - risk, lacking=lacking_answer)
+    return MarkedAudit(answers.items(), scored.items(), massed.items(), len(marks.marks) - found)
+
+
+class _Collected:
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, bool, int]] = []
+
+    def add(self, answer: int, support: float | None, *, lacking: bool) -> None:
+        if support is not None:
+            self._rows.append((1 - support, lacking, answer))
+
+    def items(self) -> MarkedItems:
+        suspicion, lacking, answers = zip(*self._rows, strict=True) if self._rows else ((), (), ())
+        return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
+
+
+def _answers(audit: AuditDirectory, record_ids: Sequence[str]) -> list[AuditedAnswer]:
+    where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
+    table = pa.Table.from_batches(audit.evidence_batches(where=where), schema=audit.evidence_schema)
+    order = [(name, "ascending") for name in ("source_file", "source_row", "span_index")]
+    return [*audited_answers(table.sort_by(order))]
+
+
+def _span_at(answer: AuditedAnswer, chars: CharRange) -> SpanEvidence | None:
+    """The span of a place; of several the claim."""
+    found = [span for span in answer.spans if span.chars == chars]
+    return next((span for span in found if span.is_claim), found[0] if found else None)
+
+
+def _is_found(answer: AuditedAnswer, mark: Mark) -> bool:
+    return mark.chars is None or _span_at(answer, mark.chars) is not None
+
+
+def _marked_claims(answer: AuditedAnswer, marks: Sequence[Mark]) -> dict[int, bool]:
+    """Whether each marked claim, by its index, lacks support."""
+    said: dict[int, bool] = {}
+    for mark in marks:
+        span = None if mark.chars is None else _span_at(answer, mark.chars)
+        if span is None:
+            continue
+        if span.is_claim:
+            said[span.span_index] = said.get(span.span_index, False) or not mark.supported
+        elif span.claim_index is not None and not mark.supported:
+            said[span.claim_index] = True
+    return said
+
+
+def _answer_label(answer: AuditedAnswer, marks: Sequence[Mark], claims: Mapping[int, bool]) -> bool | None:
+    whole = next((mark for mark in marks if mark.chars is None), None)
+    if whole is not None:
+        return not whole.supported
+    if any(claims.values()):
+        return True
+    every = {span.span_index for span in answer.spans if span.is_claim}
+    return False if every and every <= set(claims) else None

@@ -1,0 +1,132 @@
+"""``attribeam calibrate``: thresholds from marks, refusals, and what audits read of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.lab.calibration.marked_ferries import answer_marks, claim_marks, ferry_audit, save
+from tests.report.made_audit import MadeAudit
+
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
+from attribeam.pipeline.command_line import main
+from attribeam.schemas import Support
+from attribeam.schemas.errors import UsageError
+
+ANSWERS = 120
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeAudit:
+    return ferry_audit(tmp_path_factory.mktemp("ferries"), ANSWERS)
+
+
+def calibrate(audit: MadeAudit, marks: Path, output: Path, *more: str) -> int:
+    return main(["calibrate", "--audit", str(audit.root), "--marks", str(marks), "--output", str(output), *more])
+
+
+def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
+    assert 0.35 < fitted.thresholds.answer_risk < 0.55
+    assert 0.45 < fitted.thresholds.unsupported < 0.65
+    assert fitted.thresholds.supported >= fitted.thresholds.unsupported
+    assert fitted.thresholds.unmatched == base.thresholds.unmatched
+    assert fitted.measured_on == "120 marked answers of log.parquet"
+    assert fitted.digest != base.digest
+    assert fitted.risk_of_false_alarms(0.1) < 1
+    text = capsys.readouterr().out
+    assert "240 marks: 120 answers and 240 claims" in text
+    assert "95% interval" in text
+    assert f"attribeam audit --verdict {tmp_path / 'verdict'}" in text
+
+
+def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path) -> None:
+    marks = save(tmp_path / "marks.jsonl", [*claim_marks(range(ANSWERS)), *answer_marks(range(ANSWERS))])
+    points = {}
+    for rate in ("0.05", "0.2"):
+        assert calibrate(made, marks, tmp_path / rate, "--false-alarm-rate", rate) == 0
+        points[rate] = load_verdict_model(tmp_path / rate).thresholds.answer_risk
+    assert points["0.05"] > points["0.2"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "complaint"),
+    [
+        (30, (), "20 answers that lack support are needed, 15 are marked, 5 more to go"),
+        (80, ("--false-alarm-rate", "0.01"), "100 answers that are supported are needed, 40 are marked, 60 more to go"),
+    ],
+)
+def test_too_few_marks_are_refused_with_how_many_are_needed(
+    made: MadeAudit,
+    tmp_path: Path,
+    rows: int,
+    more: tuple[str, ...],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(rows)))
+    assert calibrate(made, marks, tmp_path / "verdict", *more) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "verdict").exists()
+
+
+def test_marks_on_answers_alone_leave_the_thresholds_of_claims(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", answer_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
+    assert fitted.thresholds.unsupported == base.thresholds.unsupported
+    assert "the thresholds of claims stay as they were: 20 claims that lack support" in capsys.readouterr().out
+
+
+def test_an_audit_by_another_verdict_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = ferry_audit(tmp_path, ANSWERS, models={"verdict_model": "0123456789abcdef"})
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(other, marks, tmp_path / "verdict") == 2
+    assert "was judged by the verdict 0123456789abcdef" in capsys.readouterr().err
+
+
+def test_a_directory_with_other_files_is_not_written_to(made: MadeAudit, tmp_path: Path) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path) == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["marks.jsonl"]
+
+
+def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -> None:
+    made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
+    found = json.loads((tmp_path / "mass" / "mass_thresholds.json").read_text(encoding="utf-8"))
+    assert 0 < found["weak_threshold"] <= found["supported_threshold"] <= 1
+    options = with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass")), model="tiny")
+    assert options.judges_by_mass
+    assert (options.supported_threshold, options.weak_threshold) == (
+        found["supported_threshold"],
+        found["weak_threshold"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "complaint"),
+    [
+        ({}, "other", "for --model tiny, not for other"),
+        ({"method": "attn-union"}, "tiny", "for --method attn-union-dep, not for attn-union"),
+        ({"weak_threshold": 0.1}, "tiny", "leave out --supported-threshold"),
+    ],
+)
+def test_thresholds_of_mass_are_not_taken_for_anything_else(
+    tmp_path: Path, options: dict[str, object], model: str, complaint: str
+) -> None:
+    made = ferry_audit(tmp_path, ANSWERS, support=Support.NOT_CALIBRATED)
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
+    with pytest.raises(UsageError, match=complaint):
+        with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass"), **options), model=model)

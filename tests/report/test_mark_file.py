@@ -1,0 +1,96 @@
+"""Files of marks: what is read, what is left out, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attribeam.report.mark_file import Mark, read_marks
+from attribeam.schemas import CharRange
+from attribeam.schemas.errors import DataError
+
+ROWS = [
+    {"record_id": "=a", "char_start": 3, "char_end": 9, "label": "unsupported", "reviewer": "Ada", "marked_at": "2026"},
+    {
+        "record_id": "b",
+        "char_start": None,
+        "char_end": None,
+        "label": "supported",
+        "reviewer": None,
+        "marked_at": "2026",
+    },
+    {"record_id": "c", "char_start": None, "char_end": None, "label": None, "reviewer": None, "marked_at": "2026"},
+]
+EXPECTED = (Mark("=a", CharRange(3, 9), False), Mark("b", None, True))
+
+
+def csv_text(rows: list[dict[str, object]]) -> str:
+    lines = [",".join(rows[0])]
+    for row in rows:
+        fields = ["" if value is None else str(value) for value in row.values()]
+        lines.append(",".join(f"'{one}" if one.startswith("=") else one for one in fields))
+    return "\ufeff" + "\r\n".join(lines) + "\r\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_every_format_that_the_page_saves_is_read(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"marks.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), file)
+    else:
+        text = csv_text(ROWS) if ending == "csv" else "".join(f"{json.dumps(row)}\n" for row in ROWS)
+        file.write_text(text, encoding="utf-8", newline="")
+    found = read_marks([file])
+    assert found.marks == EXPECTED
+    assert (found.silent, found.disputed) == (1, 0)
+
+
+def written(path: Path, *rows: dict[str, object]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def mark(label: str, reviewer: str, moment: str) -> dict[str, object]:
+    return {"record_id": "a", "label": label, "reviewer": reviewer, "marked_at": moment}
+
+
+def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cancel_out(tmp_path: Path) -> None:
+    first = written(
+        tmp_path / "1.jsonl", mark("supported", "Ada", "2026-01-02"), mark("unsupported", "Ada", "2026-01-01")
+    )
+    assert read_marks([first]).marks == (Mark("a", None, True),)
+    second = written(tmp_path / "2.jsonl", mark("unsupported", "Ben", "2026-01-01"))
+    found = read_marks([first, second])
+    assert (found.marks, found.disputed) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({"record_id": "a", "mark": "right"}, "lacks label"),
+        (
+            {"record_id": "a", "label": "good"},
+            r"row 1: label should be 'supported', 'unsupported' or empty, was: 'good'",
+        ),
+        ({"record_id": None, "label": "supported"}, "record_id should be the id"),
+        ({"record_id": "a", "label": "supported", "char_start": 5}, "char_start and char_end should be"),
+    ],
+)
+def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(
+    tmp_path: Path, row: dict[str, object], complaint: str
+) -> None:
+    file = written(tmp_path / "marks.jsonl", row)
+    with pytest.raises(DataError, match=complaint) as error:
+        read_marks([file])
+    assert str(file) in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "content"), [("marks.jsonl", "{"), ("marks.xls", "x"), ("marks.parquet", "x")])
+def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=name):
+        read_marks([tmp_path / name])
