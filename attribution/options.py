@@ -101,7 +101,9 @@ class ModelOptions(Options):
         default=Quantization.NONE, group=LOADING,
         help="keep the layers' weights in 4 (nf4) or 8 (int8) bits; needs the extra attribeam[quantization]",
     )  # fmt: skip
-    device: Value[str] = option(default="auto", group=LOADING, help="auto, cpu, cuda, cuda:1")
+    device: Value[str] = option(
+        default="auto", group=LOADING, help="auto, cpu, cuda, cuda:1; for an audit also cuda:0,cuda:1 or all"
+    )
     token_budget: PositiveInteger | None = option(
         default=None, group=READING, metavar="N", default_words="2048 on a CPU, 16384 on a GPU",
         help="tokens per batch, padding included",

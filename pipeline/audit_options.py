@@ -30,6 +30,7 @@ from attribeam.attribution.options import (
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
+from attribeam.pipeline.devices import is_list, named_gpus
 from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.resource_hints import Hints, resource_hints
@@ -54,9 +55,14 @@ class RunOptions(Options):
         help="directory, or with a distributed runner a prefix of one of Beam's file systems",
     )
     workers: PositiveInteger | None = option(
-        default=None, group=RUN, metavar="N", default_words="the number of CPUs; 1 where the model runs on a GPU",
+        default=None, group=RUN, metavar="N", default_words="the number of CPUs; 1 where --device auto finds a GPU",
         help="worker processes",
     )  # fmt: skip
+    model_workers: PositiveInteger | None = option(
+        default=None, group=RUN, metavar="M", default_words="one per GPU that --device names, else none",
+        help="processes that hold the model, for all worker processes; see docs/running.md",
+    )  # fmt: skip
+    gpus: Value[tuple[str, ...]] = option(default=(), help="the GPUs that --device names")
     rows_per_chunk: Value[PositiveInteger] = option(
         default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
     )
@@ -159,12 +165,18 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         log_format=arguments.log_format,
         span_kinds=arguments.spans,
         parser=arguments.parser,
-        model=ModelOptions.from_arguments(arguments, LOADING, READING),
+        model=_read_model(arguments),
         method=method,
         max_text_chars=arguments.max_text_chars,
         dead_letter_text=arguments.dead_letter_text,
         threads=arguments.threads,
     )
+
+
+def _read_model(arguments: argparse.Namespace) -> ModelOptions:
+    """The model's options; several GPUs are ``cuda`` here, because records do not depend on their number."""
+    model = ModelOptions.from_arguments(arguments, LOADING, READING)
+    return model.replaced(device="cuda") if is_list(named_gpus(model.device)) else model
 
 
 def check_read(options: MethodOptions) -> None:
@@ -194,6 +206,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         input=tuple(_as_workers_find(path, arguments.runner) for path in arguments.input),
         output=_as_workers_find(arguments.output, arguments.runner),
         beam_arguments=tuple(arguments.beam_arguments),
+        gpus=named_gpus(arguments.device),
         fail_if=tuple(dict.fromkeys(str(gate) for gate in arguments.fail_if)),
         report=not arguments.no_report,
     )
@@ -234,6 +247,10 @@ def _check_run(arguments: argparse.Namespace) -> None:
             "with attribeam report --previous"
         )
     _check_notice(arguments)
+    if arguments.runner != LOCAL and (arguments.model_workers is not None or is_list(named_gpus(arguments.device))):
+        raise UsageError(
+            "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
+        )
     check_gates(arguments.fail_if, span_kinds=arguments.spans)
     _check_support_gates(arguments)
 

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -24,9 +24,13 @@ _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", 
 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
-    """The settings as JSON values; infinity as the text "inf", and no ``log_format`` where it is Parquet."""
+    """The settings as JSON values; infinity as the text "inf", and no ``log_format`` where it is Parquet.
+
+    The device is ``cuda`` whatever its number: records do not depend on that.
+    """
     text = json.dumps(asdict(settings), default=_plain_options)
-    plain: dict[str, object] = json.loads(text, parse_constant=_json_constant)
+    plain: dict[str, Any] = json.loads(text, parse_constant=_json_constant)
+    plain["model"]["device"] = plain["model"]["device"].partition(":")[0]
     return {name: value for name, value in plain.items() if (name, value) != ("log_format", PARQUET)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,18 +12,14 @@ from tempfile import TemporaryDirectory
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.configuration import OutputSchemas, output_schemas
+from attribeam.pipeline.devices import plan_model_workers
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.input_plan import CheckedFile, InputCheck, check_input
 from attribeam.pipeline.messages import ConsoleKind, event_line
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.worker_messages import ChunkAttempt, RunRows, WorkerDied
-from attribeam.pipeline.worker_pool import (
-    Worker,
-    WorkerPool,
-    start_first_worker,
-    worker_count,
-)
+from attribeam.pipeline.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -45,6 +41,7 @@ class Estimate:
     load_seconds: float
     audit_seconds: float
     workers: int
+    model_workers: int = 0
 
 
 def run_dry(settings: AuditSettings, options: RunOptions) -> None:
@@ -75,6 +72,8 @@ def estimate_text(estimate: Estimate) -> str:
     """The estimate in aligned lines."""
     rate = estimate.rows / estimate.audit_seconds if estimate.audit_seconds else 0.0
     workers = f"{estimate.workers} worker{'s' if estimate.workers > 1 else ''}"
+    if estimate.model_workers:
+        workers += f", {estimate.model_workers} model worker{'s' if estimate.model_workers > 1 else ''}"
     lines = [
         "Dry run: nothing was written. Estimates (~) are from a short sample.",
         "",
@@ -91,7 +90,8 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -> Estimate:
-    pool = WorkerPool(settings, verbose=options.verbose)
+    plan = plan_model_workers(settings, options) if options.runner == LOCAL else None
+    pool = open_pool(settings, options, plan)
     started = time.monotonic()
     try:
         worker, models = start_first_worker(pool)
@@ -101,7 +101,9 @@ def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -
             sample = _run_sample(_Sampler(pool, worker, schemas, Path(folder)), sample_ranges(check.files))
     finally:
         pool.kill()
-    return _extrapolate(check, sample, models, options, load_seconds)
+    if plan is not None:
+        return _extrapolate(check, sample, options, load_seconds, workers=plan.turns, model_workers=len(plan.devices))
+    return _extrapolate(check, sample, options, load_seconds, workers=pool.worker_count(options, models))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,15 @@ def _run_sample(sampler: _Sampler, ranges: Sequence[RowRange]) -> _Sample:
 
 
 def _extrapolate(
-    check: InputCheck, sample: _Sample, models: Mapping[str, str], options: RunOptions, load_seconds: float
+    check: InputCheck,
+    sample: _Sample,
+    options: RunOptions,
+    load_seconds: float,
+    *,
+    workers: int,
+    model_workers: int = 0,
 ) -> Estimate:
+    """The estimate; with ``model_workers``, these and the workers are as slow together as the slower of the two."""
     counts = [attempt.counts for attempt in sample.attempts]
     sampled = sum(one.rows for one in counts)
     scale = check.row_count / sampled if sampled else 0.0
@@ -155,7 +164,9 @@ def _extrapolate(
     chunk_bytes = _output_bytes(sample.single) if sample.single else 0
     row_seconds = sum(max(0.0, attempt.seconds - chunk_seconds) for attempt in sample.attempts) * scale
     row_bytes = sum(max(0, _output_bytes(attempt) - chunk_bytes) for attempt in sample.attempts) * scale
-    workers = max(1, min(worker_count(options, models), chunks))
+    model_seconds = _model_seconds(sample.attempts) * scale if model_workers else 0.0
+    workers = max(1, min(workers, chunks))
+    own_seconds = (max(0.0, row_seconds - model_seconds) + chunks * chunk_seconds) / workers
     return Estimate(
         files=len(check.files),
         rows=check.row_count,
@@ -165,9 +176,14 @@ def _extrapolate(
         tokens=sum(one.tokens or 0 for one in counts) * scale,
         output_bytes=row_bytes + chunks * chunk_bytes,
         load_seconds=load_seconds,
-        audit_seconds=(row_seconds + chunks * chunk_seconds) / workers,
+        audit_seconds=max(own_seconds, model_seconds / max(1, model_workers)),
         workers=workers,
+        model_workers=model_workers,
     )
+
+
+def _model_seconds(attempts: Sequence[ChunkAttempt]) -> float:
+    return sum(one.wall_seconds for attempt in attempts for one in attempt.stages if one.stage == "attribute")
 
 
 def _output_bytes(attempt: ChunkAttempt) -> int:

@@ -9,7 +9,7 @@ import re
 from attribeam.attribution.evidence.span_result import MethodError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.worker_messages import WorkerDied, WorkerFailed
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
@@ -37,11 +37,27 @@ def describe_failure(message: object, when: str) -> str:
     if isinstance(message, WorkerFailed):
         return message.explanation
     if isinstance(message, WorkerDied):
-        return (
-            f"a worker process ended by {message.how} {when}; if the system ran out of memory, try fewer --workers. "
-            f"{RESUME_HINT}"
-        )
+        return describe_death(message.how, when)
     return f"a worker process unexpectedly sent {type(message).__name__} {when}; please report this"
+
+
+def describe_death(how: str, when: str) -> str:
+    """What it means that a worker process ended by, say, "signal SIGKILL"."""
+    return (
+        f"a worker process ended by {how} {when}; if the system ran out of memory, try fewer --workers. {RESUME_HINT}"
+    )
+
+
+def describe_model_worker_death(how: str, when: str) -> str:
+    """What it means that a model worker ended by, say, "signal SIGKILL"."""
+    return (
+        f"a model worker ended by {how} {when}; if memory ran out, try fewer --model-workers or a smaller "
+        f"--token-budget. {RESUME_HINT}"
+    )
+
+
+class ModelWorkersError(RunError):
+    """Model workers cannot go on; the message is the whole paragraph for the user."""
 
 
 _BEAM_STEP = re.compile(r"\s*\[while running '[^']*'\]\s*$")
@@ -50,6 +66,8 @@ _MAX_REASON_CHARS = 600
 
 def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
     """Why the models cannot be loaded."""
+    if isinstance(error, ModelWorkersError):
+        return str(error)
     if isinstance(error, ModelLoadError):
         return f"the attributor cannot be loaded: {error}"
     if isinstance(error, UsageError):
@@ -60,6 +78,8 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
 
 def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
     """Why rows could not be audited, and the way out for this kind of failure."""
+    if isinstance(error, ModelWorkersError):
+        return str(error)
     where = row_text(rows)
     reason = _root_message(error)
     if is_disk_full(error):

@@ -103,20 +103,24 @@ def thread_environment(threads: int) -> dict[str, str]:
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
+_environment_lock = threading.RLock()
+
+
 @contextmanager
 def worker_environment(threads: int) -> Iterator[None]:
     """Set the workers' variables for processes started in the block."""
     variables: Mapping[str, str] = thread_environment(threads)
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    with _environment_lock:
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 def silence_libraries() -> None:

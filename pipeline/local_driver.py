@@ -14,22 +14,19 @@ from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
 from attribeam.pipeline.console import print_outcome
+from attribeam.pipeline.devices import plan_model_workers
 from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.finished_chunks import damage_notes
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
+from attribeam.pipeline.model_service import ModelUse
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.previous_audit import check_previous
 from attribeam.pipeline.progress import Progress, choose_progress
 from attribeam.pipeline.row_isolation import RowIsolation
 from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.unchanged_models import are_unchanged
-from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerDied
-from attribeam.pipeline.worker_pool import (
-    Worker,
-    WorkerPool,
-    start_first_worker,
-    worker_count,
-)
+from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerDied, WorkerNote
+from attribeam.pipeline.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
@@ -47,13 +44,14 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         RunError: if a worker failed or rows do not reconcile; finished chunks stay.
     """
     clock = RunClock()
+    plan = plan_model_workers(settings, options)
     check = check_input(options.input, settings)
     if options.previous is not None:
         check_previous(options.previous, check)
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), _interrupted_once():
         directory.remove_attempts()
-        pool = WorkerPool(settings, verbose=options.verbose)
+        pool = open_pool(settings, options, plan)
         try:
             manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
         finally:
@@ -102,7 +100,7 @@ def _audit(
         finished=finished,
     )
     clock.mark_loaded()
-    manifest = _run_with_record(run, first, record, workers=worker_count(options, models))
+    manifest = _run_with_record(run, first, record, workers=pool.worker_count(options, models))
     pool.finish()
     return manifest, record.earlier_rows
 
@@ -182,6 +180,16 @@ class _ChunkRun:
             for worker, message in self.pool.messages(timeout=_TICK_SECONDS):
                 self._handle_message(worker, message)
         self._audit_suspects()
+        if self.pool.service is not None:
+            self._tell_use(self.pool.service.use)
+
+    def _tell_use(self, use: ModelUse) -> None:
+        """Tell how busy the model workers were, if they had anything to do."""
+        if use.worked:
+            self.progress.note(
+                f"model workers waited for rows {use.waiting_share:.1%} of the time; blocks of rows took up at most "
+                f"{use.peak_bytes / 1e6:,.1f} MB"
+            )
 
     def _handle_message(self, worker: Worker, message: object) -> None:
         if isinstance(message, ModelsLoaded):
@@ -190,6 +198,8 @@ class _ChunkRun:
         elif isinstance(message, RowsFinished):
             self._reported[worker] = self._reported.get(worker, 0) + message.count
             self.progress.advance(message.count)
+        elif isinstance(message, WorkerNote):
+            self.progress.note(message.text)
         elif isinstance(message, ChunkAttempt):
             self._commit(self._running.pop(worker), message, reported=self._reported.pop(worker, 0))
             self._assign_chunk(worker)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.configuration import OutputSchemas
-from attribeam.pipeline.failures import describe_failure, describe_rows
+from attribeam.pipeline.failures import describe_death, describe_rows
+from attribeam.pipeline.fatal_rows import FatalRowSearch
 from attribeam.pipeline.worker_messages import ChunkAttempt, RunRows, WorkerDied
 from attribeam.pipeline.worker_pool import Worker, WorkerPool, start_first_worker
 from attribeam.schemas.errors import RunError
-
-_ENOUGH_FATAL_ROWS = 3
 
 
 @dataclass(eq=False)
@@ -35,7 +34,6 @@ class RowIsolation:
     attempts: Path
     fatal_rows: dict[int, str] = field(default_factory=dict)
     _worker: Worker | None = None
-    _survivors: int = 0
 
     def audit(self, rows: RowRange) -> ChunkAttempt:
         """Audit all ``rows``.
@@ -43,37 +41,28 @@ class RowIsolation:
         Raises:
             RunError: if no single row is to blame, or so many rows that the cause must lie elsewhere.
         """
-        self.fatal_rows, self._survivors = {}, 0
+        search = FatalRowSearch(
+            run=lambda start, end: self._try(_part(rows, start, end)),
+            blame=lambda row, how: describe_death(how, describe_rows(_part(rows, row, row + 1))),
+        )
+        self.fatal_rows = search.fatal
         while isinstance(outcome := self._run(rows), WorkerDied):
-            before = len(self.fatal_rows)
-            self._find_fatal_rows(rows, outcome)
-            if len(self.fatal_rows) == before:
+            before = len(search.fatal)
+            search.search(rows.row_start, rows.row_end, outcome.how)
+            if len(search.fatal) == before:
                 raise RunError(
-                    f"{describe_failure(outcome, describe_rows(rows))} None of the rows does so on its own: try a "
+                    f"{describe_death(outcome.how, describe_rows(rows))} None of the rows does so on its own: try a "
                     "smaller --token-budget or --rows-per-chunk."
                 )
         return outcome
 
-    def _find_fatal_rows(self, rows: RowRange, death: WorkerDied) -> None:
-        """Bisect ``rows``, which have ended a worker."""
-        if rows.row_count == 1:
-            self.fatal_rows[rows.row_start] = death.how
-            self._check_blame(rows, death)
-            return
-        for half in _halves(rows):
-            outcome = self._run(half)
-            if isinstance(outcome, WorkerDied):
-                self._find_fatal_rows(half, outcome)
-            else:
-                self._survivors += half.row_count
-                shutil.rmtree(outcome.folder)
-
-    def _check_blame(self, rows: RowRange, death: WorkerDied) -> None:
-        if len(self.fatal_rows) >= _ENOUGH_FATAL_ROWS and len(self.fatal_rows) > self._survivors:
-            raise RunError(
-                f"{describe_failure(death, describe_rows(rows))} So did {len(self.fatal_rows) - 1} rows before it, "
-                "each on its own: the cause seems to lie outside the rows; --verbose may show it."
-            )
+    def _try(self, rows: RowRange) -> str | None:
+        """How the worker ended on the rows; None if it did not, and then nothing of them stays."""
+        outcome = self._run(rows)
+        if isinstance(outcome, WorkerDied):
+            return outcome.how
+        shutil.rmtree(outcome.folder)
+        return None
 
     def _run(self, rows: RowRange) -> ChunkAttempt | WorkerDied:
         if self._worker is None:
@@ -88,8 +77,6 @@ class RowIsolation:
         return {row: how for row, how in self.fatal_rows.items() if rows.row_start <= row < rows.row_end}
 
 
-def _halves(rows: RowRange) -> Iterator[RowRange]:
-    middle = (rows.row_start + rows.row_end) // 2
-    for start, end in ((rows.row_start, middle), (middle, rows.row_end)):
-        inside = tuple(row for row in rows.duplicate_rows if start <= row < end)
-        yield replace(rows, row_start=start, row_end=end, duplicate_rows=inside)
+def _part(rows: RowRange, start: int, end: int) -> RowRange:
+    inside = tuple(row for row in rows.duplicate_rows if start <= row < end)
+    return replace(rows, row_start=start, row_end=end, duplicate_rows=inside)

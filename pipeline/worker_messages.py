@@ -55,6 +55,13 @@ class RowsFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerNote:
+    """From a worker: a problem that does not stop the audit, for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFailed:
     """From a worker, before it ends: one paragraph for the user."""
 
@@ -70,8 +77,14 @@ class WorkerDied:
     @property
     def how(self) -> str:
         """``signal SIGKILL`` or ``exit code 1``."""
-        code = self.exit_code
-        return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        return how_it_ended(self.exit_code)
 
 
-FromWorker: TypeAlias = ModelsLoaded | RowsFinished | ChunkAttempt | WorkerFailed | WorkerDied
+def how_it_ended(exit_code: int | None) -> str:
+    """``signal SIGKILL`` or ``exit code 1``."""
+    if exit_code is not None and exit_code < 0:
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"exit code {exit_code}"
+
+
+FromWorker: TypeAlias = ModelsLoaded | RowsFinished | WorkerNote | ChunkAttempt | WorkerFailed | WorkerDied

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
+from attribeam.pipeline.devices import ModelWorkerPlan
 from attribeam.pipeline.failures import RESUME_HINT, describe_failure, describe_rows
 from attribeam.pipeline.import_server import (
-    end_with_driver,
-    silence_libraries,
     start_context,
     start_import_server,
     stop_import_server,
     worker_environment,
 )
+from attribeam.pipeline.model_service import ModelService
 from attribeam.pipeline.worker_messages import (
     ChunkAttempt,
     FromWorker,
@@ -27,25 +25,14 @@ from attribeam.pipeline.worker_messages import (
     RowsFinished,
     RunRows,
     WorkerDied,
+    WorkerNote,
 )
+from attribeam.pipeline.worker_start import run_worker
 from attribeam.schemas.errors import RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
     from attribeam.pipeline.audit_options import RunOptions
-
-
-def run_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
-    """Work until the driver sends None or ends; only the driver handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_driver()
-    if verbose:
-        logging.basicConfig(level=logging.INFO)
-    else:
-        silence_libraries()
-    from attribeam.pipeline.worker import serve
-
-    serve(connection, settings)
 
 
 _END_SECONDS = 10
@@ -71,7 +58,9 @@ class Worker:
 class WorkerPool:
     """Starts workers, listens to all of them, and leaves none behind."""
 
-    def __init__(self, settings: AuditSettings, *, verbose: bool) -> None:
+    def __init__(self, settings: AuditSettings, *, verbose: bool, service: ModelService | None = None) -> None:
+        """With a ``service``, its model workers hold the models, and it ends with the pool."""
+        self.service = service
         self._settings = settings
         self._verbose = verbose
         self._context = start_context(verbose=verbose)
@@ -85,8 +74,11 @@ class WorkerPool:
         """
         start_import_server(self._settings.threads, verbose=self._verbose)
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=run_worker, args=(theirs, self._settings, self._verbose), daemon=True)
         try:
+            models = None if self.service is None else self.service.connect()
+            process = self._context.Process(
+                target=run_worker, args=(theirs, models, self._settings, self._verbose), daemon=True
+            )
             with worker_environment(self._settings.threads):
                 process.start()
         except (EOFError, ConnectionError) as error:
@@ -95,6 +87,8 @@ class WorkerPool:
                 f"workers start without it and show why. {RESUME_HINT}"
             ) from error
         theirs.close()
+        if models is not None:
+            models.close()
         worker = Worker(process, ours)
         self._workers.append(worker)
         return worker
@@ -105,6 +99,14 @@ class WorkerPool:
         for ready in wait(list(by_connection), timeout):
             worker = by_connection[ready]  # type: ignore[index]
             yield worker, self._receive(worker)
+
+    def worker_count(self, options: RunOptions, models: Mapping[str, str]) -> int:
+        """Number of worker processes: by default one per CPU, or a single one if it runs the model on a GPU."""
+        if self.service is not None:
+            return self.service.plan.workers
+        if options.workers is not None:
+            return options.workers
+        return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
 
     def finish(self) -> None:
         """Let idle workers end, without waiting for those that still load; then ``kill``."""
@@ -117,8 +119,10 @@ class WorkerPool:
         self.kill()
 
     def kill(self) -> None:
-        """End all workers and the import server at once."""
+        """End all workers, model workers and the import server at once."""
         self.kill_workers()
+        if self.service is not None:
+            self.service.stop()
         stop_import_server()
 
     def kill_workers(self) -> None:
@@ -141,7 +145,7 @@ class WorkerPool:
             for _, message in self.messages(timeout=_TICK_SECONDS):
                 if isinstance(message, ChunkAttempt | WorkerDied):
                     return message
-                if not isinstance(message, RowsFinished):
+                if not isinstance(message, RowsFinished | WorkerNote):
                     raise RunError(describe_failure(message, describe_rows(job.rows)))
 
     def _receive(self, worker: Worker) -> FromWorker:
@@ -156,11 +160,10 @@ class WorkerPool:
         return message
 
 
-def worker_count(options: RunOptions, models: Mapping[str, str]) -> int:
-    """Number of processes: by default one per CPU, or a single one if the model runs on a GPU."""
-    if options.workers is not None:
-        return options.workers
-    return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
+def open_pool(settings: AuditSettings, options: RunOptions, plan: ModelWorkerPlan | None) -> WorkerPool:
+    """The pool of a local run, with the model workers that are planned."""
+    service = None if plan is None else ModelService(settings, plan, verbose=options.verbose)
+    return WorkerPool(settings, verbose=options.verbose, service=service)
 
 
 def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:

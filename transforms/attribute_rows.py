@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from attribeam.attribution.methods.answer_context import LoadedModels
-from attribeam.attribution.methods.audit_row import AuditRow, model_outcomes
-from attribeam.attribution.methods.models import ModelStage, load_audit_models, stage_of
+from attribeam.attribution.methods.audit_row import AuditRow
+from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.elements import AttributedBlock, BlockOutcomes, PackRows, row_weight, start_outcomes
+from attribeam.transforms.block_model import BlockModel, load_block_model
+from attribeam.transforms.elements import AttributedBlock, BlockOutcomes, PackRows, row_weight
 from attribeam.transforms.stage_metrics import NAMESPACE
-
-if TYPE_CHECKING:
-    import torch
 
 BLOCK_ROWS = 256
 BLOCK_TOKENS = 131_072
@@ -64,7 +59,7 @@ def without_model(rows: Sequence[AuditRow]) -> AttributedBlock:
     return AttributedBlock(tuple(rows), BlockOutcomes([None] * len(rows)), None)
 
 
-class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, LoadedModels]):
+class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, BlockModel]):
     """Runs one block through the models of the method.
 
     The attention model packs the block by its token budget and halves a batch that does not fit into memory. Torch is
@@ -75,18 +70,16 @@ class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, LoadedModels]):
         super().__init__()
         self._settings = settings
 
-    def load_model(self) -> LoadedModels:
-        return load_audit_models(self._settings.models, resolve_method(self._settings.method).needs)
+    def load_model(self) -> BlockModel:
+        return load_block_model(self._settings)
 
     def run_inference(
         self,
         batch: Sequence[AuditRow],
-        model: LoadedModels,
+        model: BlockModel,
         inference_args: Mapping[str, object] | None = None,  # noqa: ARG002 - Beam's signature
     ) -> Iterable[AttributedBlock]:
-        work = partial(model_outcomes, resolve_method(self._settings.method), model, batch)
-        outcomes = start_outcomes(work, ahead=runs_in_model_thread(model.device))
-        return [AttributedBlock(tuple(batch), outcomes, model.attention.settings if model.attention else None)]
+        return [AttributedBlock(tuple(batch), model.start(batch), model.settings)]
 
     def get_num_bytes(self, batch: Sequence[AuditRow]) -> int:
         return sum(row.encoded.token_ids.nbytes for row in batch if row.encoded is not None)
@@ -96,11 +89,3 @@ class MethodModelHandler(ModelHandler[AuditRow, AttributedBlock, LoadedModels]):
 
     def share_model_across_processes(self) -> bool:
         return False
-
-
-def runs_in_model_thread(device: torch.device) -> bool:
-    """Whether the model runs in its own thread, while other blocks are parsed and written: True on a GPU.
-
-    On a CPU all stages share the processors anyway.
-    """
-    return device.type != "cpu"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import apache_beam as beam
 from apache_beam.coders import Coder, registry
@@ -27,16 +27,24 @@ _MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-
 """One thread per process, shared by all stages; it starts with the first block."""
 
 
+class Pending(Protocol):
+    """Outcomes that a thread or another process computes."""
+
+    def result(self) -> Sequence[Outcome]:
+        """One outcome per row, once they are ready; exceptions of the model surface here."""
+        ...
+
+
 class BlockOutcomes:
     """One outcome per row, in order; they may be pending."""
 
-    def __init__(self, found: Sequence[Outcome] | Future[list[Outcome]]) -> None:
+    def __init__(self, found: Sequence[Outcome] | Pending) -> None:
         self._found = found
 
     @property
     def is_pending(self) -> bool:
-        """Whether the model's thread computes them; it may be done by now."""
-        return isinstance(self._found, Future)
+        """Whether they are computed elsewhere, in the model's thread or process; it may be done by now."""
+        return not isinstance(self._found, Sequence)
 
     def wait(self) -> tuple[Outcome, ...]:
         """The outcomes, once they are ready.
@@ -44,7 +52,7 @@ class BlockOutcomes:
         Raises:
             Exception: exceptions of the model surface here.
         """
-        return tuple(self._found.result() if isinstance(self._found, Future) else self._found)
+        return tuple(self._found if isinstance(self._found, Sequence) else self._found.result())
 
     def __reduce__(self) -> tuple[type[BlockOutcomes], tuple[tuple[Outcome, ...]]]:
         """Pickle the outcomes once they are ready."""

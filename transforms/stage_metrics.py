@@ -129,9 +129,14 @@ def _timed_stage(name: str, cpu_seconds: Callable[[], float]) -> Iterator[None]:
     try:
         yield
     finally:
-        total = _stage_totals.setdefault(name, [0.0, 0.0])
-        total[0] += time.perf_counter() - wall
-        total[1] += cpu_seconds() - cpu
+        add_stage_seconds(name, time.perf_counter() - wall, cpu_seconds() - cpu)
+
+
+def add_stage_seconds(name: str, wall: float, cpu: float) -> None:
+    """Add time that was spent elsewhere, such as in a model's own process, to a stage."""
+    total = _stage_totals.setdefault(name, [0.0, 0.0])
+    total[0] += wall
+    total[1] += cpu
 
 
 def take_stage_seconds() -> tuple[StageSeconds, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import torch
 from transformers import PreTrainedModel
@@ -15,6 +14,7 @@ from attribeam.attribution.attention.forward_pass import LayerCapture, attribute
 from attribeam.attribution.attention.layer_choice import LayerChoice
 from attribeam.attribution.attention.model_setup import load_parts, try_model
 from attribeam.attribution.attention.reduction import RowRequest
+from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
@@ -193,6 +193,6 @@ def load_attention_model(
     return _load(options, threads).with_method(method or MethodOptions())
 
 
-@lru_cache(maxsize=1)
+@loaded_once
 def _load(options: ModelOptions, threads: int | None) -> AttentionModel:
     return AttentionModel.from_pretrained(options, threads=threads, encoder=load_row_encoder(options))

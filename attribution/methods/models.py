@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.option_declaration import declared
@@ -80,7 +80,7 @@ def encodes(needs: frozenset[Need]) -> bool:
     return bool(needs & _OF_THE_MODEL)
 
 
-@lru_cache(maxsize=1)
+@loaded_once
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
     """The models of an audit's method; the last ones stay loaded. The stages load parsers themselves.
 

@@ -229,11 +229,34 @@ def attribute_with_windows(
     Raises:
         ValueError: if there is not one passage count per row, or not one outcome per window.
     """
-    parts = [[window.row for window in row.windows] or [row] for row in rows]
-    pairs = [(one, count) for part, count in zip(parts, passage_counts, strict=True) for one in part]
-    outcomes = attribute([one for one, _ in pairs], [count for _, count in pairs])
-    found = (outcome for _, outcome in zip(pairs, outcomes, strict=True))
-    return [_row_outcome(row, _next_outcomes(found, len(part)), top_k) for row, part in zip(rows, parts, strict=True)]
+    return merge_parts(rows, attribute(*parts_of(rows, passage_counts)), top_k=top_k)
+
+
+def parts_of(rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> tuple[list[EncodedRow], list[int]]:
+    """What runs through the model: the windows of each row, or the row itself, each with its passage count.
+
+    Raises:
+        ValueError: if there is not one passage count per row.
+    """
+    pairs = [(part, count) for row, count in zip(rows, passage_counts, strict=True) for part in _windows_or_whole(row)]
+    return [part for part, _ in pairs], [count for _, count in pairs]
+
+
+def merge_parts(rows: Sequence[EncodedRow], outcomes: Sequence[RowOutcome], *, top_k: int) -> list[RowOutcome]:
+    """One outcome per row, from those of its ``parts_of``; the first fault of a window becomes its row's fault.
+
+    Raises:
+        ValueError: if there is not one outcome per part.
+    """
+    counts = [len(_windows_or_whole(row)) for row in rows]
+    if len(outcomes) != sum(counts):
+        raise ValueError(f"there should be one outcome for each of {sum(counts)} parts of rows, are {len(outcomes)}")
+    found = iter(outcomes)
+    return [_row_outcome(row, _next_outcomes(found, count), top_k) for row, count in zip(rows, counts, strict=True)]
+
+
+def _windows_or_whole(row: EncodedRow) -> list[EncodedRow]:
+    return [window.row for window in row.windows] or [row]
 
 
 def merge_windows(row: EncodedRow, found: Sequence[TokenAttribution], *, top_k: int) -> TokenAttribution:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     load_fast_tokenizer,
@@ -95,7 +94,7 @@ class RowEncoder:
         return EncodedPrompt(prompt, *encode_page(prompt, record.answer, self._tokenizer))
 
 
-@lru_cache(maxsize=1)
+@loaded_once
 def load_row_encoder(options: ModelOptions) -> RowEncoder:
     """The encoder of a model; the last one stays loaded for the next call with the same options.
 

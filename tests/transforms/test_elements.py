@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Reason, RowFault
-from attribeam.transforms.attribute_rows import runs_in_model_thread
+from attribeam.transforms.block_model import runs_in_model_thread
 from attribeam.transforms.elements import AttributedBlock, Outcome, PackRows, start_outcomes
 from attribeam.transforms.stage_metrics import take_stage_seconds
 
