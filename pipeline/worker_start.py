@@ -6,8 +6,11 @@ import logging
 import signal
 from multiprocessing.connection import Connection
 
-from attribeam.pipeline.import_server import end_with_driver, silence_libraries
+from attribeam.pipeline.import_server import end_with_driver, name_process, silence_libraries
 from attribeam.transforms.audit_settings import AuditSettings
+
+MODEL_WORKER = "attribeam-model"
+"""The name of model workers' processes."""
 
 
 def run_worker(
@@ -23,6 +26,7 @@ def run_worker(
 def run_model_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
     """Run blocks of other processes until the driver ends."""
     _prepare(verbose)
+    name_process(MODEL_WORKER)
     from attribeam.pipeline.model_worker import serve_blocks
 
     serve_blocks(connection, settings)
