@@ -1,0 +1,203 @@
+"""``attribeam history``: the table, and a page that stands for itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from tests.report.made_history import made_history, made_night
+
+from attribeam.pipeline.command_line import main
+from attribeam.report.history_chart import HEIGHT
+from attribeam.report.history_page import MOST_DRAWN
+from attribeam.schemas.run_manifest import RunStatus
+
+CALM = [60, 61, 59, 60, 62, 58]
+
+
+class _Page(HTMLParser):
+    """Tags, attributes and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def all(self, tag: str, **wanted: str) -> Iterator[dict[str, str | None]]:
+        for name, attributes in self.tags:
+            if name == tag and all((attributes.get(key) or "").startswith(value) for key, value in wanted.items()):
+                yield attributes
+
+
+def _page(root: Path, output: Path | None = None) -> _Page:
+    output = output or root / "history.html"
+    assert main(["history", str(root), "--output", str(output)]) == 0
+    return _Page(output.read_text(encoding="utf-8"))
+
+
+def _table(root: Path, capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(["history", str(root), *argv]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_table_has_a_line_an_audit_oldest_first_and_the_alerts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_history(tmp_path, [*CALM, 120])
+    made_night(tmp_path, 7, status=RunStatus.FAILED)
+    lines = _table(tmp_path, capsys).splitlines()
+    assert [line.split()[2] for line in lines[1:9]] == [f"2026-09-0{day}" for day in range(1, 9)]
+    assert "12.0%" in lines[7]
+    assert lines[8].split()[3] == "failed"
+    assert lines[9:11] == ["", "alerts, the last 2 of 2"]
+    assert "unsupported claims 12.00%, where" in lines[11]
+    assert lines[12].endswith("2026-09-08: is not complete, its status is failed")
+
+
+def test_the_columns_of_the_table_are_aligned_for_wide_letters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_night(tmp_path, 0, name="夜夜")
+    made_night(tmp_path, 1, name="abcd\x1b[2J")
+    wide, narrow = _table(tmp_path, capsys).splitlines()[1:3]
+    assert "\x1b" not in narrow
+    assert len(narrow) - len(wide) == 2
+
+
+def test_claims_by_a_column_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10), (None, 1, 1)]})
+    made_night(tmp_path, 1, groups={"team": [("harbour", 50, 50), ("pier", 2, 6)]})
+    lines = _table(tmp_path, capsys, "--by", "team").splitlines()
+    heads, *rows = lines[lines.index("unsupported claims by team") + 1 :][:3]
+    assert heads.split() == ["started", "(UTC)", "audit", "harbour", "pier", "none"]
+    assert [row.split()[3:] for row in rows] == [["10.0%", "50.0%"], ["50.0%", "75.0%"]]
+
+
+def test_a_column_that_no_audit_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10)]})
+    assert main(["history", str(tmp_path), "--by", "tier"]) == 2
+    assert "--by should be one of team, was: 'tier'" in capsys.readouterr().err
+
+
+def test_json_lines_have_an_object_an_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_history(tmp_path, CALM)
+    entries = [json.loads(line) for line in _table(tmp_path, capsys, "--jsonl").splitlines()]
+    assert [one["metrics"]["unsupported_share"] for one in entries] == [number / 1000 for number in CALM]
+
+
+@pytest.mark.parametrize(("last", "code"), [(60, 0), (20, 0), (120, 3)])
+def test_an_alert_about_the_newest_audit_can_fail_the_command(tmp_path: Path, last: int, code: int) -> None:
+    made_history(tmp_path, [*CALM, last])
+    assert main(["history", str(tmp_path), "--fail-on-alert"]) == code
+
+
+def test_an_old_alert_does_not_fail_the_command(tmp_path: Path) -> None:
+    made_history(tmp_path, [*CALM, 120, 60])
+    assert main(["history", str(tmp_path), "--fail-on-alert"]) == 0
+
+
+def test_the_page_loads_nothing_and_runs_nothing(tmp_path: Path) -> None:
+    page = _page(made_history(tmp_path, CALM))
+    (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
+    style = re.search(r"<style>(.*?)</style>", (tmp_path / "history.html").read_text(encoding="utf-8"), re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert policy["content"] == (
+        f"default-src 'none'; script-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    assert not list(page.all("script"))
+    assert not [name for name, attributes in page.tags if "style" in attributes or "src" in attributes]
+    assert {attributes["href"] for attributes in page.all("link")} == {"data:,"}
+
+
+def test_a_drawing_has_a_point_an_audit_within_its_frame_and_marks_what_moved(tmp_path: Path) -> None:
+    page = _page(made_history(tmp_path, [*CALM, 120]))
+    dots = list(page.all("circle", **{"class": "dot "}))
+    assert len([one for one in dots if one["class"] == "dot worse"]) == 1
+    assert len(dots) == 7 * 4  # unsupported, weak, mean risk, dead letters
+    for one in dots:
+        assert 0 <= float((one["cx"] or "").removesuffix("%")) <= 100
+        assert 0 <= float(one["cy"] or "") <= HEIGHT
+    for one in page.all("rect", **{"class": "expected"}):
+        assert 0 <= float(one["y"] or "") <= float(one["y"] or "") + float(one["height"] or "") <= HEIGHT + 1
+    assert any("expected" in text and "12.00%" in text for text in page.texts)
+
+
+def test_the_bars_of_a_day_fill_the_scale(tmp_path: Path) -> None:
+    page = _page(made_history(tmp_path, CALM))
+    heights: dict[str | None, float] = {}
+    for one in page.all("rect", **{"class": "fill-"}):
+        heights[one["x"]] = heights.get(one["x"], 0.0) + float(one["height"] or "")
+    assert len(heights) == len(CALM)
+    assert all(abs(height - (HEIGHT - 10)) < 0.2 for height in heights.values())
+
+
+def test_links_lead_from_the_page_to_the_reports(tmp_path: Path) -> None:
+    root = tmp_path / "all audits"
+    made_night(root, 0, name="a #1?")
+    (made_night(root, 1, name="b") / "report.html").unlink()
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    links = {str(one["href"]) for one in _page(root, pages / "history.html").all("a", href="..")}
+    assert links == {"../all%20audits/a%20%231%3F/report.html"}
+    assert (pages / unquote(links.pop())).resolve() == root / "a #1?" / "report.html"
+
+
+def test_names_and_values_are_texts_and_never_markup(tmp_path: Path) -> None:
+    made_night(tmp_path, 0, name="<img src=x onerror=alert(1)>", groups={"<b>": [("<script>alert(2)", 9, 1)]})
+    page = _page(tmp_path)
+    assert not [tag for tag, _ in page.tags if tag in ("img", "script", "b")]
+    text = " ".join(page.texts)
+    assert "<img src=x onerror=alert(1)>" in text
+    assert "<script>alert(2)" in text
+
+
+def test_a_folder_name_that_is_no_text_is_shown_without_a_link(tmp_path: Path) -> None:
+    made_night(tmp_path, 0, name="night-\udcff")
+    page = _page(tmp_path)
+    assert not [one for one in page.all("a") if "report.html" in str(one["href"])]
+    assert "night-?" in page.texts
+
+
+def test_the_page_tells_generators_damage_and_what_was_left_out(tmp_path: Path) -> None:
+    for night in range(3):
+        made_night(tmp_path, night, errors={}, groups={"generator": [("gull-1", 900, 30), ("gull-2", 40, 30)]})
+    (made_night(tmp_path, 3) / "run_manifest.json").write_text("{", encoding="utf-8")
+    text = " ".join(" ".join(_page(tmp_path).texts).split())
+    assert "Unsupported claims by generator" in text
+    assert "gull-2" in text
+    assert "is damaged: run_manifest.json" in text
+    assert "3 audits have no standard errors" in text
+
+
+def test_hundreds_of_audits_are_drawn_to_a_limit_and_listed_whole(tmp_path: Path) -> None:
+    count = MOST_DRAWN + 40
+    page = _page(made_history(tmp_path, [60 + night % 3 for night in range(count)]))
+    assert len(list(page.all("circle", **{"class": "dot "}))) == 4 * MOST_DRAWN
+    assert len(list(page.all("tr"))) == count + 1
+    assert any(f"the last {MOST_DRAWN} of {count}" in text for text in page.texts)
+    weeks = {one["x"] for one in page.all("rect", **{"class": "fill-"})}
+    assert 50 < len(weeks) <= 62
+
+
+@pytest.mark.parametrize("output", ["-", "no/such/folder/history.html"])
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_read(
+    tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", str(tmp_path / "none"), "--output", output]) == 2
+    assert "--output should be a file" in capsys.readouterr().err
