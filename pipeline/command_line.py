@@ -18,6 +18,8 @@ from typing import NoReturn
 from attribeam import __version__
 from attribeam.pipeline.messages import ConsoleKind, Messages
 
+PROGRAM = "attribeam"
+
 
 def set_verbosity(*, verbose: bool) -> None:
     """Show the libraries' messages if ``verbose``, else only errors; worker processes inherit the choice.
@@ -68,6 +70,9 @@ COMMANDS = (
     ),
     Command("config", "check or print a configuration file of audit", "attribeam.pipeline.config_command"),
     Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.models_command"),
+    Command(
+        "completion", "print a script that completes commands in bash or zsh", "attribeam.pipeline.completion_command"
+    ),
     Command("train", "retrain a bundled model: parser or attributor", "attribeam.lab.training.command"),
 )
 
@@ -84,7 +89,7 @@ def _top_parser() -> argparse.ArgumentParser:
     width = max(len(command.name) for command in COMMANDS)
     listing = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
     parser = argparse.ArgumentParser(
-        prog="attribeam",
+        prog=PROGRAM,
         usage="attribeam COMMAND [options]",
         description="Which words of which retrieved passage support each span of a RAG answer.",
         epilog=f"commands:\n{listing}\n\nattribeam COMMAND --help lists a command's options.",
@@ -102,7 +107,7 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     from attribeam.schemas.errors import AttribeamError, ExitCode
 
     module = import_module(command.module)
-    messages = Messages(f"attribeam {command.name}", asked_console(argv) if command.takes_config else ConsoleKind.TEXT)
+    messages = Messages(f"{PROGRAM} {command.name}", asked_console(argv) if command.takes_config else ConsoleKind.TEXT)
     parser = _CommandParser(prog=messages.speaker, description=module.__doc__, allow_abbrev=False)
     parser.messages = messages
     add_arguments: Callable[[argparse.ArgumentParser], None] = module.add_arguments

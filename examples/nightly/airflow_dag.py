@@ -1,0 +1,42 @@
+"""A DAG for Airflow 3: audits yesterday's logs, renews the history, and removes old audits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from datetime import datetime, timedelta
+
+from airflow.exceptions import AirflowFailException
+from airflow.sdk import dag, task
+
+HOME = "/opt/rag-audit"
+FINAL = (2, 3)
+"""Exit codes that another attempt would not change: bad usage or no logs, and a failed quality gate."""
+
+
+def attribeam(*arguments: str, day: str) -> None:
+    """Run one command beside ``audit.toml``; a failed attempt goes on from its finished chunks when it is retried."""
+    done = subprocess.run(["attribeam", *arguments], cwd=HOME, env={**os.environ, "AUDIT_DAY": day}, check=False)
+    if done.returncode in FINAL:
+        raise AirflowFailException(f"attribeam {arguments[0]} ended with exit code {done.returncode}")
+    done.check_returncode()
+
+
+@dag(schedule="30 2 * * *", start_date=datetime(2026, 1, 1), catchup=False, max_active_runs=1)
+def rag_audit() -> None:
+    """The night before is the day of the logs; the history is renewed even if a gate failed."""
+
+    @task(retries=2, retry_delay=timedelta(minutes=10))
+    def audit(day: str) -> None:
+        attribeam("audit", "--config", "audit.toml", "--console", "json", day=day)
+
+    @task(trigger_rule="all_done")
+    def history(day: str) -> None:
+        attribeam("history", "audits", "--output", "audits/history.html", day=day)
+        attribeam("prune", "audits", "--keep", "30", "--keep-days", "90", "--delete", day=day)
+
+    day = "{{ macros.ds_add(ds, -1) }}"
+    audit(day) >> history(day)
+
+
+rag_audit()

@@ -1,0 +1,161 @@
+"""The examples of nightly jobs: read by their own parsers, and their commands by ours."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+from cronsim import CronSim
+
+from attribeam.pipeline.command_line import COMMANDS, main
+from attribeam.pipeline.config_file import parse_with_config
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "nightly"
+SCRIPT = EXAMPLES / "nightly_audit.sh"
+TODAY = "2026-11-22"
+VARIABLES = {"AUDIT_DAY": TODAY, "AUDIT_WEBHOOK": "https://chat.example.com/hooks/KEY", "AUDIT_LOGS": "s3://logs"}
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a night's environment has."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """What our parser makes of a command in the examples' folder; SystemExit if it takes it for wrong."""
+    command = next(one for one in COMMANDS if one.name == argv[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    import_module(command.module).add_arguments(parser)
+    if not command.takes_config:
+        return parser.parse_args(argv[1:])
+    parsed = parse_with_config(parser, argv[1:])
+    assert not parsed.beam_arguments
+    return parsed
+
+
+def test_the_options_fit_together(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", str(EXAMPLES / "audit.toml")]) == 0
+    assert "left to the command line" not in capsys.readouterr().out
+
+
+def _night(folder: Path, *, code: int, **environment: str) -> tuple[int, list[list[str]]]:
+    """Run the script with an ``attribeam`` that only writes down its arguments; its exit code, and these."""
+    calls = folder / "calls"
+    program = folder / "bin" / "attribeam"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/usr/bin/env bash\nprintf "%q " "$@" >>"{calls}"\necho "# $AUDIT_DAY" >>"{calls}"\n'
+        f'[ "$1" != audit ] || exit {code}\n'
+    )
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    run = subprocess.run([SCRIPT, "--quiet"], env={**os.environ, "PATH": path, **environment}, check=False)
+    return run.returncode, [shlex.split(line, comments=True) for line in calls.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("code", "commands"), [(0, 3), (3, 3), (1, 1), (2, 1), (130, 1)])
+def test_the_script_ends_as_the_audit_does_and_tidies_only_after_a_finished_one(
+    tmp_path: Path, code: int, commands: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, calls = _night(tmp_path, code=code, AUDIT_HOME=str(EXAMPLES))
+    assert (ended, [call[0] for call in calls]) == (code, ["audit", "history", "prune"][:commands])
+    monkeypatch.chdir(EXAMPLES)
+    for call in calls:
+        _parse(call)
+    assert _parse(calls[0]).output == f"audits/{TODAY}"
+
+
+def test_the_script_takes_yesterday_unless_it_is_told_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUDIT_DAY")
+    _night(tmp_path, code=0)
+    day = re.search(r"# (.*)", (tmp_path / "calls").read_text())
+    assert day is not None
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", day[1])
+
+
+def test_cron_reads_its_line() -> None:
+    lines = (EXAMPLES / "attribeam.cron").read_text().splitlines()
+    jobs = [line for line in lines if line and line[0] != "#" and not re.match(r"[A-Z_]+=", line)]
+    assert len(jobs) == 1
+    *times, _, program, _ = jobs[0].split()
+    nights = CronSim(" ".join(times), datetime(2026, 11, 22))
+    assert [f"{next(nights):%d %H:%M}" for _ in range(2)] == ["22 02:30", "23 02:30"]
+    assert Path(program).name == SCRIPT.name
+    assert "%" not in jobs[0], "cron takes a percent sign for a line end"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_takes_service_and_timer(tmp_path: Path) -> None:
+    home = tmp_path / "rag-audit"
+    home.mkdir()
+    shutil.copy(SCRIPT, home)
+    for name in ("attribeam-audit.service", "attribeam-audit.timer"):
+        text = (EXAMPLES / name).read_text().replace("/opt/rag-audit", str(home))
+        (tmp_path / name).write_text(text.replace("User=rag-audit\n", ""))
+    units = [str(tmp_path / f"attribeam-audit.{kind}") for kind in ("service", "timer")]
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False
+    )
+    about_ours = [line for line in checked.stderr.splitlines() if "attribeam" in line]
+    assert (checked.returncode, about_ours) == (0, [])
+
+
+def _steps() -> list[dict[str, str]]:
+    workflow = yaml.safe_load((EXAMPLES / "github_actions.yml").read_text())
+    assert workflow[True]["schedule"] == [{"cron": "30 2 * * *"}]  # YAML takes "on" for true
+    steps: list[dict[str, str]] = workflow["jobs"]["audit"]["steps"]
+    return steps
+
+
+def test_every_step_of_the_workflow_uses_an_action_or_runs_a_script() -> None:
+    for step in _steps():
+        assert ("uses" in step) != ("run" in step)
+        if "run" in step:
+            subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
+        else:
+            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+
+
+def _commands(script: str) -> Iterator[list[str]]:
+    for line in script.splitlines():
+        words = [os.path.expandvars(word) for word in shlex.split(line)]
+        if "attribeam" in words:
+            yield words[words.index("attribeam") + 1 :]
+
+
+def test_the_commands_of_the_workflow_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    found = [command for step in _steps() for command in _commands(step.get("run", ""))]
+    assert [command[0] for command in found] == ["config", "audit", "history", "prune"]
+    for command in found:
+        _parse(command)
+
+
+@pytest.mark.parametrize("name", ["airflow_dag.py", "dagster_definitions.py"])
+def test_the_commands_of_the_orchestrators_are_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    tree = ast.parse((EXAMPLES / name).read_text(encoding="utf-8"))
+    compile(tree, name, "exec")
+    lists = [node.elts for node in ast.walk(tree) if isinstance(node, ast.List)]
+    calls = [node.args for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    texts = [[one.value for one in words if isinstance(one, ast.Constant)] for words in (*lists, *calls)]
+    names = {command.name for command in COMMANDS}
+    commands = [[str(word) for word in words if word != "attribeam"] for words in texts]
+    ours = [words for words in commands if words and words[0] in names]
+    assert ours
+    for words in ours:
+        _parse(words)
