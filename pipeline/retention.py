@@ -150,14 +150,15 @@ def _why_kept(aged: AgedAudit) -> str | None:
 
 def _foreign(folder: Path) -> Iterator[Path]:
     """What no audit wrote: unknown files and folders, and links of any kind."""
-    own_folders = OutputDirectory(folder).folders
+    directory = OutputDirectory(folder)
+    own_folders = directory.folders
     for path in sorted(_everything(folder)):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
             yield path
         elif path.parent == folder:
             if path not in own_folders if path.is_dir() else not _OWN_FILE.fullmatch(path.name):
                 yield path
-        elif path.is_file() and (path.suffix not in _OWN_SUFFIXES):
+        elif path.is_file() and path.suffix not in _OWN_SUFFIXES and not path.is_relative_to(directory.attempts):
             yield path
 
 
