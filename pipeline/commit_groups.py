@@ -13,7 +13,9 @@ import apache_beam as beam
 from attribeam.pipeline.chunk_attempt import read_attempt
 from attribeam.pipeline.configuration import OutputSchemas
 from attribeam.pipeline.group_store import GroupStore
+from attribeam.pipeline.isolated_groups import commit_isolated
 from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import dead_letter_table
 from attribeam.transforms.row_groups import RowGroup, run_bundle
 from attribeam.transforms.stage_metrics import count_chunk
@@ -21,14 +23,25 @@ from attribeam.transforms.write_evidence import WriteOneFile
 
 
 class TakeUpGroups(beam.DoFn):
-    """Passes groups on, without those that an earlier attempt has committed: a runner may repeat all of a bundle."""
+    """Passes groups on, without those that an earlier attempt has committed: a runner may repeat all of a bundle.
 
-    def __init__(self, store: GroupStore) -> None:
+    A group that an earlier attempt took up and did not commit may have ended its worker, so it is audited apart.
+    """
+
+    def __init__(self, store: GroupStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
         self._store = store
+        self._settings = settings
+        self._schemas = schemas
 
     def process(self, group: RowGroup) -> Iterator[RowGroup]:
-        if not self._store.is_committed(group.chunk):
-            yield replace(group, started=time.time())
+        if self._store.is_committed(group.chunk):
+            return
+        if self._store.was_taken_up(group.chunk):
+            commit_isolated(self._store, group.chunk, self._settings, self._schemas)
+            count_chunk()
+            return
+        self._store.mark_taken_up(group.chunk)
+        yield replace(group, started=time.time())
 
 
 class CommitGroups(beam.DoFn):

@@ -82,7 +82,7 @@ def build_group_graph(
         pipeline
         | "ListChunks" >> beam.Create(groups, reshuffle=False).with_output_types(RowGroup)
         | "SpreadChunks" >> beam.Reshuffle()
-        | "TakeUp" >> beam.ParDo(TakeUpGroups(store)).with_output_types(RowGroup)
+        | "TakeUp" >> beam.ParDo(TakeUpGroups(store, settings, schemas)).with_output_types(RowGroup)
         | "ReadRows" >> each_group(ReadRows(settings, {}, BeamStorage()))
         | "EncodeRows" >> each_group(Encode(settings))
         | "ParseAnswers" >> each_group(pack_for_parser(), ParseRows(settings))

@@ -26,6 +26,7 @@ from attribeam.transforms.beam_storage import BeamStorage, delete_files, make_fo
 
 _OWN_NAMES: Mapping[str, re.Pattern[str]] = {CHUNKS: OWN_MANIFEST, EVIDENCE: OWN_PARQUET, DEAD_LETTERS: OWN_PARQUET}
 _MARK_DIGITS = 12
+_MARK = ".taken_up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,30 @@ class GroupStore:
         """
         names = kept_names(kept)
         delete_files([self.committed.path(one) for one in _own_files(self.committed) if one not in names])
+        marks = [name for name in self.committed.storage.sizes(self.committed.path(CHUNKS)) if name.endswith(_MARK)]
+        delete_files([self.committed.path(CHUNKS, name) for name in marks])
         make_folders([self.committed.path(folder) for folder in _OWN_NAMES])
 
     def is_committed(self, chunk: Chunk) -> bool:
         """Whether an attempt of this chunk has been committed."""
         path = self.committed.path(CHUNKS, f"{chunk.name}.json")
         return FileSystems.exists(path) and is_of(self.committed.read(chunk.name), chunk, self.configuration)
+
+    def mark_taken_up(self, chunk: Chunk) -> None:
+        """Note that an attempt of this chunk has begun; the mark stays until ``keep_only``.
+
+        Raises:
+            OSError: if the output cannot be written.
+        """
+        mark = self._mark(chunk)
+        put_text(mark, "", by=f"{mark}.{uuid4().hex[:_MARK_DIGITS]}")
+
+    def was_taken_up(self, chunk: Chunk) -> bool:
+        """Whether an attempt of this chunk has begun in this run."""
+        return bool(FileSystems.exists(self._mark(chunk)))
+
+    def _mark(self, chunk: Chunk) -> str:
+        return self.committed.path(CHUNKS, f".{chunk.name}{_MARK}")
 
     def commit(self, chunk: Chunk, attempt: ChunkAttempt) -> None:
         """Copy the attempt's files into place, then write the manifest, unless another attempt was faster.

@@ -59,7 +59,7 @@ def counted_rows() -> Iterator[list[int]]:
 
 def chunk_manifests(output: Path) -> dict[str, ChunkManifest]:
     """The committed chunks by name."""
-    paths = sorted((output / "_chunks").iterdir())
+    paths = sorted((output / "_chunks").glob("*.json"))
     return {path.stem: ChunkManifest.from_json(path.read_text()) for path in paths}
 
 
