@@ -28,6 +28,9 @@ echo "run_tests: ruff check, ruff format --check" >&2
 if [ "$with_mypy" = yes ]; then
     echo "run_tests: mypy" >&2
     "$python" -m mypy
+    if command -v java >/dev/null; then
+        "$python" deploy/flink/get_flink.py || echo "run_tests: the tests on a Flink cluster are skipped" >&2
+    fi
 fi
 echo "run_tests: pytest" >&2
-exec "$python" -m pytest -n 2 "$@"
+exec "$python" -m pytest -n 2 --dist loadgroup "$@"

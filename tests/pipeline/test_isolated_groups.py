@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.deploy.deadly_method import FATAL_WORD
 from tests.logs.log_files import log_row, write_log
-from tests.pipeline.deadly_method import FATAL_WORD
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import MethodOptions
@@ -42,7 +42,7 @@ def group(tmp_path: Path) -> RowGroup:
 def take_up(tmp_path: Path) -> TakeUpGroups:
     settings = AuditSettings(
         parser=str(save_tiny_parser(tmp_path / "parser")),
-        method=MethodOptions(method="tests.pipeline.deadly_method:Deadly"),
+        method=MethodOptions(method="tests.deploy.deadly_method:Deadly"),
     )
     store = GroupStore(str(tmp_path / "out"), "c")
     store.keep_only({})
