@@ -25,7 +25,8 @@ def records_of(rows: Iterable[RowLike]) -> list[QARecord | RowFault]:
     """One outcome per row, in order: its record, or the fault of a value that a log may not hold either.
 
     A dict has the names of a log's columns: ``question``, ``passages`` and ``answer``, perhaps ``record_id`` and
-    ``target_spans``; other keys are not read. None in place of a value is the row's fault.
+    ``target_spans``; other keys are not read, nor are other fields of a passage. None in place of a value is the row's
+    fault.
 
     Raises:
         UsageError: if ``rows`` is a table or a single row.
@@ -33,6 +34,8 @@ def records_of(rows: Iterable[RowLike]) -> list[QARecord | RowFault]:
     """
     if hasattr(rows, "__arrow_c_stream__"):
         raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}; {_TABLE}")
+    if not isinstance(rows, Iterable):
+        raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}")
     if isinstance(rows, str | bytes | Mapping | QARecord):
         raise UsageError(f"a list of QARecords or dicts is needed, was a single {_kind(rows)}; put it into a list")
     return [_outcome(row, place) for place, row in enumerate(rows)]
@@ -134,15 +137,13 @@ def _spans(value: object, where: str) -> tuple[CharRange, ...] | None:
 def _span(value: object, name: str, where: str) -> CharRange:
     if isinstance(value, CharRange):
         return value
-    ends = [value.get("char_start"), value.get("char_end")] if isinstance(value, Mapping) else value
     if value is None or (isinstance(value, Mapping) and None in (value.get("char_start"), value.get("char_end"))):
         raise _missing("target_spans", name, "a range should have char_start and char_end", where)
-    if not isinstance(ends, Sequence) or isinstance(ends, str | bytes) or len(ends) != 2:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise _type_error(name, "a pair (char_start, char_end)", value, where)
-    if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in ends):
-        raise DataError(
-            f"{where}{name} should have the whole numbers char_start and char_end, had: {ends!r:.80}; count code points"
-        )
+    ends = [value["char_start"], value["char_end"]] if isinstance(value, Mapping) else list(value)
+    if len(ends) != 2 or not all(isinstance(end, Integral) and not isinstance(end, bool) for end in ends):
+        raise _type_error(name, "the whole numbers char_start and char_end, in code points", value, where)
     try:
         return CharRange(int(ends[0]), int(ends[1]))
     except ValueError as error:
@@ -157,7 +158,8 @@ def _passage(value: object, name: str, where: str) -> Passage:
     if value is None or (isinstance(value, Mapping) and value.get("text", "") is None):
         raise _missing("passages", name, "a passage should have 'text'", where)
     if isinstance(value, Mapping):
-        unknown = sorted(map(str, set(value) - set(_PASSAGE_FIELDS)))
+        is_row_of_a_log = bool(where)
+        unknown = () if is_row_of_a_log else set(value) - set(_PASSAGE_FIELDS)
         if unknown or not isinstance(value.get("text"), str):
             raise DataError(
                 f"{where}{name}: a passage should have 'text' and at most {_PASSAGE_FIELDS}, but has: "

@@ -59,6 +59,8 @@ class TableLog:
             LogFormatError: if a column is missing, is there twice or has another type than expected.
         """
         schema, _ = self._opened
+        if self.row_count == 0:
+            schema = _with_types(schema, passages=dict(self.options.columns).get("passages", "passages"))
         try:
             return ColumnMap.from_schema(self.name, schema, self.options)
         except LogFormatError as error:
@@ -102,8 +104,8 @@ def _record_batches(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
             reader = pa.RecordBatchReader.from_stream(data)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise UsageError(
-                "the table should have one type of values in each column, so that Arrow can hold it; the error before "
-                "this one says what is in the way"
+                "the table should be one that Arrow can hold, with one name and one type of values for each column; "
+                "the error before this one says what is in the way"
             ) from error
         return reader.schema, reader
     if isinstance(data, pa.RecordBatch):
@@ -124,6 +126,14 @@ def _dataset_batches(data: Dataset) -> tuple[pa.Schema, Iterable[pa.RecordBatch]
         schema: pa.Schema = getattr(data.features, "arrow_schema", pa.schema([]))
         return schema, []
     return first.schema, (batch for table in chain([first], tables) for batch in table.to_batches())
+
+
+def _with_types(schema: pa.Schema, *, passages: str) -> pa.Schema:
+    """A table without rows may have columns without a type; they are taken for what they should be."""
+    types = {passages: pa.list_(pa.string())}
+    return pa.schema(
+        [one.with_type(types.get(one.name, pa.string())) if pa.types.is_null(one.type) else one for one in schema]
+    )
 
 
 def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -39,6 +40,13 @@ def test_a_dict_has_the_names_of_a_logs_columns() -> None:
         RowSource("", 0),
         (CharRange(0, 3), CharRange(4, 8), CharRange(0, 3)),
     )
+
+
+def test_arrays_may_stand_for_lists_and_other_fields_of_a_passage_are_not_read() -> None:
+    passages = np.array([{"text": "Oda keeps it.", "score": 0.5}], dtype=object)
+    (found,) = records_of([ROW | {"passages": passages, "target_spans": np.array([[0, 3]])}])
+    assert isinstance(found, QARecord)
+    assert (found.passages, found.target_spans) == ((Passage("Oda keeps it."),), (CharRange(0, 3),))
 
 
 def test_a_row_without_an_id_is_named_by_its_place() -> None:
@@ -92,7 +100,9 @@ def test_none_inside_a_list_is_the_fault_of_its_row(field: str, value: list[obje
         (ROW | {"passages": [{"text": "a", "title": 5}]}, r"row 1: passages\[0\]\['title'\] should be a string"),
         (ROW | {"passages": [(None, None)]}, r"row 1: passages\[0\]\[1\] should be a string, was a None"),
         (ROW | {"target_spans": [5]}, r"row 1: target_spans\[0\] should be a pair"),
-        (ROW | {"target_spans": [(0, 1.5)]}, r"row 1: target_spans\[0\] should have the whole numbers"),
+        (ROW | {"target_spans": [(0, 1.5)]}, r"row 1: target_spans\[0\] should be the whole numbers"),
+        (ROW | {"target_spans": [(0, 1, 2)]}, r"row 1: target_spans\[0\] should be the whole numbers"),
+        (ROW | {"target_spans": ["01"]}, r"row 1: target_spans\[0\] should be a pair"),
         (ROW | {"record_id": 1.5}, r"row 1: record_id should be a string or an integer, was a float"),
         (["Who?"], r"row 1: a QARecord or a dict is needed, was a list; .*attribute_table"),
         (QARecord("r", None, (), "Oda.", RowSource("", 0)), r"row 1: question should be a string, was a None"),  # type: ignore[arg-type]
@@ -113,6 +123,7 @@ def test_a_field_of_another_type_is_an_error_that_names_row_and_field(row: objec
         (pa.table({"question": ["Who?"]}), r"was a Table; a table of rows goes to attribute_table"),
         (ROW, r"was a single dict; put it into a list"),
         ("Who?", r"was a single str"),
+        (None, r"a list of QARecords or dicts is needed, was a None"),
     ],
 )
 def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows: object, message: str) -> None:

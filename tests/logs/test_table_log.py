@@ -158,8 +158,13 @@ def test_what_is_no_table_is_refused_with_the_way_out(data: object) -> None:
 @pytest.mark.parametrize("values", [5, "half a pair: \ud83d"])
 def test_a_frame_that_arrow_cannot_hold_is_refused(values: object) -> None:
     frame = pytest.importorskip("pandas").DataFrame({"question": ["Who?", values]}, dtype=object)
-    with pytest.raises(UsageError, match="one type of values in each column"):
+    with pytest.raises(UsageError, match="one type of values for each column"):
         outcomes(frame, "table")
+
+
+def test_a_frame_without_rows_has_no_outcomes_whatever_its_types() -> None:
+    frame = pytest.importorskip("pandas").DataFrame(columns=["record_id", "question", "contexts", "answer"])
+    assert outcomes(frame, "t", LogOptions((("passages", "contexts"),))) == []
 
 
 def test_options_of_the_command_line_become_keywords() -> None:
