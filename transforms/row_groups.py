@@ -17,13 +17,13 @@ from apache_beam.coders import registry
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow
 from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.schemas import DeadLetter
 from attribeam.transforms.attribute_rows import MethodModelHandler, without_model
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.block_model import BlockModel
 from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.elements import AttributedBlock, RowCoder
 from attribeam.transforms.make_evidence import MakeEvidence
@@ -138,18 +138,18 @@ class _WithoutModel(beam.DoFn):
         yield without_model(block)
 
 
-class GroupModelHandler(ModelHandler[RowGroup, RowGroup, LoadedModels]):
+class GroupModelHandler(ModelHandler[RowGroup, RowGroup, BlockModel]):
     """Runs the blocks of one group through the models, as ``MethodModelHandler`` runs each."""
 
     def __init__(self, settings: AuditSettings) -> None:
         super().__init__()
         self._of_blocks = MethodModelHandler(settings)
 
-    def load_model(self) -> LoadedModels:
+    def load_model(self) -> BlockModel:
         return self._of_blocks.load_model()
 
     def run_inference(
-        self, batch: RowGroup, model: LoadedModels, inference_args: Mapping[str, object] | None = None
+        self, batch: RowGroup, model: BlockModel, inference_args: Mapping[str, object] | None = None
     ) -> Iterable[RowGroup]:
         blocks = (made for block in batch.rows for made in self._of_blocks.run_inference(block, model, inference_args))
         return [replace(batch, rows=tuple(blocks))]

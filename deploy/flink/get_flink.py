@@ -103,7 +103,7 @@ def _get_job_server(jar: Path) -> None:
     print(f"get_flink: {len(pins)} jars of Beam {JOB_SERVER_BEAM}'s job server, 150 MB", file=sys.stderr)
     parts = _emptied(jar.parent.with_name(f"{jar.parent.name}.part"))
     with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
-        names = list(pool.map(lambda pin: _get_jar(*pin, parts / "lib"), pins.items()))
+        names = list(pool.map(lambda pin: _get_jar(pin[0], pin[1], parts / "lib"), pins.items()))
     _write_launcher(parts / jar.name, names)
     if jar.parent.exists():
         shutil.rmtree(jar.parent)
