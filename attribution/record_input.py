@@ -94,7 +94,15 @@ _NULL_REASONS = {
 
 
 def _outcome(row: object, place: int) -> QARecord | RowFault:
-    where = f"row {place}: "
+    return outcome_of(row, RowSource("", place), where=f"row {place}: ")
+
+
+def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord | RowFault:
+    """One row's record, or the fault of a value that a log may not hold either; messages begin with ``where``.
+
+    Raises:
+        DataError: as ``records_of``.
+    """
     if isinstance(row, QARecord):
         _check_types(row, where)
         return row
@@ -110,7 +118,7 @@ def _outcome(row: object, place: int) -> QARecord | RowFault:
             message = f"{where}{name} should be {_EXPECTED[name]}, was None; {_WAYS_OUT[name]}"
             return RowFault(_NULL_REASONS[name], message, column=name)
     try:
-        return _record(row, where, RowSource("", place))
+        return _record(row, where, source)
     except RowFault as fault:
         return fault
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from attribeam.schemas.evidence_html import Explanation
+    from attribeam.transforms.audit_answers import AuditAnswers
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "AnswerKind",
     "AttribeamError",
     "Attributor",
+    "AuditAnswers",
     "CharRange",
     "ClaimKind",
     "DataError",
@@ -71,6 +73,7 @@ __all__ = [
 _ERRORS = ("AttribeamError", "DataError", "ExitCode", "LogFormatError", "ModelLoadError", "RunError", "UsageError")
 _MODULES = {
     "Attributor": "attribeam.attribution.attributor",
+    "AuditAnswers": "attribeam.transforms.audit_answers",
     "Explanation": "attribeam.schemas.evidence_html",
     "TableEvidence": "attribeam.attribution.attribute_table",
 } | dict.fromkeys(_ERRORS, "attribeam.schemas.errors")

@@ -1,0 +1,236 @@
+"""``AuditAnswers`` in a pipeline of one's own: what goes in, what comes out, on two runners and in Beam YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import FixedWindows
+from apache_beam.typehints.row_type import RowTypeConstraint
+from tests.logs.log_files import log_row, write_log
+from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit, with_token_budget
+
+from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
+from attribeam.schemas import evidence_schema
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.read_answers import ReadAnswers
+from attribeam.transforms.schema_rows import row_type, rows_of
+
+RUNNERS = {
+    "direct": ["--runner=DirectRunner"],
+    "portable": ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
+}
+
+
+class PassageRow(NamedTuple):
+    text: str
+    title: str | None
+
+
+class AnswerRow(NamedTuple):
+    record_id: str
+    question: str
+    passages: Sequence[PassageRow]
+    answer: str
+
+
+def given(number: int, **changes: object) -> dict[str, Any]:
+    """A faultless element."""
+    row = log_row(number)
+    return {name: row[name] for name in ("record_id", "question", "passages", "answer")} | changes
+
+
+def as_row(number: int) -> beam.Row:
+    element = given(number)
+    return beam.Row(**element | {"passages": [beam.Row(**one) for one in element["passages"]]})
+
+
+def as_named_tuple(number: int) -> AnswerRow:
+    element = given(number)
+    passages = [PassageRow(one["text"], one["title"]) for one in element["passages"]]
+    return AnswerRow(element["record_id"], element["question"], passages, element["answer"])
+
+
+def as_record(number: int) -> QARecord:
+    element = given(number)
+    passages = tuple(Passage(one["text"], one["title"], one["passage_id"]) for one in element["passages"])
+    source = RowSource("mine", number)
+    return QARecord(element["record_id"], element["question"], passages, element["answer"], source)
+
+
+ELEMENTS = [given(0), as_row(1), as_named_tuple(2), as_record(3)]
+FAULTY = {
+    "row-4": (given(4, answer=None), "missing_value", "answer"),
+    "row-5": (given(5, question=7), "invalid_value", "question"),
+    "row-6": (given(6, passages="one"), "invalid_value", "passages"),
+    "row-7": (given(7, answer="  "), "empty_answer", "answer"),
+    "row-8": (given(8, target_spans=[(0, 999)]), "span_out_of_range", "target_spans"),
+    "row-9": (given(9, passages=[{"text": "x", "rank": 1}]), "invalid_value", "passages"),
+    "row-10": ({"record_id": "row-10", "question": "?"}, "missing_value", "passages"),
+}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> AuditSettings:
+    return with_token_budget(save_tiny_audit(tmp_path_factory.mktemp("models")), 1)
+
+
+class WriteLines(beam.DoFn):
+    """Appends the rows' dicts to a file, which all workers of these tests see."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def process(self, row: beam.Row) -> None:
+        with self._path.open("a") as file:
+            file.write(f"{_plain(row)!r}\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, beam.Row):
+        return {name: _plain(item) for name, item in value.as_dict().items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def written(path: Path) -> list[dict[str, Any]]:
+    rows = [eval(line, {"Timestamp": lambda *_: None}) for line in path.read_text().splitlines()]
+    return sorted(rows, key=lambda row: (str(row["record_id"]), row.get("span_index", 0)))
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_dead_letters(
+    runner: str, settings: AuditSettings, tmp_path: Path
+) -> None:
+    faulty = [element for element, _, _ in FAULTY.values()]
+    with beam.Pipeline(options=PipelineOptions(RUNNERS[runner])) as pipeline:
+        answers = pipeline | beam.Create([*ELEMENTS, *faulty, "no row", {"answer": "x"}], reshuffle=False)
+        audited = answers | AuditAnswers(settings)
+        _ = audited.evidence | "Evidence" >> beam.Reshuffle() | "E" >> beam.ParDo(WriteLines(tmp_path / "evidence"))
+        _ = audited.dead_letters | "Letters" >> beam.Reshuffle() | "L" >> beam.ParDo(WriteLines(tmp_path / "letters"))
+    log = write_log(tmp_path / "log.parquet", [log_row(number) for number in range(4)])
+    (tmp_path / "local").mkdir()
+    run_locally(log, settings, output_in(tmp_path / "local"))
+    (local,) = (tmp_path / "local").glob("evidence*.parquet")
+    evidence = written(tmp_path / "evidence")
+    for found, wanted in zip(evidence, pq.read_table(local).to_pylist(), strict=True):
+        same = set(found) - {"source_file", "source_row", "top_passage_id", "evidence"}
+        assert {name: found[name] for name in same} == {name: wanted[name] for name in same}
+        assert [one["text"] for one in found["evidence"]] == [one["text"] for one in wanted["evidence"]]
+    assert {(row["source_file"], row["source_row"]) for row in evidence} == {("", 0), ("mine", 3)}
+    letters = written(tmp_path / "letters")
+    by_id = {row["record_id"]: (row["reason"], row["column"], row["stage"]) for row in letters if row["record_id"]}
+    assert by_id == {name: (reason, field, "validate") for name, (_, reason, field) in FAULTY.items()}
+    nameless = {(row["reason"], row["column"]) for row in letters if row["record_id"] is None}
+    assert nameless == {("invalid_value", None), ("missing_value", "record_id")}
+    assert all(row["answer"] is None and "Ada" not in row["message"] for row in letters)
+
+
+def test_both_outputs_have_schemas(settings: AuditSettings) -> None:
+    audited = beam.Pipeline() | beam.Create([given(0)], reshuffle=False) | AuditAnswers(settings)
+    types = audited.evidence.element_type, audited.dead_letters.element_type
+    assert all(isinstance(kind, RowTypeConstraint) for kind in types)
+    assert [name for name, _ in types[0]._fields] == evidence_schema().names
+    assert {"record_id", "reason", "column", "message"} <= {name for name, _ in types[1]._fields}
+    assert set(audited) == {"evidence", "dead_letters"}
+
+
+def outcomes(settings: AuditSettings, element: object) -> list[Any]:
+    return list(ReadAnswers(settings).process(element))
+
+
+def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers() -> None:
+    element = given(0)
+    element["response"] = element.pop("answer")
+    (record,) = outcomes(AuditSettings(columns=(("answer", "response"),)), element | {"record_id": 7, "rank": 1})
+    assert (record.record_id, record.answer) == ("7", element["response"])
+
+
+def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_for() -> None:
+    for wanted, answer in ((False, None), (True, given(0)["answer"])):
+        (refused,) = outcomes(AuditSettings(max_text_chars=20, dead_letter_text=wanted), given(0))
+        assert (refused.value.reason, refused.value.column, refused.value.answer) == ("text_too_long", "answer", answer)
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    (refused,) = outcomes(AuditSettings(), given(0, question="caf\ud800"))
+    assert (refused.value.record_id, refused.value.reason, refused.value.column) == (
+        "row-0",
+        "invalid_utf8",
+        "question",
+    )
+
+
+def test_options_by_name_are_settings() -> None:
+    by_name = AuditAnswers(spans="sentences", max_text_chars=9, columns={"answer": "a"}, verdict="mass")._settings
+    assert ([str(kind) for kind in by_name.span_kinds], by_name.max_text_chars) == (["sentences"], 9)
+    assert (by_name.columns, by_name.method.verdict) == ((("answer", "a"),), "mass")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"settings": AuditSettings(), "spans": "facts"}, "come alone.*spans"),
+        ({"settings": AuditSettings(extra_columns=("team",))}, "join the evidence"),
+        ({"spam": 1}, "spam"),
+        ({"method": "guess"}, "guess"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises((UsageError, ValueError), match=said):
+        AuditAnswers(**arguments)
+
+
+def test_windows_are_refused(settings: AuditSettings) -> None:
+    answers = beam.Pipeline() | beam.Create([given(0)], reshuffle=False) | beam.WindowInto(FixedWindows(60))
+    with pytest.raises(UsageError, match="global window"):
+        _ = answers | AuditAnswers(settings)
+
+
+def test_rows_keep_nested_values_and_nulls() -> None:
+    inner = pa.struct([pa.field("start", pa.int32(), nullable=False), pa.field("text", pa.string())])
+    schema = pa.schema([("pieces", pa.list_(inner)), ("score", pa.float32()), ("seen", pa.timestamp("us", "UTC"))])
+    table = pa.Table.from_pylist([{"pieces": [{"start": 1, "text": None}], "score": 0.5, "seen": None}], schema)
+    (row,) = rows_of(table)
+    assert (row.pieces, row.score, row.seen) == ([beam.Row(start=1, text=None)], 0.5, None)
+    assert [name for name, _ in row_type(schema)._fields] == schema.names
+    with pytest.raises(TypeError, match="binary"):
+        row_type(pa.schema([("raw", pa.binary())]))
+
+
+@pytest.fixture
+def yaml_pipeline(settings: AuditSettings, tmp_path: Path) -> dict[str, Any]:
+    """The example's pipeline with models and outputs of the test."""
+    pytest.importorskip("jsonschema", reason="Beam YAML needs the extra attribeam[yaml]")
+    pytest.importorskip("docstring_parser", reason="Beam YAML needs the extra attribeam[yaml]")
+    import yaml
+
+    example = Path(__file__).parents[2] / "examples" / "beam_pipeline.yaml"
+    spec = yaml.safe_load(example.read_text())
+    by_name = {one.get("name", one["type"]): one["config"] for one in spec["pipeline"]["transforms"]}
+    by_name["AuditAnswers"] |= {"model": settings.model.model, "parser": settings.parser}
+    by_name["WriteClaims"]["path"] = str(tmp_path / "claims.txt")
+    by_name["WriteRefused"]["path"] = str(tmp_path / "refused.txt")
+    return spec
+
+
+def test_the_example_for_beam_yaml_writes_spans_and_refused_answers(
+    yaml_pipeline: dict[str, Any], tmp_path: Path
+) -> None:
+    import yaml
+    from apache_beam.yaml.yaml_transform import SafeLineLoader, expand_pipeline
+
+    spec = yaml.load(yaml.safe_dump(yaml_pipeline, sort_keys=False), Loader=SafeLineLoader)
+    with beam.Pipeline(options=PipelineOptions(["--runner=DirectRunner"])) as pipeline:
+        expand_pipeline(pipeline, spec, validate_schema=None)
+    (claims,), (refused,) = tmp_path.glob("claims.txt*"), tmp_path.glob("refused.txt*")
+    assert {line.partition(":")[0] for line in claims.read_text().splitlines()} == {"ferry-1"}
+    (line,) = refused.read_text().splitlines()
+    assert line.startswith("ferry-2: empty_answer: the answer should have words")

@@ -1,0 +1,99 @@
+"""``AuditAnswers``: the audit as one transform of a Beam pipeline of one's own, in Python or in YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+
+from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
+from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
+from attribeam.schemas.errors import UsageError
+from attribeam.transforms.audit_records import AuditRecords
+from attribeam.transforms.audit_settings import AuditSettings, with_template_text
+from attribeam.transforms.dead_letters import DEAD_LETTERS, dead_letter_table
+from attribeam.transforms.read_answers import ReadAnswers
+from attribeam.transforms.schema_rows import row_type, rows_of
+
+_OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
+
+
+class AuditedAnswers(dict[str, beam.PCollection]):
+    """Two PCollections of ``beam.Row`` with schemas: ``evidence`` and ``dead_letters``."""
+
+    @property
+    def evidence(self) -> beam.PCollection:
+        """One row per target span, with the fields of the evidence record."""
+        return self["evidence"]
+
+    @property
+    def dead_letters(self) -> beam.PCollection:
+        """One row per answer that was not audited, with its id, the reason and the field to blame."""
+        return self["dead_letters"]
+
+
+@beam.typehints.with_input_types(Any)
+class AuditAnswers(beam.PTransform):
+    """Audits the answers of a bounded PCollection in the global window; see ``AuditedAnswers`` for what comes out.
+
+    Elements are ``QARecord``s, or dicts, ``beam.Row``s or named tuples with the fields ``record_id``, ``question``,
+    ``passages`` and ``answer``, perhaps ``target_spans``; other fields are not read. Every element becomes evidence or
+    one dead letter. Ids should be unique; that is not checked, since no worker sees all of them.
+
+    Nothing is shuffled: put ``beam.Reshuffle()`` before it where few elements come out of one. ``with_resource_hints``
+    puts it on machines of their own.
+
+    Args:
+        settings: the settings of an audit; those that say how log files are read are not used.
+        options: instead of ``settings``, options of ``Attributor.from_pretrained`` by name, and ``columns`` (a mapping
+            from fields to other names), ``max_text_chars`` and ``dead_letter_text``.
+
+    Raises:
+        UsageError: if settings and options are both given, or the method does not exist.
+        ValueError: if an option is unknown or out of its range.
+    """
+
+    def __init__(self, settings: AuditSettings | None = None, **options: Any) -> None:
+        super().__init__()
+        if settings is not None and options:
+            raise UsageError(f"settings should come alone, but there are options, too: {', '.join(sorted(options))}")
+        self._settings = with_template_text(_settings_of(options) if settings is None else settings)
+        if self._settings.extra_columns:
+            raise UsageError("extra columns are those of log files; join the evidence with your elements by record_id")
+        self._schema = evidence_schema(has_mass=resolve_method(self._settings.method).gives_mass)
+
+    def expand(self, answers: beam.PCollection) -> AuditedAnswers:
+        if not isinstance(answers.windowing.windowfn, GlobalWindows):
+            raise UsageError("AuditAnswers needs the global window; put beam.WindowInto(GlobalWindows()) before it")
+        read = beam.ParDo(ReadAnswers(self._settings)).with_outputs(DEAD_LETTERS, main="records")
+        found = answers | "ReadAnswers" >> read
+        audited = found.records | "AuditRecords" >> AuditRecords(self._settings, self._schema)
+        letters = (found[DEAD_LETTERS], audited.dead_letters) | "GatherDeadLetters" >> beam.Flatten()
+        to_evidence = beam.FlatMap(rows_of).with_output_types(row_type(self._schema))
+        to_letters = beam.FlatMap(_letter_rows).with_output_types(row_type(dead_letter_schema()))
+        return AuditedAnswers(
+            evidence=audited.evidence | "EvidenceRows" >> to_evidence,
+            dead_letters=letters | "DeadLetterRows" >> to_letters,
+        )
+
+
+def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
+    own = {name: value for name, value in options.items() if name in _OWN_OPTIONS}
+    given = AttributorOptions(**{name: value for name, value in options.items() if name not in own})
+    columns = own.pop("columns", {})
+    return AuditSettings(
+        columns=tuple(columns.items()),
+        span_kinds=given.spans,
+        parser=given.parser,
+        model=given.only(ModelOptions),
+        method=given.only(MethodOptions),
+        threads=given.threads or AuditSettings().threads,
+        **own,
+    )
+
+
+def _letter_rows(letter: DeadLetter) -> list[beam.Row]:
+    return list(rows_of(dead_letter_table([letter], dead_letter_schema())))
