@@ -11,9 +11,7 @@ from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import save_tiny_audit
 from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, DistributedAudit, chunk_manifests
 
-from attribeam.attribution.attention import attention_model
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.methods.models import load_audit_models
 from attribeam.transforms.row_groups import GroupModelHandler, RowGroup
 
 THREADS, CHUNKS = 3, 6
@@ -26,9 +24,6 @@ def test_a_model_is_loaded_once_in_a_process_of_several_threads(
     rows = [log_row(number) for number in range(CHUNKS * ROWS_PER_CHUNK)]
     audit = DistributedAudit.of(save_tiny_audit(tmp_path), write_log(tmp_path / "log.parquet", rows))
     one, several = tmp_path / "one", tmp_path / "several"
-    audit.run(one)
-    load_audit_models.cache_clear()
-    attention_model._load.cache_clear()
     loads: list[object] = []
     from_pretrained = AttentionModel.from_pretrained
 
@@ -51,6 +46,7 @@ def test_a_model_is_loaded_once_in_a_process_of_several_threads(
     audit.run(several, beam_arguments=("--direct_running_mode=multi_threading", f"--direct_num_workers={THREADS}"))
     assert len(threads) == 2, "two threads should have met at the model"
     assert len(loads) == 1
+    audit.run(one)
     digests = [
         [(chunk.evidence.sha256, chunk.dead_letters.sha256) for chunk in chunk_manifests(output).values()]
         for output in (one, several)
