@@ -30,6 +30,7 @@ from attribeam.attribution.options import (
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.pipeline.devices import is_list, named_gpus
 from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
@@ -143,6 +144,7 @@ def add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     _add_input_and_output(parser)
     _add_spans_and_method(parser)
     _add_model(parser)
+    _add_privacy(parser)
     _add_run(parser)
     _add_monitoring(parser)
 
@@ -169,6 +171,7 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         method=method,
         max_text_chars=arguments.max_text_chars,
         dead_letter_text=arguments.dead_letter_text,
+        privacy=_read_privacy(arguments),
         threads=arguments.threads,
     )
 
@@ -177,6 +180,26 @@ def _read_model(arguments: argparse.Namespace) -> ModelOptions:
     """The model's options; several GPUs are ``cuda`` here, because records do not depend on their number."""
     model = ModelOptions.from_arguments(arguments, LOADING, READING)
     return model.replaced(device="cuda") if is_list(named_gpus(model.device)) else model
+
+
+def _read_privacy(arguments: argparse.Namespace) -> PrivacySettings:
+    """What is hidden in everything that is written.
+
+    Raises:
+        UsageError: if a pattern cannot be used, or ``--no-texts`` is contradicted.
+    """
+    if arguments.no_texts and arguments.dead_letter_text:
+        raise UsageError("--no-texts writes no text, --dead-letter-text writes the answers' texts; leave one out")
+    columns = dict(parse_column_mapping(arguments.columns))
+    texts = {columns.get(field, field) for field in ("question", "passages", "answer", "prompt")}
+    if arguments.no_texts and (carried := sorted(texts.intersection(arguments.extra_columns))):
+        raise UsageError(f"--no-texts writes no text, --extra-columns carries {', '.join(carried)}; leave one out")
+    return PrivacySettings.checked(
+        redact=arguments.redact,
+        patterns=tuple(arguments.redact_pattern),
+        patterns_file=arguments.redact_patterns_file,
+        no_texts=arguments.no_texts,
+    )
 
 
 def check_read(options: MethodOptions) -> None:
@@ -302,6 +325,28 @@ def _add_spans_and_method(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("model"), ModelOptions, LOADING, READING)
+
+
+def _add_privacy(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("privacy").add_argument
+    add(
+        "--redact", action="store_true",
+        help="mask e-mail addresses, phone numbers and card numbers in everything that is written; offsets stay",
+    )  # fmt: skip
+    add(
+        "--redact-pattern", action="append", default=[], metavar="REGEX",
+        help="mask what this regular expression finds, with or without --redact; may be repeated; the manifest records "
+        "it",
+    )  # fmt: skip
+    add(
+        "--redact-patterns-file", metavar="FILE",
+        help="mask what the regular expressions of this file find, one a line, # for remarks; the manifest records its "
+        "path and SHA-256 only",
+    )  # fmt: skip
+    add(
+        "--no-texts", action="store_true",
+        help="write no text of questions, passages and answers, only ids, offsets and scores",
+    )  # fmt: skip
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

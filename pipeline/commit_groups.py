@@ -60,10 +60,10 @@ class CommitGroups(beam.DoFn):
         count_chunk()
 
     def _attempt(self, group: RowGroup, folder: Path) -> ChunkAttempt:
-        schemas = self._schemas
+        schemas, privacy = self._schemas, self._schemas.privacy
         letters = [dead_letter_table(group.letters, schemas.dead_letters)] if group.letters else []
-        run_bundle(WriteOneFile(str(folder / "evidence.parquet"), schemas.evidence), group.rows, [])
-        run_bundle(WriteOneFile(str(folder / "dead_letters.parquet"), schemas.dead_letters), letters, [])
+        run_bundle(WriteOneFile(str(folder / "evidence.parquet"), schemas.evidence, privacy), group.rows, [])
+        run_bundle(WriteOneFile(str(folder / "dead_letters.parquet"), schemas.dead_letters, privacy), letters, [])
         rows, tokens = group.chunk.rows, group.tokens
         attempt = read_attempt(rows, folder, schemas, tokens=tokens, rows_in_windows=group.rows_in_windows)
         return replace(attempt, seconds=max(0.0, time.time() - group.started))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options
 from attribeam.attribution.prompts.prompt_template import TemplateText
 from attribeam.logs.columns import PARQUET
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -24,14 +25,17 @@ _PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", 
 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
-    """The settings as JSON values; infinity as the text "inf", and no ``log_format`` where it is Parquet.
+    """The settings as JSON values; infinity as the text "inf".
 
-    The device is ``cuda`` whatever its number: records do not depend on that.
+    There is no ``log_format`` where it is Parquet, and no ``privacy`` where nothing is hidden, so that audits started
+    before there were such settings can resume. The device is ``cuda`` whatever its number: records do not depend on
+    that.
     """
-    text = json.dumps(asdict(settings), default=_plain_options)
+    text = json.dumps({**asdict(settings), "privacy": settings.privacy.recorded()}, default=_plain_options)
     plain: dict[str, Any] = json.loads(text, parse_constant=_json_constant)
     plain["model"]["device"] = plain["model"]["device"].partition(":")[0]
-    return {name: value for name, value in plain.items() if (name, value) != ("log_format", PARQUET)}
+    quiet: Mapping[str, object] = {"log_format": PARQUET, "privacy": {}}
+    return {name: value for name, value in plain.items() if name not in quiet or value != quiet[name]}
 
 
 def _plain_options(value: object) -> object:
@@ -51,10 +55,11 @@ def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class OutputSchemas:
-    """The Arrow schemas of the two outputs, with the provenance in their metadata."""
+    """The Arrow schemas of the two outputs, with the provenance in their metadata, and what of their texts is hidden."""
 
     evidence: pa.Schema
     dead_letters: pa.Schema
+    privacy: PrivacySettings = field(default_factory=PrivacySettings)
 
 
 def output_schemas(
@@ -66,6 +71,7 @@ def output_schemas(
     return OutputSchemas(
         evidence=evidence_schema(extra_fields=extra_fields, metadata=metadata, has_mass=has_mass),
         dead_letters=dead_letter_schema(metadata),
+        privacy=settings.privacy,
     )
 
 

@@ -54,11 +54,12 @@ def build_graph(
     read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {})
     made = read.records | "AuditRecords" >> AuditRecords(settings, output.schemas.evidence)
     letters = (read[DEAD_LETTERS], made.dead_letters)
-    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, output.schemas.evidence)
+    schemas = output.schemas
+    made.evidence | "WriteEvidence" >> WriteTables(output.evidence_prefix, schemas.evidence, schemas.privacy)
     (
         letters
         | "GatherDeadLetters" >> beam.Flatten()
-        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, output.schemas.dead_letters)
+        | "WriteDeadLetters" >> WriteDeadLetters(output.dead_letter_prefix, schemas.dead_letters, schemas.privacy)
     )
 
 

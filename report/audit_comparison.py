@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from attribeam.report.answer_ranking import AnswerGroup, RiskTally
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
+from attribeam.report.hidden_texts import with_texts, without_texts
 from attribeam.schemas import RowSource
 from attribeam.schemas.errors import UsageError
 
@@ -51,6 +52,7 @@ class AuditComparison:
     Attributes:
         in_both, only_now, only_before: numbers of answers.
         changes: numbers of the answers in both, by change.
+        shows_texts: whether the earlier audit's texts may be shown beside this one's: its masks, if any, are the same.
         changed: rows of this audit whose answers changed, the largest change first: a verdict before a risk.
     """
 
@@ -60,6 +62,7 @@ class AuditComparison:
     only_before: int
     changes: Mapping[AnswerChange, int]
     changed: tuple[RowSource, ...]
+    shows_texts: bool
     _by_id: Mapping[str, tuple[AnswerChange, float | None]]
 
     def change_of(self, record_id: str) -> AnswerChange:
@@ -82,7 +85,8 @@ class AuditComparison:
         batches = self.earlier.evidence_batches(where=where) if wanted else ()
         table = pa.Table.from_batches(batches, schema=self.earlier.evidence_schema)
         ordered = table.sort_by([(name, "ascending") for name in ("source_file", "source_row", "span_index")])
-        return {one.record_id: EarlierAnswer(one, self._by_id[one.record_id][1]) for one in audited_answers(ordered)}
+        shown = (with_texts(one) if self.shows_texts else without_texts(one) for one in audited_answers(ordered))
+        return {one.record_id: EarlierAnswer(one, self._by_id[one.record_id][1]) for one in shown}
 
 
 def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditComparison:
@@ -105,8 +109,14 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
         only_before=before.num_rows - len(rows),
         changes=Counter(one.change for one in rows),
         changed=tuple(one.source for one in changed),
+        shows_texts=_privacy(audit) in (None, _privacy(earlier)),
         _by_id={one.record_id: (one.change, one.risk_before) for one in rows},
     )
+
+
+def _privacy(audit: AuditDirectory) -> object:
+    """What the audit hides, as its manifest records it; None where it hides nothing."""
+    return audit.manifest.options.get("privacy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,20 @@
-"""The logs of an audit, read again: whether each is still what was audited, and the whole texts of its rows."""
+"""The logs of an audit, read again: whether each is still what was audited, and what of its rows may be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from attribeam.logs.columns import LogOptions
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from attribeam.logs.columns import LogOptions, plain_array
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
+from attribeam.logs.privacy.masked_values import masking
+from attribeam.logs.privacy.redactor import Redactor, masked_record
+from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, recorded_settings
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import QARecord, RowSource
@@ -24,16 +30,36 @@ class LogState(StrEnum):
     UNREADABLE = "unreadable"
 
 
+NO_MASKS = Redactor(PrivacySettings())
+
+
 @dataclass(frozen=True)
 class LogFile:
-    """One input file of the manifest; it is looked at once, when its state is first asked for."""
+    """One input file of the manifest; it is looked at once, when its state is first asked for.
+
+    It gives nothing of the log but what the audit may show: with the masks that the audit made.
+    """
 
     audited: InputFile
     options: LogOptions = field(default_factory=LogOptions)
     storage: LogStorage = field(default_factory=ArrowStorage)
+    redactor: Redactor = NO_MASKS
+
+    def records(self, rows: Sequence[int]) -> Iterator[QARecord]:
+        """The records of these rows, which ascend; rows that have none are left out."""
+        for one in self._log.outcomes(rows):
+            if isinstance(one, QARecord):
+                yield masked_record(one, self.redactor)
+
+    def passage_ids(self) -> Iterator[pa.Table]:
+        """The ids of rows' passages, batch by batch: ``row`` counts the rows of the batch, ``passage`` is a text."""
+        for lists in self._log.passage_ids():
+            ids = plain_array(pc.struct_field(pc.list_flatten(lists), "passage_id")).cast(pa.string())
+            shown = masking(self.redactor).array("passage_id", ids) if self.redactor.settings.masks else ids
+            yield pa.table({"row": pc.list_parent_indices(lists), "passage": shown})
 
     @property
-    def log(self) -> QALog:
+    def _log(self) -> QALog:
         """The file as it was read."""
         return QALog(self.audited.path, self.options, self.storage)
 
@@ -55,7 +81,7 @@ class LogFile:
             return LogState.UNREADABLE, f"cannot be read: {error}"
 
     def _look(self) -> tuple[LogState, str]:
-        path, storage = self.audited.path, self.log.storage
+        path, storage = self.audited.path, self._log.storage
         if storage.stamp(path) is None:
             way_out = "bring it back, or start where the audit was started if its path is a relative one"
             return LogState.GONE, f"is not there any more; {way_out}"
@@ -64,35 +90,65 @@ class LogFile:
         return LogState.AS_AUDITED, "is as it was audited"
 
 
+TEXTS_HELP = "read the texts from the logs although the audit was made with --no-texts"
+_NO_TEXTS = "the audit was made with --no-texts; give --texts to read them from the logs all the same"
+
+
 @dataclass(frozen=True, slots=True)
 class AuditedLogs:
     """The logs of one audit; texts come only from files whose content is still what was audited.
 
+    Whoever shows a text of a log reads it here: it comes with the audit's masks, and not at all where the audit wrote
+    no texts or its masks cannot be made again.
+
     Attributes:
         files: the manifest's inputs by path, with what is known of each.
+        redactor: makes the masks that the audit made.
+        hidden: why no text is shown, in a sentence; None where texts are shown.
+        shows_ids: whether ids of passages may be shown.
     """
 
     files: Mapping[str, LogFile]
+    redactor: Redactor = NO_MASKS
+    hidden: str | None = None
+    shows_ids: bool = True
 
     @classmethod
-    def of(cls, audit: AuditDirectory) -> AuditedLogs:
-        """The logs that the manifest names; nothing is opened yet."""
-        options = _log_options(audit.manifest.options)
-        return cls({one.path: LogFile(one, options, audit.storage) for one in audit.manifest.inputs})
+    def of(cls, audit: AuditDirectory, *, texts: bool = False) -> AuditedLogs:
+        """The logs that the manifest names; nothing is opened yet. ``texts`` shows them after ``--no-texts``, too."""
+        recorded = audit.manifest.options
+        lost: str | None = None
+        redactor = NO_MASKS
+        try:
+            redactor = Redactor(recorded_settings(recorded.get("privacy")))
+        except LostPatternsError as error:
+            lost = str(error)
+        no_texts = _NO_TEXTS if redactor.settings.no_texts and not texts else None
+        options = _log_options(recorded)
+        files = {one.path: LogFile(one, options, audit.storage, redactor) for one in audit.manifest.inputs}
+        return cls(files, redactor, hidden=lost or no_texts, shows_ids=lost is None)
+
+    def masked(self, record_id: str) -> str:
+        """An id of the log as the audit wrote it."""
+        return self.redactor.mask(record_id)
 
     def answers(self, rows: frozenset[RowSource]) -> Iterator[QARecord]:
         """The records of ``rows``, ascending by file and row; rows of logs that are gone or changed are left out.
 
         Only files that hold a wanted row are read, in small batches; each is fingerprinted first.
         """
+        if self.hidden is not None:
+            return
         for path in sorted({row.source_file for row in rows}):
             file = self.files.get(path)
             if file is not None and file.state is LogState.AS_AUDITED:
                 wanted = sorted(row.source_row for row in rows if row.source_file == path)
-                yield from (one for one in file.log.outcomes(wanted) if isinstance(one, QARecord))
+                yield from file.records(wanted)
 
     def problems(self, rows: frozenset[RowSource]) -> tuple[str, ...]:
-        """One sentence per log of ``rows`` that is gone, changed or not named in the manifest."""
+        """Why texts of ``rows`` are not shown: one sentence, or one per log that is gone, changed or unknown."""
+        if self.hidden is not None:
+            return (self.hidden,)
         paths = sorted({row.source_file for row in rows})
         unknown = tuple(f"{path!r} is no input of this audit" for path in paths if path not in self.files)
         known = (self.files[path] for path in paths if path in self.files)

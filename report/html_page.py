@@ -46,11 +46,15 @@ _SHARE_OF_CHANGED = 10
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What to show: an audit, an earlier one to compare it with, and the most answers that the page holds."""
+    """What to show: an audit, an earlier one to compare it with, and the most answers that the page holds.
+
+    ``texts`` shows texts from the logs although the audit wrote none.
+    """
 
     audit: AuditDirectory
     previous: AuditDirectory | None = None
     answers: int = DEFAULT_PAGE_ANSWERS
+    texts: bool = False
 
 
 def html_page(request: PageRequest) -> str:
@@ -61,7 +65,7 @@ def html_page(request: PageRequest) -> str:
         RunError: if a file of the audit cannot be read.
     """
     audit = request.audit
-    logs = AuditedLogs.of(audit)
+    logs = AuditedLogs.of(audit, texts=request.texts)
     comparison = None if request.previous is None else compare_audits(audit, request.previous)
     also = () if comparison is None else comparison.changed[: request.answers // _SHARE_OF_CHANGED]
     overview = read_overview(audit, answers=request.answers, also=also)
@@ -166,11 +170,17 @@ def _readable_moment(moment: str) -> str:
 
 
 def write_html_report(
-    audit: str | Path, output: Path, *, previous: str | Path | None = None, answers: int = DEFAULT_PAGE_ANSWERS
+    audit: str | Path,
+    output: Path,
+    *,
+    previous: str | Path | None = None,
+    answers: int = DEFAULT_PAGE_ANSWERS,
+    texts: bool = False,
 ) -> None:
     """Write the page of the audit in directory ``audit``; an existing file is replaced once the new page is complete.
 
     ``previous`` is the directory of an audit to compare with, ``answers`` the most answers in the worklist.
+    ``texts`` shows texts from the logs although the audit wrote none.
 
     Raises:
         UsageError: if there is no such audit, the earlier one has no answer of this one, or the output's directory does
@@ -179,5 +189,5 @@ def write_html_report(
     """
     check_output(str(output))
     earlier = None if previous is None else AuditDirectory.open(previous)
-    page = html_page(PageRequest(AuditDirectory.open(audit), earlier, answers))
+    page = html_page(PageRequest(AuditDirectory.open(audit), earlier, answers, texts))
     write_lines(str(output), [page])

@@ -23,8 +23,10 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~$&#@])")
 _LINE_START = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))")
 
 
-def digest_lines(audit: AuditDirectory, *, answers: int) -> Iterator[str]:
+def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) -> Iterator[str]:
     """The digest line by line, with at most ``answers`` answers, riskiest first.
+
+    ``texts`` shows texts from the logs although the audit wrote none.
 
     Raises:
         RunError: if a file of the audit cannot be read.
@@ -35,7 +37,7 @@ def digest_lines(audit: AuditDirectory, *, answers: int) -> Iterator[str]:
     ranking = tally.ranking(answers)
     yield from _figures(audit)
     yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
-    for place, one in enumerate(embedded_answers(audit, AuditedLogs.of(audit), ranking.riskiest), start=1):
+    for place, one in enumerate(embedded_answers(audit, AuditedLogs.of(audit, texts=texts), ranking.riskiest), start=1):
         yield from _answer(place, one)
 
 

@@ -156,20 +156,16 @@ def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
 
     Only the ids are read. Rows that became dead letters count as well.
     """
-    if any(file.state is not LogState.AS_AUDITED for file in logs.files.values()):
+    if not logs.shows_ids or any(file.state is not LogState.AS_AUDITED for file in logs.files.values()):
         return None
     counts: Counter[str] = Counter()
     for file in logs.files.values():
-        for ids in file.log.passage_ids():
+        for ids in file.passage_ids():
             counts.update(_rows_by_id(ids))
     return counts
 
 
-def _rows_by_id(lists: pa.Array) -> dict[str, int]:
-    ids = pc.struct_field(pc.list_flatten(lists), "passage_id")
-    if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
-    table = pa.table({"row": pc.list_parent_indices(lists), "passage": ids.cast(pa.string())})
-    distinct = table.group_by(["row", "passage"]).aggregate([])
+def _rows_by_id(ids: pa.Table) -> dict[str, int]:
+    distinct = ids.group_by(["row", "passage"]).aggregate([])
     counts = pc.value_counts(distinct["passage"].drop_null())
     return {item["values"]: item["counts"] for item in counts.to_pylist()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark
+from attribeam.report.audited_logs import TEXTS_HELP
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
 from attribeam.report.row_export import csv_lines, jsonl_lines
 from attribeam.report.terminal_text import one_line
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--answers", type=positive_count, metavar="N",
         help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",
     )  # fmt: skip
+    add("--texts", action="store_true", help=f"{TEXTS_HELP}; with {HTML} and {MARKDOWN}")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -67,6 +69,8 @@ def _check_usage(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--previous goes with --format {HTML} only, found {wanted}")
     if wanted in (CSV, JSONL) and arguments.answers is not None:
         raise UsageError(f"--answers goes with --format {HTML} or {MARKDOWN}; {wanted} has all rows")
+    if wanted in (CSV, JSONL) and arguments.texts:
+        raise UsageError(f"--texts goes with --format {HTML} or {MARKDOWN}; {wanted} has what the audit wrote")
     if wanted in (HTML, MARKDOWN) and arguments.rows != EVIDENCE:
         raise UsageError(f"--rows goes with --format {CSV} or {JSONL}, found {wanted}")
     if wanted == HTML and arguments.output == STANDARD_OUTPUT:
@@ -78,7 +82,9 @@ def _write_page(arguments: argparse.Namespace) -> None:
     from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, write_html_report
 
     answers = DEFAULT_PAGE_ANSWERS if arguments.answers is None else arguments.answers
-    write_html_report(arguments.audit, Path(arguments.output), previous=arguments.previous, answers=answers)
+    write_html_report(
+        arguments.audit, Path(arguments.output), previous=arguments.previous, answers=answers, texts=arguments.texts
+    )
     if arguments.previous is not None:
         audits = AuditDirectory.open(arguments.audit), AuditDirectory.open(arguments.previous)
         if remark := comparison_remark(*audits):
@@ -90,7 +96,7 @@ def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Itera
         from attribeam.report.markdown_digest import DEFAULT_DIGEST_ANSWERS, digest_lines
 
         answers = DEFAULT_DIGEST_ANSWERS if arguments.answers is None else arguments.answers
-        return (f"{line}\n" for line in digest_lines(audit, answers=answers))
+        return (f"{line}\n" for line in digest_lines(audit, answers=answers, texts=arguments.texts))
     of_evidence = arguments.rows == EVIDENCE
     batches = audit.evidence_batches() if of_evidence else audit.dead_letter_batches()
     if arguments.format == JSONL:

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
-from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
+from attribeam.report.hidden_texts import with_texts
 from attribeam.report.show_record import AnswerView, dead_letter_lines
 from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import RunError, UsageError
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--evidence", type=_piece_count, default=_DEFAULT_PIECES, metavar="N",
         help="pieces of evidence to print per span (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument("--texts", action="store_true", help=TEXTS_HELP)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,7 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     try:
         audit = AuditDirectory.open(arguments.audit)
-        for line in record_lines(audit, arguments.record_id, AnswerView(console.width, arguments.evidence)):
+        logs = AuditedLogs.of(audit, texts=arguments.texts)
+        for line in record_lines(audit, logs, arguments.record_id, AnswerView(console.width, arguments.evidence)):
             console.print(line, soft_wrap=True)
         if audit.incomplete:
             print(f"attribeam show: {audit.incomplete}", file=sys.stderr)
@@ -52,18 +55,19 @@ def run(arguments: argparse.Namespace) -> None:
         raise RunError(str(error)) from error
 
 
-def record_lines(audit: AuditDirectory, record_id: str, view: AnswerView) -> Iterator[Text]:
-    """All lines about one id; several files may hold it.
+def record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:
+    """All lines about one id, as it is in the log or masked in the audit; several rows may have it.
 
     Raises:
         UsageError: if the audit has no such id.
         RunError, OSError, pyarrow.ArrowException: if a file cannot be read.
     """
+    record_id = logs.masked(record_id)
     answers = list(audited_answers(audit.evidence_of(record_id)))
     letters = audit.dead_letters_of(record_id)
     if not answers and not letters.num_rows:
         raise UsageError(_unknown_id_message(audit, record_id))
-    yield from _answer_lines(AuditedLogs.of(audit), answers, view)
+    yield from _answer_lines(logs, answers, view)
     for number, letter in enumerate(letters.to_pylist()):
         if answers or number:
             yield Text()
@@ -76,7 +80,8 @@ def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerV
     for number, answer in enumerate(answers):
         if number:
             yield Text()
-        yield from view.lines(answer, texts.get(answer.source))
+        text = texts.get(answer.source)
+        yield from view.lines(with_texts(answer, text), text)
     for problem in logs.problems(rows):
         yield Text(f"Question, answer and passages are not shown: {one_line(problem)}", style="bold")
 

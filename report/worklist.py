@@ -13,6 +13,7 @@ from attribeam.report.answer_ranking import AnswerRisk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows
 from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.hidden_texts import with_texts
 from attribeam.schemas import QARecord, RowSource
 
 _MAX_TEXT_CHARS = 400_000
@@ -54,7 +55,8 @@ def embedded_answers(
     texts = {one.source: one for one in logs.answers(sources) if _text_length(one) <= _MAX_TEXT_CHARS}
     for one in riskiest:
         rows = sorted(spans[one.source], key=lambda row: int(row["span_index"]))
-        yield EmbeddedAnswer(answer_of_rows(one.source, rows), one.risk, texts.get(one.source))
+        text = texts.get(one.source)
+        yield EmbeddedAnswer(with_texts(answer_of_rows(one.source, rows), text), one.risk, text)
 
 
 def spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dict[RowSource, list[EvidenceRow]]:

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     TOO_MANY_TOKENS = "too_many_tokens"
     OUT_OF_MEMORY = "out_of_memory"
     NON_FINITE_ATTENTION = "non_finite_attention"
+    REDACTION_FAILED = "redaction_failed"
     WORKER_DIED = "worker_died"
 
 

@@ -10,6 +10,7 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
 from attribeam.logs.columns import PARQUET, LogOptions
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import UsageError
 
@@ -26,6 +27,7 @@ class AuditSettings:
         parser: "bundled", an installed spaCy pipeline's name, or a directory.
         max_text_chars: longest text of one field in code points; a longer one is a dead letter.
         dead_letter_text: write the answer's text into dead letters.
+        privacy: what of the texts is masked or left out in everything that is written.
         threads: CPU threads of one model; part of the settings because sums depend on it.
     """
 
@@ -38,6 +40,7 @@ class AuditSettings:
     method: MethodOptions = field(default_factory=MethodOptions)
     max_text_chars: int = 1_000_000
     dead_letter_text: bool = False
+    privacy: PrivacySettings = field(default_factory=PrivacySettings)
     threads: int = 1
 
     @property

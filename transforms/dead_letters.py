@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage, dead_letter_row
 from attribeam.transforms.elements import PackRows
 from attribeam.transforms.stage_metrics import count_dead_letter
@@ -56,6 +57,7 @@ class WriteDeadLetters(beam.PTransform):
 
     prefix: str
     schema: pa.Schema
+    privacy: PrivacySettings = field(default_factory=PrivacySettings)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -65,7 +67,7 @@ class WriteDeadLetters(beam.PTransform):
             letters
             | "GatherLetters" >> beam.ParDo(PackRows(sys.maxsize))
             | "MakeTables" >> beam.Map(dead_letter_table, self.schema)
-            | "WriteTables" >> WriteTables(self.prefix, self.schema)
+            | "WriteTables" >> WriteTables(self.prefix, self.schema, self.privacy)
         )
 
 

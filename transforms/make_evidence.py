@@ -13,11 +13,13 @@ from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.logs.privacy.redactor import Redactor
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DeadLetterOffice
 from attribeam.transforms.elements import AttributedBlock
+from attribeam.transforms.redact_spans import redacted_spans
 from attribeam.transforms.stage_metrics import count_audited_rows, stage
 
 
@@ -30,6 +32,7 @@ class MakeEvidence(beam.DoFn):
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
         self._schema = schema
         self._options = settings.method
+        self._redactor = Redactor(settings.privacy)
         self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
         self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
 
@@ -78,7 +81,8 @@ class MakeEvidence(beam.DoFn):
             return self._model_faults.refuse(row.record, outcome)
         try:
             with stage("evidence"):
-                return evidence_of(row, outcome, method=self._method, options=self._options, settings=settings)
+                spans = evidence_of(row, outcome, method=self._method, options=self._options, settings=settings)
+                return redacted_spans(row.record, spans, self._redactor) if self._redactor.settings.masks else spans
         except RowFault as fault:
             return self._own_faults.refuse(row.record, fault)
 

@@ -1,0 +1,247 @@
+"""``--redact`` and ``--no-texts``: secrets in every field of a log, and in no file that an audit writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import output_digests, read_all
+from tests.pipeline.secret_log import (
+    CARD,
+    CASE,
+    CASE_PATTERN,
+    EMAIL,
+    EXTRA_COLUMNS,
+    PHONE,
+    leaks,
+    secret_rows,
+    write_secret_log,
+)
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.logs.privacy.redactor import MASK
+from attribeam.pipeline.command_line import main
+
+ROWS = 8
+REDACT = ("--redact", "--redact-pattern", CASE_PATTERN)
+Audit = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_secret_log(tmp_path_factory.mktemp("log") / "log.parquet", secret_rows(ROWS))
+
+
+@pytest.fixture(scope="module")
+def audit(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """Audits the log with small models and more options; gives the directory."""
+    root = tmp_path_factory.mktemp("models")
+    models = ["--model", str(save_tiny_model(root / "model")), "--parser", str(save_tiny_parser(root / "parser"))]
+
+    def run(output: Path, *more: str) -> Path:
+        given = ["--input", str(log), "--output", str(output), *models, "--quiet", "--rows-per-chunk", "3"]
+        assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence", *more]) == 0
+        return output
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def plain(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return audit(tmp_path_factory.mktemp("plain") / "out")
+
+
+@pytest.fixture(scope="module")
+def redacted(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return audit(tmp_path_factory.mktemp("redacted") / "out", *REDACT, "--dead-letter-text")
+
+
+@pytest.fixture(scope="module")
+def without_texts(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return audit(tmp_path_factory.mktemp("none") / "out", "--no-texts")
+
+
+def test_the_search_finds_secrets_where_nothing_is_masked(plain: Path) -> None:
+    assert {name.split("-")[0] for name, _ in leaks(plain)} == {"00000", "report.html"}
+
+
+def test_no_file_of_a_redacted_audit_holds_a_secret(redacted: Path) -> None:
+    assert list(leaks(redacted)) == []
+    assert {path.name for path in redacted.iterdir()} >= {"report.html", "metrics.json", "run_manifest.json"}
+
+
+def _offsets_and_scores(table: pa.Table) -> list[dict[str, object]]:
+    """The rows without what may hold texts."""
+    kept = table.drop_columns(
+        [
+            name
+            for name in ("record_id", "text", "unmatched_values", *EXTRA_COLUMNS, "generator", "top_passage_id")
+            if name in table.column_names
+        ]
+    )
+    rows: list[dict[str, object]] = kept.to_pylist()
+    for row in rows:
+        row["evidence"] = [{**piece, "text": None, "passage_id": None} for piece in row["evidence"]]  # type: ignore[attr-defined]
+    return rows
+
+
+def test_redaction_moves_no_offset_and_no_score(plain: Path, redacted: Path) -> None:
+    ours, theirs = read_all(redacted / "evidence"), read_all(plain / "evidence")
+    assert ours.num_rows > ROWS
+    assert _offsets_and_scores(ours) == _offsets_and_scores(theirs)
+    assert ours.schema.types == theirs.schema.types
+
+
+def test_a_mask_is_as_long_as_what_it_hides_and_covers_nothing_else(plain: Path, redacted: Path) -> None:
+    pairs = zip(read_all(redacted / "evidence").to_pylist(), read_all(plain / "evidence").to_pylist(), strict=True)
+    for ours, theirs in pairs:
+        texts = [(ours["text"], theirs["text"]), (ours["note"], theirs["note"])]
+        texts += [(one["text"], other["text"]) for one, other in zip(ours["evidence"], theirs["evidence"], strict=True)]
+        for masked, text in texts:
+            assert len(masked) == len(text)
+            assert all(one in (MASK, other) for one, other in zip(masked, text, strict=True))
+        assert theirs["note"].replace(PHONE, MASK * len(PHONE)).replace(CARD, MASK * len(CARD)) == ours["note"]
+
+
+def test_a_span_that_ends_within_an_address_shows_no_part_of_it(redacted: Path) -> None:
+    first, second, _ = read_all(redacted / "evidence").to_pylist()[:3]
+    assert (first["text"], second["text"]) == ("Write to " + MASK * 6, MASK * 14)
+
+
+def test_values_that_no_passage_has_are_masked_like_the_answer(plain: Path, redacted: Path) -> None:
+    shown = [value for values in read_all(redacted / "evidence")["unmatched_values"].to_pylist() for value in values]
+    given = [value for values in read_all(plain / "evidence")["unmatched_values"].to_pylist() for value in values]
+    assert len(shown) == len(given)
+
+
+def test_every_column_of_the_log_is_masked_in_its_own_type(redacted: Path) -> None:
+    row = read_all(redacted / "evidence").to_pylist()[0]
+    assert row["account"] is None
+    assert row["raw"] == b"mail: " + b"*" * len(EMAIL)
+    assert row["contacts"] == [
+        {"kind": "mail", "value": MASK * len(EMAIL)},
+        {"kind": MASK * len(PHONE), "value": MASK * len(CARD)},
+    ]
+    assert row["labels"] == [(MASK * len(EMAIL), MASK * len(CASE))]
+    assert row["record_id"] == MASK * len(f"0-{EMAIL}")
+
+
+def test_dead_letters_are_masked_too(redacted: Path) -> None:
+    letter = read_all(redacted / "dead_letters").to_pylist()[0]
+    assert (letter["reason"], letter["source_row"]) == ("empty_answer", 1)
+    assert MASK in letter["record_id"]
+
+
+def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit: Audit, redacted: Path, tmp_path: Path) -> None:
+    output = audit(tmp_path / "out", *REDACT, "--dead-letter-text")
+    chunks = sorted((output / "_chunks").iterdir())
+    chunks[1].unlink()
+    again = audit(output, *REDACT, "--dead-letter-text")
+    assert output_digests(again) == output_digests(redacted)
+
+
+def test_other_privacy_settings_are_another_audit(
+    redacted: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((redacted / "run_manifest.json").read_text())
+    models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
+    given = ["--input", str(log), "--output", str(redacted), *models, "--quiet", "--rows-per-chunk", "3"]
+    assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]) == 2
+    assert "other options" in capsys.readouterr().err
+    assert manifest["options"]["privacy"] == {"redact": True, "redact_patterns": [CASE_PATTERN]}
+
+
+def _model(manifest: dict[str, dict[str, dict[str, str]]], name: str) -> str:
+    options = manifest["options"]
+    return str(options["model"]["model"] if name == "model" else options[name])
+
+
+@pytest.mark.parametrize("form", ["html", "md", "csv", "jsonl"])
+def test_a_report_of_a_redacted_audit_shows_no_secret(redacted: Path, tmp_path: Path, form: str) -> None:
+    target = tmp_path / f"report.{form}"
+    assert main(["report", "--audit", str(redacted), "--format", form, "--output", str(target)]) == 0
+    assert MASK in target.read_text(encoding="utf-8")
+    assert list(leaks(tmp_path)) == []
+
+
+def test_show_finds_an_answer_by_the_id_of_the_log_and_prints_it_masked(
+    redacted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", f"0-{EMAIL}", "--audit", str(redacted)]) == 0
+    shown = capsys.readouterr().out
+    assert f"Who is {MASK * len(EMAIL)}, {MASK * len(PHONE)}, {MASK * len(CASE)}" in shown
+    assert "reached at" in shown
+    assert EMAIL not in shown
+
+
+def test_no_texts_leaves_ids_offsets_and_scores(plain: Path, without_texts: Path) -> None:
+    ours, theirs = read_all(without_texts / "evidence"), read_all(plain / "evidence")
+    assert set(ours["text"].to_pylist()) == {""}
+    assert {piece["text"] for pieces in ours["evidence"].to_pylist() for piece in pieces} == {""}
+    assert _offsets_and_scores(ours) == _offsets_and_scores(theirs)
+    assert ours["record_id"] == theirs["record_id"]
+    lengths = [[len(values) for values in table["unmatched_values"].to_pylist()] for table in (ours, theirs)]
+    assert lengths[0] == lengths[1]
+
+
+def test_no_file_of_an_audit_without_texts_holds_words_of_question_passages_or_answer(without_texts: Path) -> None:
+    for path in (one for one in without_texts.rglob("*") if one.is_file()):
+        content = path.read_bytes().decode("latin-1")
+        content += repr(read_all(path.parent).to_pylist()) if path.suffix == ".parquet" else ""
+        assert [
+            words for words in ("Who is", "west pier", "The office", "Office of", "Write to") if words in content
+        ] == []
+
+
+def test_a_report_without_texts_shows_places_and_with_texts_the_log(
+    without_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = without_texts / "report.html"
+    assert "characters 0 to 15" in page.read_text(encoding="utf-8")
+    assert "--texts" in page.read_text(encoding="utf-8")
+    more = tmp_path / "more.html"
+    assert main(["report", "--audit", str(without_texts), "--output", str(more), "--texts"]) == 0
+    assert "The west pier is closed." in more.read_text(encoding="utf-8")
+    assert main(["show", f"0-{EMAIL}", "--audit", str(without_texts)]) == 0
+    assert "Write to" not in (shown := capsys.readouterr().out)
+    assert "characters 0 to 15" in shown
+    assert main(["show", f"0-{EMAIL}", "--audit", str(without_texts), "--texts"]) == 0
+    assert f"Write to {EMAIL[:6]}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--redact-pattern", "("], "regular expression"),
+        (["--redact-pattern", "x*"], "empty text"),
+        (["--redact-pattern", "(a|aa)+$"], "takes more than"),
+        (["--redact-pattern", "Marta"], "--redact-patterns-file"),
+        (["--redact-patterns-file", "none.txt"], "cannot be read"),
+        (["--no-texts", "--dead-letter-text"], "leave one out"),
+        (["--no-texts", "--extra-columns", "question"], "leave one out"),
+    ],
+)
+def test_what_cannot_be_hidden_is_refused_before_anything_is_written(
+    log: Path, tmp_path: Path, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), *more]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path: Path) -> None:
+    patterns = tmp_path / "names.txt"
+    patterns.write_text("# people\nmarta\\.quill\nferry 4\n", encoding="utf-8")
+    output = audit(tmp_path / "out", "--redact-patterns-file", str(patterns))
+    texts = [path.read_bytes().decode("latin-1") for path in output.rglob("*") if path.is_file()]
+    assert [text for text in texts if "quill" in text or "ferry 4" in text] == []
+    assert MASK in (output / "report.html").read_text(encoding="utf-8")
+    patterns.write_text("other\n", encoding="utf-8")
+    later = tmp_path / "later.html"
+    assert main(["report", "--audit", str(output), "--output", str(later)]) == 0
+    assert "is not what the audit used" in later.read_text(encoding="utf-8")
+    assert "marta" not in later.read_text(encoding="utf-8")
