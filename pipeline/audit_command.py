@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
+from attribeam.pipeline.audit_options import LOCAL, RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.import_server import start_import_server, stop_import_server
 from attribeam.pipeline.metrics_export import choose_exporters
 from attribeam.pipeline.output_directory import OutputDirectory
+from attribeam.report.private_files import made_with
 from attribeam.schemas.errors import ExitCode, RunError
+from attribeam.transforms.audit_settings import AuditSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +28,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         RunError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
+    with made_with(options.umask):
+        return _run(settings, options)
+
+
+def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
     exporters = choose_exporters(asked=options.otel, messages=options.messages)
     try:
         if options.dry_run:

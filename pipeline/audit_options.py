@@ -36,6 +36,7 @@ from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.resource_hints import Hints, resource_hints
 from attribeam.pipeline.webhook import NoticeFormat, WebhookUrl, webhook_url
+from attribeam.report.private_files import umask_text
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -74,6 +75,10 @@ class RunOptions(Options):
     dry_run: Value[bool] = option(
         default=False, group=RUN, help="check the input, try a few rows, estimate; write nothing"
     )
+    umask: str | None = option(
+        default=None, group=RUN, metavar="OCTAL", default_words="the shell's", reads=umask_text,
+        expects="three octal digits", help="rights that nobody but you gets to files and folders, e.g. 077 for none",
+    )  # fmt: skip
     quiet: Value[bool] = option(default=False, group=RUN, help="no progress and no summary, only errors")
     console: Value[ConsoleKind] = option(
         default=ConsoleKind.TEXT, group=RUN,

@@ -50,6 +50,7 @@ class Command:
 
 
 COMMANDS = (
+    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.demo_command"),
     Command(
         "audit",
         "audit QA logs: Parquet in, evidence records out",

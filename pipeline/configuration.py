@@ -55,7 +55,7 @@ def output_metadata(settings: AuditSettings, models: Mapping[str, str]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class OutputSchemas:
-    """The Arrow schemas of the two outputs, with the provenance in their metadata, and what of their texts is hidden."""
+    """The Arrow schemas of the two outputs, with the provenance in their metadata, and what of the texts is hidden."""
 
     evidence: pa.Schema
     dead_letters: pa.Schema

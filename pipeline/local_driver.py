@@ -51,6 +51,8 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), _interrupted_once():
         directory.remove_attempts()
+        if options.umask is not None:
+            directory.take_rights(options.umask)
         pool = open_pool(settings, options, plan)
         try:
             manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from attribeam.report.private_files import take_rights
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
@@ -81,6 +82,11 @@ class OutputDirectory:
             marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
             marker.flush()
             yield
+
+    def take_rights(self, umask: str) -> None:
+        """Take the rights that ``umask`` denies from what earlier runs wrote, the directory itself included."""
+        inside = (path for folder in self.folders if folder.is_dir() for path in folder.rglob("*"))
+        take_rights([self.root, *self.root.iterdir(), *inside], umask)
 
     def earlier_manifest(self) -> RunManifest | None:
         """The run manifest of an earlier run; None if there is no readable one."""

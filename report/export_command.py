@@ -13,8 +13,9 @@ import pyarrow.dataset as ds
 
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_logs import AuditedLogs
+from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.output_file import check_output, write_lines
+from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.report_command import positive_count
 from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import QARecord, SpanEvidence
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the most answers to write, riskiest first (default: {DEFAULT_ANSWERS}, or all of --records)",
     )  # fmt: skip
     add("--records", type=Path, metavar="FILE", help="only answers whose record_id is a line of this file")
+    add("--texts", action="store_true", help=TEXTS_HELP)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -52,14 +54,16 @@ def run(arguments: argparse.Namespace) -> None:
     ids = None if arguments.records is None else record_ids(arguments.records)
     audit = AuditDirectory.open(arguments.audit)
     size = arguments.answers or (DEFAULT_ANSWERS if ids is None else None)
+    logs = AuditedLogs.of(audit, texts=arguments.texts)
+    ids = None if ids is None else [*dict.fromkeys(map(logs.masked, ids))]
     ranking = ranked(audit, ids, size)
-    logs = AuditedLogs.of(audit)
     answers = list(embedded_answers(audit, logs, ranking.riskiest))
     whole = [answer for answer in answers if answer.texts is not None]
     lost = [*_without_texts(answers, logs), *_unknown(ids, ranking)]
     if not whole:
         raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
-    write_lines(arguments.output, json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
+    with made_with(recorded_umask(audit.manifest.options)):
+        write_lines(arguments.output, json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
     notes = [*lost, *([audit.incomplete] if audit.incomplete else [])]
     print("".join(f"attribeam export: {note}\n" for note in notes), end="", file=sys.stderr)
 

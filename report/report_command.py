@@ -11,6 +11,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.audited_logs import TEXTS_HELP
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
+from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.row_export import csv_lines, jsonl_lines
 from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import UsageError
@@ -49,11 +50,12 @@ def run(arguments: argparse.Namespace) -> None:
         RunError: if something cannot be read or written.
     """
     _check_usage(arguments)
-    if arguments.format == HTML:
-        _write_page(arguments)
-        return
     audit = AuditDirectory.open(arguments.audit)
-    write_lines(arguments.output, _output_parts(arguments, audit))
+    with made_with(recorded_umask(audit.manifest.options)):
+        if arguments.format == HTML:
+            _write_page(arguments)
+            return
+        write_lines(arguments.output, _output_parts(arguments, audit))
     if audit.incomplete:
         print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
 

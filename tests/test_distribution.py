@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.stager import Stager
 
 from attribeam import __version__
+from attribeam.pipeline.command_line import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "lab")
@@ -181,6 +182,25 @@ def test_the_lines_of_the_readme_run_beside_a_users_modules_of_the_same_names(in
 def test_what_the_wheel_leaves_out_is_not_importable(installed: Installed, module: str) -> None:
     code = f"import sys; sys.path.remove(''); import importlib.util as u; print(u.find_spec({module!r}))"
     assert installed.run("python", "-c", code).strip() == "None"
+
+
+def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed: Installed) -> None:
+    assert "report.html" in installed.run("attribeam", "demo", "--no-browser", "--output", "demo")
+    page = (installed.users_folder / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "The tide gate has two oak doors" in page
+    assert "twelve minutes" in installed.run("attribeam", "show", "demo-tide-gate", "--audit", "demo")
+    digest = installed.run("attribeam", "report", "--audit", "demo", "--format", "md", "--output", "-")
+    assert "| rows | 7 |" in digest
+    assert "| dead letters: `empty_answer` | 1 |" in digest
+    (source,) = set(pq.read_table(installed.users_folder / "demo" / "evidence")["source_file"].to_pylist())
+    assert Path(source).is_relative_to(installed.folder)
+
+
+def test_every_command_of_the_wheel_explains_itself(installed: Installed) -> None:
+    listed = installed.run("attribeam", "--help")
+    for command in COMMANDS:
+        assert command.name in listed
+        assert "usage: attribeam" in installed.run("attribeam", command.name, "--help")
 
 
 def test_the_console_script_tells_the_version(installed: Installed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -245,3 +246,23 @@ def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path
     assert main(["report", "--audit", str(output), "--output", str(later)]) == 0
     assert "is not what the audit used" in later.read_text(encoding="utf-8")
     assert "marta" not in later.read_text(encoding="utf-8")
+
+
+def test_files_of_driver_and_workers_are_private_and_so_are_those_that_were_there(audit: Audit, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        output = audit(tmp_path / "out", "--no-report")
+        assert {_others(path) for path in output.rglob("*")} == {True}
+        next((output / "_chunks").iterdir()).unlink()
+        audit(output, "--umask", "077")
+        assert main(["report", "--audit", str(output), "--output", str(tmp_path / "later.html")]) == 0
+    finally:
+        os.umask(before)
+    written = [output, tmp_path / "later.html", *output.rglob("*")]
+    assert len(written) > 10
+    assert [path.name for path in written if _others(path)] == []
+
+
+def _others(path: Path) -> bool:
+    """Whether anybody but the owner may do anything with it."""
+    return bool(path.stat().st_mode & 0o077)
