@@ -72,13 +72,13 @@ def test_nothing_is_sent_where_nobody_is_named() -> None:
     send_notice(_finished(), RunOptions(output="audits/today"))
 
 
-def _audited(folder: Path) -> tuple[FinishedRun, Path]:
+def _audited(folder: Path) -> tuple[FinishedRun, str]:
     spans = {
         row: tuple(replace(one, answer_risk=risk) for one in (supported_span(), unsupported_span()))
         for row, risk in {0: 0.25, 1: 0.75, 2: 0.5}.items()
     }
     audit = AuditDirectory.open(made_audit(folder, spans=spans).root)
-    return _finished("rows > 1", metrics=RunMetrics(audit.manifest, sum_evidence(audit))), audit.root
+    return _finished("rows > 1", metrics=RunMetrics(audit.manifest, sum_evidence(audit))), str(audit.root)
 
 
 @pytest.mark.parametrize("kind", ["slack", "json"])
@@ -121,7 +121,7 @@ def test_evidence_that_cannot_be_read_is_said_and_fails_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finished, root = _audited(tmp_path)
-    for path in (root / "evidence").iterdir():
+    for path in (Path(root) / "evidence").iterdir():
         path.write_bytes(b"no parquet")
     with chat() as (server, url):
         send_notice(finished, RunOptions(output=str(root), notify=url, notify_answers=1))
