@@ -100,7 +100,7 @@ outcomes = model_worker._outcomes
 
 def outcomes_or_die(rows, method, models):
     tokens, prompt_tokens, _ = rows.sizes.T
-    if (tokens - prompt_tokens > 100).any():
+    if (tokens - prompt_tokens > 80).any():
         os.kill(os.getpid(), signal.SIGKILL)
     return outcomes(rows, method, models)
 
@@ -110,7 +110,7 @@ model_worker._outcomes = outcomes_or_die
 
 @pytest.fixture
 def _deadly_long_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Model workers kill themselves when an answer has more than a hundred tokens."""
+    """Model workers kill themselves when an answer has more than eighty tokens."""
     (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(import_server, "_IMPORTS", "killing_imports")
@@ -126,7 +126,7 @@ def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_
 ) -> None:
     rows = log_rows(ROWS)
     rows[9]["passages"] = None
-    rows[3]["answer"] = "Ferry three leaves at noon. " * 30
+    rows[3]["answer"] = "Ferry three leaves at noon. " * 8
     deadly = replace(audit, log=write_log(tmp_path / "log.parquet", rows))
     output = tmp_path / "out"
     assert deadly.run_here(output, "--workers", "1", "--model-workers", "1") == 0
