@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         try:
             size = size_of(one.folder)
             reason = remove_audit(arguments.folder, one) if arguments.delete else why_kept(one)
-        except (OSError, RunError) as error:
+        except OSError as error:
             failed.append(one)
             print(f"attribeam prune: {one_line(str(error))}", file=sys.stderr)
             continue

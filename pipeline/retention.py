@@ -90,7 +90,7 @@ def remove_audit(root: Path, aged: AgedAudit) -> str | None:
     name, and the next removal finishes what one that was killed began.
 
     Raises:
-        RunError: if it cannot be removed.
+        OSError: if it cannot be removed; the message names it.
     """
     try:
         with _held(aged.folder) as free:
@@ -103,7 +103,7 @@ def remove_audit(root: Path, aged: AgedAudit) -> str | None:
             aged.folder.rename(renamed)
             shutil.rmtree(renamed)
     except OSError as error:
-        raise RunError(f"{str(aged.folder)!r} cannot be removed: {error.strerror or error}") from error
+        raise OSError(f"{str(aged.folder)!r} cannot be removed: {error.strerror or error}") from error
     return None
 
 

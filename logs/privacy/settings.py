@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attribeam.logs.privacy.own_patterns import PatternsFile, check_pattern, check_recordable
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import RunError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PrivacySettings:
         return {name: value for name, value in everything.items() if value}
 
 
-class LostPatternsError(Exception):
+class LostPatternsError(RunError):
     """The file of patterns that an audit used is gone or has changed; the message says which, and the way out."""
 
 

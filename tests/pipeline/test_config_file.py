@@ -104,7 +104,7 @@ def test_without_a_file_there_must_be_an_input(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ("workrs = 3", "FILE, line 1: workrs: there is no such option; did you mean workers?"),
+        ("workrs = 3", "FILE, line 1: workrs: there is no such option; did you mean workers or model_workers?"),
         ("\n\nzz = 3", "FILE, line 3: zz: there is no such option; attribeam config print lists all options"),
         ("workers = 'four'", "FILE, line 1: workers: should be a whole number from 1, was: 'four'"),
         ("workers = 0", "FILE, line 1: workers: should be a whole number from 1, was: '0'"),
@@ -271,7 +271,7 @@ def test_what_is_printed_says_where_each_value_comes_from_and_reads_back_the_sam
     assert lines["output"].endswith(f"# {path}, line 2, with variables of the environment")
     assert lines["input"].endswith(f"# {path}, line 1")
     assert lines["rows_per_chunk"].endswith("# default")
-    assert lines["# workers"].endswith("# default: the number of CPUs; 1 where the model runs on a GPU")
+    assert lines["# workers"].endswith("# default: the number of CPUs; 1 where --device auto finds a GPU")
     monkeypatch.delenv("AUDIT_DAY")
     original = {"output": "audits/2026-11-22", "parser": '${x} "\x07', "columns": "record_id=a.b"}
     back = _parsed(tmp_path, text)

@@ -20,7 +20,7 @@ from tests.pipeline.audit_fixtures import (
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.schemas import Reason, RowFault
-from attribeam.transforms import attribute_rows
+from attribeam.transforms import attribute_rows, block_model
 from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS = 60
@@ -115,7 +115,7 @@ def test_model_in_a_thread_of_its_own_gives_equal_bytes(
     monkeypatch.setattr(attribute_rows, "BLOCK_ROWS", 7)
     counted = []
     for ahead in (False, True):
-        monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _, ahead=ahead: ahead)
+        monkeypatch.setattr(block_model, "runs_in_model_thread", lambda _, ahead=ahead: ahead)
         (tmp_path / str(ahead)).mkdir()
         counted.append(counters(run_locally(log, settings, output_in(tmp_path / str(ahead)))))
     for prefix in ("evidence", "dead_letters"):
@@ -130,7 +130,7 @@ def test_what_the_models_thread_raises_fails_the_run(
     def break_down(*_: object) -> None:
         raise RuntimeError("the device fell off")
 
-    monkeypatch.setattr(attribute_rows, "runs_in_model_thread", lambda _: True)
+    monkeypatch.setattr(block_model, "runs_in_model_thread", lambda _: True)
     monkeypatch.setattr(AttentionModel, "attribute", break_down)
     with pytest.raises(RuntimeError, match="the device fell off"):
         run_locally(log, settings, output_in(tmp_path))

@@ -89,7 +89,10 @@ def test_verdict_that_is_neither_a_name_nor_a_directory_of_one_is_a_usage_error(
     with pytest.raises(SystemExit) as ended:
         main([*command, "--verdict", str(tmp_path)])
     assert ended.value.code == 2
-    assert "bundled, mass or a directory that attribeam train verdict wrote" in capsys.readouterr().err
+    assert (
+        "bundled, mass or a directory that attribeam calibrate or attribeam train verdict wrote"
+        in capsys.readouterr().err
+    )
 
 
 def test_unknown_quantization_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,6 @@ from attribeam.pipeline import retention
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.retention import AgedAudit, Retention, aged_audits, remove_audit
 from attribeam.report.audit_history import REMOVED_AUDITS, read_entry, read_history
-from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunStatus
 
 NOW = FIRST_NIGHT + timedelta(days=9, hours=1)
@@ -211,7 +210,7 @@ def test_an_audit_that_cannot_be_removed_is_told_and_the_others_go(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", refused)
-    with pytest.raises(RunError, match="Permission denied"):
+    with pytest.raises(OSError, match="Permission denied"):
         remove_audit(tmp_path, AgedAudit(tmp_path / "2026-09-01", read_entry(tmp_path / "2026-09-01")))
     assert _prune(tmp_path, "--keep", "1", "--delete") == 1
     assert _nights(tmp_path) == {1, 3}

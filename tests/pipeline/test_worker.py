@@ -25,7 +25,7 @@ MODELS = {"model": "tiny"}
 
 @pytest.fixture(autouse=True)
 def _no_models_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "load_models", lambda _: MODELS)
+    monkeypatch.setattr(worker, "load_models", lambda *_: MODELS)
 
 
 def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error() -> None:

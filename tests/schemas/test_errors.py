@@ -16,7 +16,7 @@ from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, ModelL
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "lab/evaluation", "lab/training")
-_OF_ONE_ROW_OR_INSIDE = {"RowFault", "_LayerReached", "_LayerCaptured"}
+_OF_ONE_ROW_OR_INSIDE = {"RowFault", "SlowPatternError", "FatalRowsError", "_LayerReached", "_LayerCaptured"}
 
 
 @pytest.mark.parametrize(
