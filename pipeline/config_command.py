@@ -7,10 +7,16 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from attribeam import __version__
-from attribeam.pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
-from attribeam.pipeline.config_file import BEAM_ARGUMENTS, ConfigEntry, ConfigFile, read_config, toml_value
+from attribeam.pipeline.audit_options import add_audit_arguments
+from attribeam.pipeline.config_file import (
+    BEAM_ARGUMENTS,
+    ConfigEntry,
+    ConfigFile,
+    check_together,
+    read_config,
+    toml_value,
+)
 from attribeam.pipeline.option_table import TableOption, option_table
-from attribeam.schemas.errors import UsageError
 
 _LEFT_OPEN = ("input", "output")
 _WIDTH = 44
@@ -34,25 +40,10 @@ def run(arguments: argparse.Namespace) -> None:
     parser = argparse.ArgumentParser("attribeam audit", allow_abbrev=False)
     add_audit_arguments(parser)
     config = ConfigFile("") if arguments.file is None else read_config(parser, arguments.file)
-    _check_together(parser, config)
+    check_together(parser, config)
     print(
         "\n".join(_checked_lines(config) if arguments.form == "check" else config_lines(option_table(parser), config))
     )
-
-
-def _check_together(parser: argparse.ArgumentParser, config: ConfigFile) -> None:
-    """Refuse options that contradict each other; input and output may be left to the command line."""
-    audit = parser.parse_args(["--input", "left-open", "--output", "left-open"])
-    audit.beam_arguments = ()
-    for name, entry in config.entries.items():
-        setattr(audit, name, entry.value)
-    try:
-        read_settings(audit)
-        read_run_options(audit)
-    except ValueError as error:
-        raise UsageError(f"{config.path}: {error}") from error
-    except UsageError as error:
-        raise UsageError(f"{config.path}: {error}") from error
 
 
 def _checked_lines(config: ConfigFile) -> Iterator[str]:

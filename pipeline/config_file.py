@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
+from attribeam.pipeline.audit_options import read_run_options, read_settings
 from attribeam.pipeline.messages import ConsoleKind, console_kind
 from attribeam.pipeline.option_table import (
     TableOption,
@@ -117,6 +118,23 @@ def read_config(parser: argparse.ArgumentParser, path: str, environment: Mapping
     if mistakes:
         raise UsageError("\n".join(mistakes))
     return ConfigFile(path, entries)
+
+
+def check_together(parser: argparse.ArgumentParser, config: ConfigFile) -> None:
+    """Refuse options that contradict each other; input and output may be left to the command line.
+
+    Raises:
+        UsageError: if some do; the message names the file.
+    """
+    audit = parser.parse_args(["--input", "left-open", "--output", "left-open"])
+    audit.beam_arguments = ()
+    for name, entry in config.entries.items():
+        setattr(audit, name, entry.value)
+    try:
+        read_settings(audit)
+        read_run_options(audit)
+    except (ValueError, UsageError) as error:
+        raise UsageError(f"{config.path}: {error}") from error
 
 
 def _read_toml(path: str) -> tuple[dict[str, object], str]:
