@@ -70,11 +70,13 @@ class GroupStore:
     def mark_taken_up(self, chunk: Chunk) -> None:
         """Note that an attempt of this chunk has begun; the mark stays until ``keep_only``.
 
+        It is not empty, because Beam cannot write an empty object to S3.
+
         Raises:
             OSError: if the output cannot be written.
         """
         mark = self._mark(chunk)
-        put_text(mark, "", by=f"{mark}.{uuid4().hex[:_MARK_DIGITS]}")
+        put_text(mark, "taken up\n", by=f"{mark}.{uuid4().hex[:_MARK_DIGITS]}")
 
     def was_taken_up(self, chunk: Chunk) -> bool:
         """Whether an attempt of this chunk has begun in this run."""

@@ -1,0 +1,82 @@
+"""A distributed audit on an object store: a local S3 server, reached through Beam's own file system and by reports."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.logs.log_files import write_log
+from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
+from tests.pipeline.distributed_audit import DistributedAudit, counted_rows
+
+from attribeam.report import report_command, show_command
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas.run_manifest import RunStatus
+from attribeam.transforms.beam_storage import BeamStorage, delete_files
+
+boto3 = pytest.importorskip("boto3", reason="needs the extra attribeam[s3]")
+moto_server = pytest.importorskip("moto.server", reason="needs moto, a local S3 server, with flask and flask-cors")
+
+ROWS, STARTS = 20, [0, 8, 16]
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "eu-north-1"}
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The URI of a new bucket; clients find its server in the environment."""
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://{host}:{port}"}.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(
+            Bucket="logs", CreateBucketConfiguration={"LocationConstraint": KEYS["AWS_DEFAULT_REGION"]}
+        )
+        yield "s3://logs"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def audit(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> DistributedAudit:
+    folder = tmp_path_factory.mktemp("audit")
+    log = write_log(folder / "log.parquet", mixed_rows(ROWS), row_group_size=7)
+    boto3.client("s3").upload_file(log, "logs", "nightly/log.parquet")
+    return DistributedAudit.of(save_tiny_audit(folder), f"{bucket}/nightly/log.parquet")
+
+
+def test_a_bucket_is_read_written_resumed_and_reported(
+    audit: DistributedAudit, bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = f"{bucket}/audits/one"
+    with counted_rows() as starts:
+        audit.run(output)
+    assert sorted(starts) == STARTS
+    found = AuditDirectory.open(output, BeamStorage())
+    assert (found.manifest.status, found.counts.rows, found.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
+    sizes = BeamStorage().sizes(f"{output}/evidence")
+    assert {f"{output}/evidence/{name}" for name in sizes} == set(found.evidence_files)
+    assert {"run_manifest.json", "metrics.json", "metrics.prom", "report.html"} <= set(BeamStorage().sizes(output))
+
+    delete_files([found.evidence_files[1]])
+    with counted_rows() as starts:
+        audit.run(output)
+    assert starts == [8]
+    with counted_rows() as starts:
+        audit.run(output, verify=True)
+    assert starts == []
+
+    capsys.readouterr()
+    for command, given in (
+        (report_command, ["--format", "jsonl", "--output", str(tmp_path / "rows.jsonl")]),
+        (show_command, ["row-12"]),
+    ):
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        command.run(parser.parse_args([*given, "--audit", output]))
+    rows = {json.loads(line)["source_row"] for line in (tmp_path / "rows.jsonl").read_text().splitlines()}
+    assert len(rows) == found.counts.audited
+    assert "Ada Thorne lit lamp 12" in capsys.readouterr().out
