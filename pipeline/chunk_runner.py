@@ -12,10 +12,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunk_attempt import read_attempt
-from attribeam.pipeline.configuration import OutputSchemas
+from attribeam.pipeline.chunks.chunk_attempt import read_attempt
+from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.graph import GraphOutput, build_graph
-from attribeam.pipeline.worker_messages import ChunkAttempt
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds, token_sums
 

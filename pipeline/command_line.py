@@ -50,11 +50,11 @@ class Command:
 
 
 COMMANDS = (
-    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.demo_command"),
+    Command("demo", "audit a small log that comes with the package", "attribeam.pipeline.commands.demo_command"),
     Command(
         "audit",
         "audit QA logs: Parquet in, evidence records out",
-        "attribeam.pipeline.audit_command",
+        "attribeam.pipeline.commands.audit_command",
         takes_config=True,
     ),
     Command("report", "show what an audit found: a page, rows, or a digest", "attribeam.report.report_command"),
@@ -63,16 +63,18 @@ COMMANDS = (
         "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
     ),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
-    Command("prune", "remove old audits from a folder", "attribeam.pipeline.prune_command"),
+    Command("prune", "remove old audits from a folder", "attribeam.pipeline.commands.prune_command"),
     Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.lab.calibration.command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"
     ),
-    Command("config", "check or print a configuration file of audit", "attribeam.pipeline.config_command"),
-    Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.models_command"),
+    Command("config", "check or print a configuration file of audit", "attribeam.pipeline.commands.config_command"),
+    Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.commands.models_command"),
     Command(
-        "completion", "print a script that completes commands in bash or zsh", "attribeam.pipeline.completion_command"
+        "completion",
+        "print a script that completes commands in bash or zsh",
+        "attribeam.pipeline.commands.completion_command",
     ),
     Command("train", "retrain a bundled model: parser or attributor", "attribeam.lab.training.command"),
 )
@@ -104,7 +106,7 @@ def _top_parser() -> argparse.ArgumentParser:
 def _run(command: Command, argv: Sequence[str]) -> int:
     if not command.takes_config:
         set_verbosity(verbose="--verbose" in argv)
-    from attribeam.pipeline.config_file import asked_console, parse_with_config
+    from attribeam.pipeline.options.config_file import asked_console, parse_with_config
     from attribeam.schemas.errors import AttribeamError, ExitCode
 
     module = import_module(command.module)

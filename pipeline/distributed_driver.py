@@ -12,28 +12,28 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState, create_runner
 
-from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.configuration import (
+from attribeam.pipeline.chunks.configuration import (
     OutputSchemas,
     configuration_hash,
     output_schemas,
     with_pinned_model,
 )
-from attribeam.pipeline.console import print_outcome
-from attribeam.pipeline.evidence_totals import sum_evidence
+from attribeam.pipeline.chunks.finished_chunks import damage_notes
+from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
+from attribeam.pipeline.engines.group_store import GroupStore, check_output
 from attribeam.pipeline.failures import RESUME_HINT
-from attribeam.pipeline.finished_chunks import damage_notes
 from attribeam.pipeline.graph import build_group_graph
-from attribeam.pipeline.group_store import GroupStore, check_output
-from attribeam.pipeline.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.metrics import RunMetrics
-from attribeam.pipeline.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
+from attribeam.pipeline.measures.evidence_totals import sum_evidence
+from attribeam.pipeline.measures.metrics import RunMetrics
+from attribeam.pipeline.measures.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
+from attribeam.pipeline.measures.quality_gates import judge_gates
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.options.resource_hints import check_hints
+from attribeam.pipeline.options.runner_options import read_runner_options
+from attribeam.pipeline.outcome.console import print_outcome
+from attribeam.pipeline.outcome.run_record import REPORT_PAGE, RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
 from attribeam.pipeline.progress import choose_progress
-from attribeam.pipeline.quality_gates import judge_gates
-from attribeam.pipeline.resource_hints import check_hints
-from attribeam.pipeline.run_record import REPORT_PAGE, RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
-from attribeam.pipeline.runner_options import read_runner_options
-from attribeam.pipeline.worker_pool import WorkerPool, start_first_worker
+from attribeam.pipeline.workers.worker_pool import WorkerPool, start_first_worker
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import PageRequest, html_page
 from attribeam.schemas.errors import RunError, UsageError

@@ -8,7 +8,7 @@ import re
 
 from attribeam.attribution.evidence.span_result import MethodError
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.worker_messages import WorkerDied, WorkerFailed
+from attribeam.pipeline.chunks.worker_messages import WorkerDied, WorkerFailed
 from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import apache_beam as beam
 
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.commit_groups import CommitGroups, TakeUpGroups
-from attribeam.pipeline.configuration import OutputSchemas
-from attribeam.pipeline.group_store import GroupStore
-from attribeam.pipeline.input_plan import Chunk
+from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.engines.commit_groups import CommitGroups, TakeUpGroups
+from attribeam.pipeline.engines.group_store import GroupStore
 from attribeam.transforms.attribute_rows import pack_for_model
 from attribeam.transforms.audit_records import AuditRecords
 from attribeam.transforms.audit_settings import AuditSettings

@@ -10,23 +10,37 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
-from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.chunk_store import ChunkStore
-from attribeam.pipeline.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
-from attribeam.pipeline.console import print_outcome
-from attribeam.pipeline.devices import plan_model_workers
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.configuration import OutputSchemas, configuration_hash, output_schemas, package_versions
+from attribeam.pipeline.chunks.finished_chunks import damage_notes
+from attribeam.pipeline.chunks.input_plan import (
+    Chunk,
+    InputCheck,
+    InputPlan,
+    check_input,
+    check_input_unchanged,
+    make_plan,
+)
+from attribeam.pipeline.chunks.output_directory import OutputDirectory
+from attribeam.pipeline.chunks.worker_messages import (
+    ChunkAttempt,
+    ModelsLoaded,
+    RowsFinished,
+    RunRows,
+    WorkerDied,
+    WorkerNote,
+)
 from attribeam.pipeline.failures import describe_failure, describe_rows
-from attribeam.pipeline.finished_chunks import damage_notes
-from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.model_service import ModelUse
-from attribeam.pipeline.output_directory import OutputDirectory
-from attribeam.pipeline.previous_audit import check_previous
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.options.devices import plan_model_workers
+from attribeam.pipeline.outcome.console import print_outcome
+from attribeam.pipeline.outcome.previous_audit import check_previous
+from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.progress import Progress, choose_progress
-from attribeam.pipeline.row_isolation import RowIsolation
-from attribeam.pipeline.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
-from attribeam.pipeline.unchanged_models import are_unchanged
-from attribeam.pipeline.worker_messages import ChunkAttempt, ModelsLoaded, RowsFinished, RunRows, WorkerDied, WorkerNote
-from attribeam.pipeline.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
+from attribeam.pipeline.workers.model_service import ModelUse
+from attribeam.pipeline.workers.row_isolation import RowIsolation
+from attribeam.pipeline.workers.unchanged_models import are_unchanged
+from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings

@@ -97,6 +97,21 @@ def test_answers_evidence_and_verdict_know_nothing_of_models(room: str, allowed:
     assert found <= allowed
 
 
+PIPELINE_ROOMS = ("chunks", "measures", "options", "workers", "engines", "outcome", "commands")
+
+
+def test_the_rooms_of_the_pipeline_stand_in_an_order() -> None:
+    rooms = {path.name for path in (ROOT / "pipeline").iterdir() if (path / "__init__.py").is_file()}
+    assert rooms == set(PIPELINE_ROOMS)
+
+
+@pytest.mark.parametrize("room", PIPELINE_ROOMS)
+def test_a_room_of_the_pipeline_imports_only_itself_and_those_before_it(room: str) -> None:
+    parts = [name.split(".") for path in _files(f"pipeline/{room}") for name in _imports(path)]
+    found = {part[2] for part in parts if part[:2] == ["attribeam", "pipeline"] and part[2] in PIPELINE_ROOMS}
+    assert found <= set(PIPELINE_ROOMS[: PIPELINE_ROOMS.index(room) + 1])
+
+
 @pytest.mark.parametrize("room", FORBIDDEN)
 def test_a_room_does_without_the_libraries_that_are_not_its_business(room: str) -> None:
     found = {(path.name, name) for path in _files(room) for name in _imports(path)}

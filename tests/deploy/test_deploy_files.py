@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from attribeam.pipeline.runner_options import read_runner_options
+from attribeam.pipeline.options.runner_options import read_runner_options
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SCRIPTS = ("flink/run_example.sh", "dataflow/run.sh")

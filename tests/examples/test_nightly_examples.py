@@ -19,7 +19,7 @@ import yaml
 from cronsim import CronSim
 
 from attribeam.pipeline.command_line import COMMANDS, main
-from attribeam.pipeline.config_file import parse_with_config
+from attribeam.pipeline.options.config_file import parse_with_config
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nightly"

@@ -18,7 +18,7 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.configuration import OutputSchemas
+from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings

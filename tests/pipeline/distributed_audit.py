@@ -11,8 +11,8 @@ import pytest
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
-from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.run_record import FinishedRun
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.read_qa_logs import ReadRows

@@ -22,10 +22,10 @@ from attribeam.attribution.methods.registry import all_methods, resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.lab.evaluation.lab_methods import LabelledContext
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.configuration import configuration_hash, output_schemas
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.configuration import configuration_hash, output_schemas
 from attribeam.pipeline.failures import explain_chunk_failure
-from attribeam.pipeline.worker import load_models as load_audit
+from attribeam.pipeline.workers.worker import load_models as load_audit
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 from attribeam.schemas.run_manifest import RunManifest

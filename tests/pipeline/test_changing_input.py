@@ -14,9 +14,9 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunk_store import ChunkStore
-from attribeam.pipeline.input_plan import Chunk
-from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas.errors import ExitCode
 from attribeam.schemas.run_manifest import ChunkManifest
 

@@ -11,8 +11,8 @@ from tests.pipeline.small_log import log_rows, write_log
 
 from attribeam import __version__
 from attribeam.attribution.options import ATTN_UNION
-from attribeam.pipeline.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import COMMANDS, main
+from attribeam.pipeline.options.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings

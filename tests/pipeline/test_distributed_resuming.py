@@ -23,11 +23,11 @@ from tests.pipeline.distributed_audit import (
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunk_runner import run_chunk
-from attribeam.pipeline.commit_groups import CommitGroups
-from attribeam.pipeline.configuration import output_schemas
-from attribeam.pipeline.group_store import GroupStore
-from attribeam.pipeline.input_plan import Chunk
-from attribeam.pipeline.worker_messages import ChunkAttempt
+from attribeam.pipeline.chunks.configuration import output_schemas
+from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
+from attribeam.pipeline.engines.commit_groups import CommitGroups
+from attribeam.pipeline.engines.group_store import GroupStore
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError

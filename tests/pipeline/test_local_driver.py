@@ -25,9 +25,10 @@ from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, outpu
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
-from attribeam.pipeline import import_server, run_record
-from attribeam.pipeline.output_directory import write_atomically
-from attribeam.pipeline.run_record import RunRecord
+from attribeam.pipeline.chunks.output_directory import write_atomically
+from attribeam.pipeline.outcome import run_record
+from attribeam.pipeline.outcome.run_record import RunRecord
+from attribeam.pipeline.workers import import_server
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 18

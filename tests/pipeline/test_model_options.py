@@ -15,10 +15,10 @@ from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition
 from attribeam.lab.evaluation.command import add_arguments
 from attribeam.lab.evaluation.model_arguments import model_choice
-from attribeam.pipeline import models_command
-from attribeam.pipeline.audit_options import add_audit_arguments, read_settings
+from attribeam.pipeline.chunks.configuration import configuration_hash, plain_settings, with_pinned_model
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.configuration import configuration_hash, plain_settings, with_pinned_model
+from attribeam.pipeline.commands import models_command
+from attribeam.pipeline.options.audit_options import add_audit_arguments, read_settings
 from attribeam.transforms.audit_settings import AuditSettings
 
 LOADING = (

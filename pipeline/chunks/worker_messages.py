@@ -1,0 +1,90 @@
+"""The messages between the driver and its workers: rows to audit, and their outcomes.
+
+This module imports no model library, because the driver loads no models.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkAttempt:
+    """A chunk that was audited and reconciled but not yet committed; files are relative to ``folder``."""
+
+    folder: str
+    evidence: OutputFile
+    dead_letters: OutputFile
+    counts: AuditCounts
+    seconds: float
+    stages: tuple[StageSeconds, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """To a worker: audit these rows into ``folder``.
+
+    ``fatal_rows`` become dead letters without being audited; the value says how each ended a worker: "signal SIGKILL".
+    """
+
+    rows: RowRange
+    schemas: OutputSchemas
+    folder: str
+    fatal_rows: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsLoaded:
+    """From a worker, once: its models are ready; ``models`` is their provenance."""
+
+    models: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFinished:
+    """From a worker, now and then: this many more rows of its chunk are finished."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNote:
+    """From a worker: a problem that does not stop the audit, for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """From a worker, before it ends: one paragraph for the user."""
+
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDied:
+    """The process ended silently; ``exit_code`` is negative for a signal."""
+
+    exit_code: int | None
+
+    @property
+    def how(self) -> str:
+        """``signal SIGKILL`` or ``exit code 1``."""
+        return how_it_ended(self.exit_code)
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """``signal SIGKILL`` or ``exit code 1``."""
+    if exit_code is not None and exit_code < 0:
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"exit code {exit_code}"
+
+
+FromWorker: TypeAlias = ModelsLoaded | RowsFinished | WorkerNote | ChunkAttempt | WorkerFailed | WorkerDied

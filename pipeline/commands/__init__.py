@@ -1,0 +1,1 @@
+"""The subcommands of the command line that this room answers."""

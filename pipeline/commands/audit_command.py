@@ -1,0 +1,72 @@
+"""Audit QA logs: which words of which passage support each span of every answer, and which spans have no support."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attribeam.pipeline.chunks.output_directory import OutputDirectory
+from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
+from attribeam.pipeline.measures.metrics_export import choose_exporters
+from attribeam.pipeline.options.audit_options import (
+    LOCAL,
+    RunOptions,
+    add_audit_arguments,
+    read_run_options,
+    read_settings,
+)
+from attribeam.pipeline.workers.import_server import start_import_server, stop_import_server
+from attribeam.report.private_files import made_with
+from attribeam.schemas.errors import ExitCode, RunError
+from attribeam.transforms.audit_settings import AuditSettings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``attribeam audit``."""
+    add_audit_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Run the audit; ``DONE`` if every row was audited or dead-lettered and no quality gate failed.
+
+    Raises:
+        UsageError: if it cannot be run as asked.
+        RunError: if it failed or does not reconcile.
+    """
+    settings, options = read_settings(arguments), read_run_options(arguments)
+    with made_with(options.umask):
+        return _run(settings, options)
+
+
+def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
+    exporters = choose_exporters(asked=options.otel, messages=options.messages)
+    try:
+        if options.dry_run:
+            from attribeam.pipeline.commands.dry_run import run_dry
+
+            run_dry(settings, options)
+            return ExitCode.DONE
+        if options.runner == LOCAL:
+            if options.overwrite or not OutputDirectory(Path(options.output)).is_done():
+                start_import_server(settings.threads, verbose=options.verbose)
+            from attribeam.pipeline.local_driver import run_local
+
+            finished = run_local(settings, options)
+        else:
+            from attribeam.pipeline.distributed_driver import run_distributed
+
+            finished = run_distributed(settings, options)
+        code = finished.report(exporters, options.messages)
+        if options.notify is not None:
+            from attribeam.pipeline.outcome.gate_notice import send_notice
+
+            send_notice(finished, options)
+        return code
+    except KeyboardInterrupt:
+        options.messages.say(f"interrupted. {RESUME_HINT}", event="error", exit_code=ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
+    except OSError as error:
+        reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
+        raise RunError(f"{reason}. {RESUME_HINT}") from error
+    finally:
+        stop_import_server()

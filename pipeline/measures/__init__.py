@@ -1,0 +1,1 @@
+"""What an audit comes to: sums over its evidence, metrics, quality gates, and where they are sent."""

@@ -1,0 +1,314 @@
+"""Metrics for monitoring systems: families of labelled gauges, in files and through OpenTelemetry.
+
+The audit's directory holds ``metrics.json`` and ``metrics.prom``, which is in Prometheus text format for the textfile
+collector of node_exporter. OpenTelemetry's own library sends the metrics once, without a background thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from attribeam.pipeline.chunks.output_directory import write_atomically
+from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
+from attribeam.pipeline.measures.metrics import RunMetrics, Value
+from attribeam.pipeline.measures.quality_gates import GateVerdict
+from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
+from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
+from attribeam.schemas.errors import UsageError
+from attribeam.schemas.run_manifest import RunStatus
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
+
+
+_MODELS = ("model", "model_revision", "parser", "method")
+
+
+class Unit(StrEnum):
+    """Units in the notation of OpenTelemetry (UCUM); names of ratios and seconds end in ``_ratio`` and ``_seconds``."""
+
+    NONE = ""
+    RATIO = "1"
+    SECONDS = "s"
+    ROWS = "{row}"
+    SPANS = "{span}"
+    CLAIMS = "{claim}"
+    TOKENS = "{token}"
+    SPEED = "{row}/s"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value with its labels; None if there is no value, such as a share of nothing."""
+
+    value: Value
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Samples of one name. All are gauges, because each run reports the current state."""
+
+    name: str
+    unit: Unit
+    meaning: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def known_samples(self) -> tuple[Sample, ...]:
+        """The samples that have a value."""
+        return tuple(sample for sample in self.samples if sample.value is not None)
+
+
+def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
+    """All families; labelled ones have a sample for each label, even if it is zero."""
+    yield from _row_families(metrics)
+    yield from _claim_families(metrics)
+    yield from _answer_families(metrics)
+    yield from _run_families(metrics)
+    gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
+    yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
+
+
+def _row_families(metrics: RunMetrics) -> Iterator[Family]:
+    letters = tuple(Sample(metrics.dead_letters(reason), (("reason", reason),)) for reason in Reason)
+    share = "Dead letters among the rows read."
+    yield _single_family(metrics, "rows", Unit.ROWS, "rows", "Rows read by the audit.")
+    yield _single_family(metrics, "audited_rows", Unit.ROWS, "audited_rows", "Rows audited.")
+    yield Family("dead_letters", Unit.ROWS, "Rows refused, by reason.", letters)
+    yield _single_family(metrics, "dead_letter_ratio", Unit.RATIO, "dead_letter_share", share)
+    yield _single_family(metrics, "tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows.")
+
+
+def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
+    claims = tuple(Sample(metrics.claims(support), _support_label(support)) for support in Support)
+    shares = tuple(Sample(metrics.value(f"{support}_share"), _support_label(support)) for support in VERDICTS)
+    kinds = tuple(
+        Sample(metrics.spans_of_kind(kind, support), (("span_kind", kind), *_support_label(support)))
+        for kind in SpanKind
+        for support in VERDICTS
+    )
+    unmatched = "Claims with an unmatched value"
+    not_judged = "Spans that cannot be judged among these and the claims."
+    yield Family("spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", claims)
+    yield Family("span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares)
+    yield Family("kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds)
+    yield _single_family(metrics, "claims", Unit.CLAIMS, "claims", "Claims.")
+    yield _single_family(metrics, "not_judged_ratio", Unit.RATIO, "not_judged_share", not_judged)
+    yield _single_family(metrics, "unmatched_spans", Unit.CLAIMS, "unmatched_spans", f"{unmatched}.")
+    yield _single_family(
+        metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all claims."
+    )
+    isolated = "Claims whose whole evidence was isolated"
+    yield _single_family(metrics, "isolated_spans", Unit.CLAIMS, "isolated_spans", f"{isolated}.")
+    yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all claims.")
+    mean = "Mean evidence mass of the claims."
+    yield _single_family(metrics, "evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", mean)
+
+
+def _answer_families(metrics: RunMetrics) -> Iterator[Family]:
+    answers = tuple(Sample(metrics.answers(kind), (("answer_kind", kind),)) for kind in AnswerKind)
+    at_risk = "Answers at risk among those that have a risk."
+    yield Family("answers", Unit.ROWS, "Audited rows, by kind of answer.", answers)
+    yield _single_family(metrics, "answer_risk_mean_ratio", Unit.RATIO, "mean_answer_risk", "Mean risk of the answers.")
+    yield _single_family(metrics, "answers_at_risk_ratio", Unit.RATIO, "answers_at_risk", at_risk)
+
+
+def _run_families(metrics: RunMetrics) -> Iterator[Family]:
+    started, ended = (Sample(metrics.started),), (Sample(metrics.ended),)
+    speed = "Rows per second audited by the last run, without loading."
+    yield _single_family(metrics, "run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run.")
+    yield _single_family(
+        metrics, "run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of the duration before the first row."
+    )
+    yield _single_family(metrics, "rows_per_second", Unit.SPEED, "rows_per_second", speed)
+    yield Family("run_start_timestamp_seconds", Unit.SECONDS, "Start of the last run, in seconds since 1970.", started)
+    yield Family("run_end_timestamp_seconds", Unit.SECONDS, "End of the last run, in seconds since 1970.", ended)
+    yield Family("run_status", Unit.NONE, "1 for how the last run ended, else 0.", _status_samples(metrics))
+    yield Family(
+        "audit_info", Unit.NONE, "Version and models of the audit; always 1.", (Sample(1, _info_labels(metrics)),)
+    )
+
+
+def _status_samples(metrics: RunMetrics) -> tuple[Sample, ...]:
+    ends = [status for status in RunStatus if status is not RunStatus.RUNNING]
+    return tuple(Sample(float(metrics.manifest.status is status), (("status", status),)) for status in ends)
+
+
+def _info_labels(metrics: RunMetrics) -> tuple[tuple[str, str], ...]:
+    manifest = metrics.manifest
+    models = tuple((name, manifest.models.get(name, "")) for name in _MODELS)
+    return (("version", manifest.attribeam_version), ("runner", manifest.runner), *models)
+
+
+def _support_label(support: Support) -> tuple[tuple[str, str], ...]:
+    return (("support", support),)
+
+
+def _single_family(metrics: RunMetrics, name: str, unit: Unit, metric: str, meaning: str) -> Family:
+    return Family(name, unit, meaning, (Sample(metrics.value(metric)),))
+
+
+_PREFIX = "attribeam_"
+
+
+def prometheus_text(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> str:
+    """All families with HELP and TYPE; families without a value are left out."""
+    return "".join(f"{line}\n" for family in metric_families(metrics, verdicts) for line in _prometheus_lines(family))
+
+
+def _prometheus_lines(family: Family) -> Iterator[str]:
+    if family.known_samples:
+        yield f"# HELP {_PREFIX}{family.name} {_escaped(family.meaning)}"
+        yield f"# TYPE {_PREFIX}{family.name} gauge"
+    for sample in family.known_samples:
+        yield f"{_PREFIX}{family.name}{_prometheus_labels(sample)} {sample.value!r}"
+
+
+def _prometheus_labels(sample: Sample) -> str:
+    pairs = ",".join(f'{name}="{_quoted(text)}"' for name, text in sample.labels)
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _quoted(text: str) -> str:
+    return _escaped(text).replace('"', r"\"")
+
+
+METRICS_JSON = "metrics.json"
+METRICS_PROM = "metrics.prom"
+
+
+def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> None:
+    """Replace both files atomically.
+
+    Raises:
+        OSError: if they cannot be written.
+    """
+    write_atomically(root / METRICS_JSON, metrics_json(metrics, verdicts))
+    write_atomically(root / METRICS_PROM, prometheus_text(metrics, verdicts))
+
+
+def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> str:
+    """The fields of ``metrics_fields`` as JSON text."""
+    fields = metrics_fields(metrics, verdicts)
+    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> dict[str, object]:
+    """All metrics by name, None for those without a value, and the judged gates."""
+    manifest = metrics.manifest
+    return {
+        "schema_version": manifest.schema_version,
+        "status": manifest.status,
+        "started_at": manifest.started_at,
+        "ended_at": datetime.fromtimestamp(metrics.ended, UTC).isoformat(timespec="seconds"),
+        "metrics": metrics.values(),
+        "standard_errors": metrics.standard_errors(),
+        "groups": {} if metrics.evidence is None else dict(_group_fields(metrics.evidence)),
+        "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
+    }
+
+
+def _group_fields(totals: EvidenceTotals) -> Iterator[tuple[str, object]]:
+    """Claims by support for each column that has values, and not too many."""
+    for share in totals.groups:
+        if any(group.value is not None for group in share.groups):
+            yield share.column, [{"value": group.value, **asdict(group.counts)} for group in share.groups]
+
+
+def _gate_fields(verdict: GateVerdict) -> dict[str, object]:
+    return {**asdict(verdict.gate), "value": verdict.value, "failed": verdict.failed}
+
+
+OTEL_INSTALL_HINT = "pip install 'attribeam[otel]'"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def choose_exporters(
+    *, asked: bool, environment: Mapping[str, str] = os.environ, messages: Messages = TEXT_MESSAGES
+) -> tuple[MetricExporter, ...]:
+    """Exporters, if ``--otel`` (``asked``) or the environment wants them: ``OTEL_*`` names an endpoint or an exporter.
+
+    If only the environment asks and the library is missing, one line on standard error says so.
+
+    Raises:
+        UsageError: if ``--otel`` was given, but the environment forbids it or a package is missing.
+    """
+    named = environment.get("OTEL_METRICS_EXPORTER", "")
+    refused = environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or named == "none"
+    if asked and refused:
+        raise UsageError("--otel was given, but OTEL_SDK_DISABLED or OTEL_METRICS_EXPORTER forbids sending metrics")
+    if refused or not (asked or named or any(environment.get(name) for name in _ENDPOINTS)):
+        return ()
+    if find_spec("opentelemetry") is not None and find_spec("opentelemetry.sdk") is not None:
+        return tuple(_make_exporter(name.strip(), environment) for name in (named or "otlp").split(","))
+    if asked:
+        raise UsageError(f"--otel needs OpenTelemetry's library, which is not installed: {OTEL_INSTALL_HINT}")
+    messages.say(f"OTEL_* variables are set, but no metrics will be sent: {OTEL_INSTALL_HINT}")
+    return ()
+
+
+def send_metrics(families: Iterable[Family], exporters: Sequence[MetricExporter], *, version: str) -> bool:
+    """Hand all metrics to each exporter once; returns False if one could not send them.
+
+    Without exporters it does nothing and does not need OpenTelemetry's library.
+    """
+    kept = tuple(families)
+    results = [_export_once(kept, exporter, version=version) for exporter in exporters]
+    return all(results)
+
+
+def _export_once(families: Sequence[Family], exporter: MetricExporter, *, version: str) -> bool:
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
+
+    reader = InMemoryMetricReader()
+    record_gauges(families, reader, version=version)
+    data = reader.get_metrics_data()
+    result = MetricExportResult.FAILURE if data is None else exporter.export(data)
+    exporter.shutdown()
+    return result is MetricExportResult.SUCCESS
+
+
+def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: str) -> None:
+    """Set one gauge per family, with the labels as attributes; ``OTEL_*`` may name another service than "attribeam"."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    resource = Resource.create({"service.name": "attribeam"}).merge(OTELResourceDetector().detect())
+    meter = MeterProvider([reader], resource, shutdown_on_exit=False).get_meter("attribeam", version)
+    for family in families:
+        gauge = meter.create_gauge(f"attribeam.{family.name}", family.unit, family.meaning)
+        for sample in family.known_samples:
+            gauge.set(cast(float, sample.value), dict(sample.labels))
+
+
+def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
+    """Make the exporter with a name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables.
+
+    Raises:
+        UsageError: if no installed package provides it.
+    """
+    if name == "otlp":
+        protocol = next((environment[one] for one in _PROTOCOLS if environment.get(one)), "http/protobuf")
+        name = f"otlp_proto_{protocol.partition('/')[0]}"
+    from opentelemetry.sdk.metrics.export import MetricExporter
+
+    for found in entry_points(group="opentelemetry_metrics_exporter", name=name):
+        exporter = found.load()()
+        if isinstance(exporter, MetricExporter):
+            return exporter
+    raise UsageError(f"OpenTelemetry has no metric exporter {name!r} here; install its package, or {OTEL_INSTALL_HINT}")

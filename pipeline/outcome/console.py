@@ -1,0 +1,157 @@
+"""What an audit prints at its end: a summary for people, or one line for machines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+from attribeam.pipeline.measures.metrics import RunMetrics
+from attribeam.pipeline.measures.metrics_export import metrics_fields
+from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.outcome.run_record import REPORT_PAGE, FinishedRun
+from attribeam.pipeline.progress import readable_duration
+from attribeam.schemas import VERDICTS, AnswerKind, Support
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+
+
+def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> None:
+    """Print what a finished run found, for people or for machines; nothing if ``--quiet``.
+
+    ``earlier_rows`` were finished by an earlier run.
+    """
+    if options.quiet:
+        return
+    if options.console is ConsoleKind.JSON:
+        print_result(result_line(finished, options, earlier_rows=earlier_rows))
+        return
+    print_result(summary_text(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report))
+
+
+def result_line(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> str:
+    """The result as one line of JSON: what ``metrics.json`` holds, where the output is, and the exit code."""
+    return event_line(
+        "result",
+        output=options.output,
+        exit_code=finished.exit_code,
+        earlier_rows=earlier_rows,
+        **metrics_fields(finished.metrics, finished.verdicts),
+    )
+
+
+def print_result(text: str) -> None:
+    """Print the summary of a finished audit; the audit stays finished if standard output cannot be written to."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            reason = f"the audit is done, but its summary cannot be printed: {error.strerror}"
+            print_line(f"attribeam audit: {reason}", sys.stderr)
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Keep Python from writing it again when it exits, which would change the exit code."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def summary_text(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
+    """Rows, claims, answers, speed and output files in aligned lines.
+
+    ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``.
+    """
+    manifest = metrics.manifest
+    counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
+    places = [*_page_line(output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
+    return "\n".join([*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), "", *places])
+
+
+def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
+    loading = readable_duration(manifest.load_seconds)
+    speed = f"{manifest.rows_per_second:,.1f} rows/s after {loading} of loading"
+    if manifest.counts.rows <= earlier_rows:
+        speed = "nothing left to do"
+    yield f"Audit {manifest.status} in {readable_duration(manifest.seconds)} ({speed})"
+    if earlier_rows:
+        yield f"{earlier_rows:,} of {manifest.counts.rows:,} rows were finished by an earlier run"
+
+
+def _row_lines(counts: AuditCounts) -> Iterator[str]:
+    yield _count_line("rows read", counts.rows)
+    yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
+    yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
+    for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
+        yield _count_line(f"    {letter.reason}", letter.rows)
+
+
+def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
+    counts = metrics.manifest.counts
+    yield _count_line("target spans", counts.span_count)
+    yield _count_line("claims", counts.claim_count)
+    for support in (*VERDICTS, Support.NOT_CALIBRATED):
+        if (claims := metrics.claims(support)) or support in VERDICTS:
+            yield _count_line(f"  {support}", claims, _share_text(claims, counts.claim_count))
+    if metrics.evidence is not None and (isolated := metrics.evidence.isolated_spans):
+        yield _count_line("  isolated", isolated, _share_text(isolated, counts.claim_count))
+    if none := metrics.claims(Support.NO_CLAIM):
+        yield _count_line("no claim", none)
+    if counts.not_judged_count:
+        yield _count_line("not judged", counts.not_judged_count)
+    for kind, spans in counts.not_judged.items():
+        yield _count_line(f"  {kind}", spans)
+
+
+def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
+    """Refusals and risks, where there are any."""
+    refusals, partial = metrics.answers(AnswerKind.REFUSAL), metrics.answers(AnswerKind.PARTIAL)
+    if refusals:
+        yield _count_line("refusals", refusals, _share_text(refusals, metrics.manifest.counts.audited))
+    if partial:
+        yield _count_line("refusals in part", partial, _share_text(partial, metrics.manifest.counts.audited))
+    risks = None if metrics.evidence is None else metrics.evidence.risks
+    if risks is not None and risks.answers:
+        yield _count_line("answers at risk", risks.at_risk, _share_text(risks.at_risk, risks.answers))
+        yield f"{'mean answer risk':<28}{risks.risk / risks.answers:>12.2f}"
+
+
+def _remarks(manifest: RunManifest) -> Iterator[str]:
+    """Why there are no verdicts, or not all."""
+    if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
+        model = manifest.models.get("model", "this model")
+        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
+
+
+def _page_line(output: str, *, asked: bool) -> Iterator[str]:
+    if asked:
+        yield f"page to look at {output.rstrip('/')}/{REPORT_PAGE}"
+
+
+def _place_lines(output: str) -> Iterator[str]:
+    root = output.rstrip("/")
+    yield f"evidence        {root}/evidence/*.parquet"
+    yield f"dead letters    {root}/dead_letters/*.parquet"
+    yield f"run manifest    {root}/run_manifest.json"
+    yield f"metrics         {root}/metrics.json, {root}/metrics.prom"
+
+
+def _hints(counts: AuditCounts) -> Iterator[str]:
+    """Which records to look at first."""
+    looks = [
+        (counts.by_support.get(Support.UNSUPPORTED, 0), "claim", " with support = 'unsupported'"),
+        (counts.dead_lettered, "dead letter", " and the reasons"),
+    ]
+    worth = [f"the {count:,} {what}{'s' * (count > 1)}{which}" for count, what, which in looks if count]
+    if worth:
+        yield ""
+        yield f"Look first at {', then at '.join(worth)}."
+
+
+def _count_line(name: str, count: int, share: str = "") -> str:
+    return f"{name:<28}{count:>12,}{share:>9}"
+
+
+def _share_text(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else ""

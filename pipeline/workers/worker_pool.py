@@ -1,0 +1,180 @@
+"""The worker processes of a run, as the driver sees them: start them, count them, listen to them, end them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING
+
+from attribeam.pipeline.chunks.worker_messages import (
+    ChunkAttempt,
+    FromWorker,
+    ModelsLoaded,
+    RowsFinished,
+    RunRows,
+    WorkerDied,
+    WorkerNote,
+)
+from attribeam.pipeline.failures import RESUME_HINT, describe_failure, describe_rows
+from attribeam.pipeline.options.devices import ModelWorkerPlan
+from attribeam.pipeline.workers.import_server import (
+    start_context,
+    start_import_server,
+    stop_import_server,
+    worker_environment,
+)
+from attribeam.pipeline.workers.model_service import ModelService
+from attribeam.pipeline.workers.worker_start import run_worker
+from attribeam.schemas.errors import RunError
+from attribeam.transforms.audit_settings import AuditSettings
+
+if TYPE_CHECKING:
+    from attribeam.pipeline.options.audit_options import RunOptions
+
+
+_END_SECONDS = 10
+_TICK_SECONDS = 1.0
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process and the driver's end of its pipe; ``loaded`` once its models are."""
+
+    process: BaseProcess
+    connection: Connection
+    loaded: bool = False
+
+    def send(self, job: RunRows) -> None:
+        """Hand over a job; a dead worker shows in the next ``WorkerPool.messages``."""
+        try:
+            self.connection.send(job)
+        except OSError:
+            self.process.join(_END_SECONDS)
+
+
+class WorkerPool:
+    """Starts workers, listens to all of them, and leaves none behind."""
+
+    def __init__(self, settings: AuditSettings, *, verbose: bool, service: ModelService | None = None) -> None:
+        """With a ``service``, its model workers hold the models, and it ends with the pool."""
+        self.service = service
+        self._settings = settings
+        self._verbose = verbose
+        self._context = start_context(verbose=verbose)
+        self._workers: list[Worker] = []
+
+    def start(self) -> Worker:
+        """Start one more process, whose first message is ``ModelsLoaded`` or ``WorkerFailed``.
+
+        Raises:
+            RunError: if the import server has ended.
+        """
+        start_import_server(self._settings.threads, verbose=self._verbose)
+        ours, theirs = self._context.Pipe()
+        try:
+            models = None if self.service is None else self.service.connect()
+            process = self._context.Process(
+                target=run_worker, args=(theirs, models, self._settings, self._verbose), daemon=True
+            )
+            with worker_environment(self._settings.threads):
+                process.start()
+        except (EOFError, ConnectionError) as error:
+            raise RunError(
+                "the process that workers are forked from ended before it had imported what they need; with --verbose "
+                f"workers start without it and show why. {RESUME_HINT}"
+            ) from error
+        theirs.close()
+        if models is not None:
+            models.close()
+        worker = Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+    def messages(self, timeout: float) -> Iterator[tuple[Worker, FromWorker]]:
+        """Messages of the workers; waits up to ``timeout`` seconds for the first one."""
+        by_connection = {worker.connection: worker for worker in self._workers}
+        for ready in wait(list(by_connection), timeout):
+            worker = by_connection[ready]  # type: ignore[index]
+            yield worker, self._receive(worker)
+
+    def worker_count(self, options: RunOptions, models: Mapping[str, str]) -> int:
+        """Number of worker processes: by default one per CPU, or a single one if it runs the model on a GPU."""
+        if self.service is not None:
+            return self.service.plan.workers
+        if options.workers is not None:
+            return options.workers
+        return len(os.sched_getaffinity(0)) if models["device"] == "cpu" else 1
+
+    def finish(self) -> None:
+        """Let idle workers end, without waiting for those that still load; then ``kill``."""
+        for worker in self._workers:
+            if not worker.loaded:
+                worker.process.kill()
+            worker.connection.close()
+        for worker in self._workers:
+            worker.process.join(_END_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all workers, model workers and the import server at once."""
+        self.kill_workers()
+        if self.service is not None:
+            self.service.stop()
+        stop_import_server()
+
+    def kill_workers(self) -> None:
+        """End all workers at once; nothing uncommitted counts."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+    def run(self, worker: Worker, job: RunRows) -> ChunkAttempt | WorkerDied:
+        """Give one worker a job and wait for its end; all other workers must be idle.
+
+        Raises:
+            RunError: if the worker reports a failure.
+        """
+        worker.send(job)
+        while True:
+            for _, message in self.messages(timeout=_TICK_SECONDS):
+                if isinstance(message, ChunkAttempt | WorkerDied):
+                    return message
+                if not isinstance(message, RowsFinished | WorkerNote):
+                    raise RunError(describe_failure(message, describe_rows(job.rows)))
+
+    def _receive(self, worker: Worker) -> FromWorker:
+        try:
+            message: FromWorker = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(_END_SECONDS)
+            worker.connection.close()
+            self._workers.remove(worker)
+            return WorkerDied(worker.process.exitcode)
+        worker.loaded = worker.loaded or isinstance(message, ModelsLoaded)
+        return message
+
+
+def open_pool(settings: AuditSettings, options: RunOptions, plan: ModelWorkerPlan | None) -> WorkerPool:
+    """The pool of a local run, with the model workers that are planned."""
+    service = None if plan is None else ModelService(settings, plan, verbose=options.verbose)
+    return WorkerPool(settings, verbose=options.verbose, service=service)
+
+
+def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
+    """Start one worker and wait for its models; returns the worker and the models' provenance.
+
+    Raises:
+        RunError: if they cannot be loaded.
+    """
+    worker = pool.start()
+    while True:
+        for _, message in pool.messages(timeout=_TICK_SECONDS):
+            if isinstance(message, ModelsLoaded):
+                return worker, message.models
+            raise RunError(describe_failure(message, "while the models were loaded"))

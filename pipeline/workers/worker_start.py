@@ -1,0 +1,42 @@
+"""How a worker process starts: what it does first, before it imports a library."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from multiprocessing.connection import Connection
+
+from attribeam.pipeline.workers.import_server import end_with_driver, name_process, silence_libraries
+from attribeam.transforms.audit_settings import AuditSettings
+
+MODEL_WORKER = "attribeam-model"
+"""The name of model workers' processes."""
+
+
+def run_worker(
+    connection: Connection, model_connection: Connection | None, settings: AuditSettings, verbose: bool
+) -> None:
+    """Audit until the driver sends None or ends; models run where ``model_connection`` leads, or here if it is None."""
+    _prepare(verbose)
+    from attribeam.pipeline.workers.worker import serve
+
+    serve(connection, settings, model_connection)
+
+
+def run_model_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
+    """Run blocks of other processes until the driver ends."""
+    _prepare(verbose)
+    name_process(MODEL_WORKER)
+    from attribeam.pipeline.workers.model_worker import serve_blocks
+
+    serve_blocks(connection, settings)
+
+
+def _prepare(verbose: bool) -> None:
+    """Leave Ctrl-C to the driver, end with it, and let libraries speak only if they are asked to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_driver()
+    if verbose:
+        logging.basicConfig(level=logging.INFO)
+    else:
+        silence_libraries()

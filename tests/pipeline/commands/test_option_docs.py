@@ -1,0 +1,253 @@
+"""One declaration of an option reaches command line, ``from_pretrained``, model directory, manifest and docs."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attribeam
+from attribeam import Attributor
+from attribeam.attribution.models.attribution_config import AttributionConfig, config_keys
+from attribeam.attribution.option_declaration import Option, add_options, declared, option_texts
+from attribeam.attribution.options import (
+    SUPPORT,
+    UNION,
+    AttributorOptions,
+    MethodOptions,
+    ModelOptions,
+    Quantization,
+)
+from attribeam.pipeline.chunks.configuration import output_metadata, plain_settings
+from attribeam.pipeline.commands.option_docs import option_helps, option_tables, with_tables
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.schemas import SpanKind
+from attribeam.transforms.audit_settings import AuditSettings
+
+PAGE = Path(__file__).parents[3] / "docs" / "options.md"
+BOTH = {**declared(ModelOptions), **declared(MethodOptions)}
+ON_COMMAND_LINES = [one for one in BOTH.values() if one.group]
+
+
+def test_docs_are_those_of_the_declarations() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == with_tables(text), "run python -m attribeam.pipeline.commands.option_docs docs/options.md"
+
+
+def test_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks one"):
+        with_tables("# Options\n")
+
+
+@pytest.mark.parametrize("one", BOTH.values(), ids=BOTH)
+def test_every_option_reaches_keyword_manifest_and_docs(one: Option) -> None:
+    assert one.name in inspect.signature(Attributor.from_pretrained).parameters
+    assert f"{one.name}: {one.help}" in str(Attributor.from_pretrained.__doc__)
+    plain = plain_settings(AuditSettings())
+    recorded = {**plain["model"], **plain["method"]}  # type: ignore[dict-item]
+    assert one.quiet or recorded[one.name] is None or recorded[one.name] == one.default
+    assert f"| `{one.name}` | " in option_tables()
+
+
+@pytest.mark.parametrize("one", ON_COMMAND_LINES, ids=[one.name for one in ON_COMMAND_LINES])
+def test_every_option_with_a_group_reaches_a_command(one: Option) -> None:
+    said = [option_helps(command).get(one.flag, "") for command in ("audit", "evaluate")]
+    assert any(text.startswith(one.help) for text in said)
+
+
+def test_every_option_of_a_model_directory_is_read_from_it(tmp_path: Path) -> None:
+    values: dict[str, object] = {name: one.default for name, one in declared(MethodOptions).items() if one.in_directory}
+    values |= {"evidence_window": "inf", "layer": 3, "query_position": "self", "dtype": "float32"}
+    path = tmp_path / "attribution_config.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    config = AttributionConfig.from_file(path)
+    given = config.model.model_fields_set | config.method.model_fields_set
+    assert given == {name for name, one in BOTH.items() if one.in_directory} == set(values)
+    assert given <= set(config_keys())
+
+
+def test_every_option_of_the_method_reaches_the_metadata_of_files() -> None:
+    own = MethodOptions(top_k=7, strict_isolation=True, hidden_layer=3, language_model="m")
+    in_force = own.with_model(MethodOptions(sentence_weight=0.4))
+    texts = output_metadata(AuditSettings(), option_texts(in_force))
+    loud = {f"attribeam.{name}" for name, one in declared(MethodOptions).items() if not one.quiet}
+    assert loud <= set(texts)
+    assert (texts["attribeam.top_k"], texts["attribeam.sentence_weight"]) == ("7", "0.4")
+    assert texts["attribeam.evidence_window"] == "inf"
+
+
+def test_quiet_option_is_recorded_only_where_it_is_given() -> None:
+    method = plain_settings(AuditSettings(method=MethodOptions(strict_isolation=True)))["method"]
+    assert isinstance(method, dict)
+    assert method["strict_isolation"] is True
+    assert "strict_isolation" not in MethodOptions().recorded()
+
+
+def test_what_nobody_gave_is_null_in_the_manifest() -> None:
+    settings = AuditSettings(method=MethodOptions(evidence_window=160, top_k=None))
+    method = plain_settings(settings)["method"]
+    assert isinstance(method, dict)
+    assert {name: value for name, value in method.items() if value is not None} == {
+        "method": "attn-union-dep",
+        "evidence_window": 160,
+        "verdict": "bundled",
+    }
+
+
+def _parsed(*argv: str) -> MethodOptions:
+    parser = argparse.ArgumentParser()
+    add_options(parser, MethodOptions, UNION, SUPPORT)
+    return MethodOptions.from_arguments(parser.parse_args(argv), UNION, SUPPORT)
+
+
+def test_command_line_gives_what_the_keywords_give() -> None:
+    given = _parsed("--top-k", "3", "--isolation-tau", "inf", "--evidence-window", "80", "--weak-threshold", "0.1")
+    assert given == MethodOptions(top_k=3, isolation_tau=float("inf"), evidence_window=80, weak_threshold=0.1)
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        ("--top-k 0", "argument --top-k: should be a whole number from 1, was: '0'"),
+        ("--top-k two", "argument --top-k: should be a whole number from 1, was: 'two'"),
+        ("--isolation-tau 1.5", "should be a whole number of tokens from 0, or inf, was: '1.5'"),
+        ("--isolation-tau nan", "should be a whole number of tokens from 0, or inf, was: 'nan'"),
+        ("--evidence-window 0", "should be a whole number of tokens from 1, or inf, was: '0'"),
+        ("--sentence-weight inf", "should be a number of at least 0, was: 'inf'"),
+        ("--supported-threshold 2", "should be a number from 0 to 1, was: '2'"),
+    ],
+)
+def test_bad_value_on_the_command_line_says_what_was_expected(
+    argv: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _parsed(*argv.split())
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
+        ({"top_k": "3"}, "top_k should be a whole number from 1, was: '3'"),
+        ({"isolation_tau": 1.5}, "isolation_tau should be a whole number of tokens from 0, or inf, was: 1.5"),
+        ({"quantization": "nf5"}, "quantization should be one of 'none', 'nf4', 'int8', was: 'nf5'"),
+        ({"spans": "clauses"}, "spans should be a comma-separated list of given"),
+        ({"model": 3}, "model should be a string, was: 3"),
+        ({"supported_threshold": 0.1, "weak_threshold": 0.4}, "were: 0.4 and 0.1"),
+    ],
+)
+def test_bad_keyword_is_a_value_error_before_anything_is_loaded(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match="should") as caught:
+        Attributor.from_pretrained(**given)  # type: ignore[arg-type]
+    assert complaint in str(caught.value)
+
+
+def test_unknown_keyword_is_a_type_error_with_its_name() -> None:
+    with pytest.raises(TypeError, match="top_q"):
+        Attributor.from_pretrained(top_q=3)  # type: ignore[call-arg]
+
+
+MYPY_SETTINGS = """
+[mypy]
+strict = true
+[mypy-attribeam.attribution.answers.*,attribeam.attribution.attention.*,attribeam.attribution.evidence.*]
+follow_imports = skip
+[mypy-attribeam.attribution.models.*,attribeam.attribution.prompts.*,numpy.*,pyarrow.*]
+follow_imports = skip
+"""
+"""What the signature does not depend on is left out, for speed."""
+
+MISUSE = """
+from attribeam.attribution.attributor import Attributor
+Attributor.from_pretrained("bundled", top_k=None, spans="facts", quantization="nf4", layer=3)
+Attributor.from_pretrained("bundled", top_k="3")
+Attributor.from_pretrained("bundled", "bundled")
+Attributor.from_pretrained(parsers="bundled")
+"""
+
+
+def test_type_checkers_know_every_keyword(tmp_path: Path) -> None:
+    (tmp_path / "mypy.ini").write_text(MYPY_SETTINGS, encoding="utf-8")
+    (tmp_path / "misuse.py").write_text(MISUSE, encoding="utf-8")
+    source = Path(attribeam.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "misuse.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if " error: " in line]
+    assert [line.partition(" ")[0] for line in said] == ["misuse.py:4:", "misuse.py:5:", "misuse.py:6:"]
+    for words, line in zip(('expected "int | None"', "positional", '"parsers"'), said, strict=True):
+        assert words in line
+
+
+def test_model_may_be_given_by_position_alone() -> None:
+    parameters = inspect.signature(Attributor.from_pretrained).parameters
+    by_position = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert by_position == ["model"]
+    assert parameters["top_k"].annotation == int | None
+
+
+def test_part_of_the_options_keeps_what_was_given() -> None:
+    options = AttributorOptions(model="m", quantization="int8", top_k=3, spans="facts,given")
+    assert options.only(ModelOptions) == ModelOptions(model="m", quantization=Quantization.INT8)
+    assert options.only(MethodOptions) == MethodOptions(top_k=3)
+    assert options.spans == (SpanKind.FACTS, SpanKind.GIVEN)
+
+
+def test_default_that_was_given_is_not_an_open_one() -> None:
+    left_open, given = MethodOptions(), MethodOptions(top_k=2)
+    assert left_open.top_k == given.top_k
+    assert left_open != given
+    assert left_open.with_model(MethodOptions(top_k=6)).top_k == 6
+    assert given.with_model(MethodOptions(top_k=6)).top_k == 2
+
+
+def test_pickled_options_remember_what_was_given() -> None:
+    options = MethodOptions(top_k=2)
+    copied = pickle.loads(pickle.dumps(options))
+    assert copied == options
+    assert hash(copied) == hash(options)
+    assert copied.model_fields_set == {"top_k"}
+
+
+def test_paper_weights_switch_off_what_the_paper_lacks() -> None:
+    own = MethodOptions(
+        top_k=6, own_token_weight=12, sentence_weight=0.4, evidence_window=160, word_weight=1.0, weak_threshold=0.1
+    )
+    paper = own.with_paper_weights()
+    assert (paper.own_token_weight, paper.sentence_weight, paper.evidence_window) == (1, 0, float("inf"))
+    assert paper.word_weight == 0
+    assert (paper.top_k, paper.weak_threshold) == (6, 0.1)
+    assert {"own_token_weight", "sentence_weight", "evidence_window", "word_weight"} <= paper.model_fields_set
+
+
+def test_options_of_a_run_reach_the_manifest_in_their_order() -> None:
+    assert [*RunOptions(input=("a.parquet",), output="out").given()] == [*declared(RunOptions)]
+    assert json.loads(json.dumps(RunOptions().given()))["rows_per_chunk"] == 500
+
+
+def test_options_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        MethodOptions().top_k = 3
+
+
+def test_declarations_load_no_model_library() -> None:
+    code = (
+        "import sys, attribeam.attribution.options, attribeam.pipeline.options.audit_options;"
+        "print(sorted({'torch', 'spacy', 'transformers', 'thinc'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,121 @@
+"""Which devices model workers run on, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.pipeline.chunks.configuration import plain_settings
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.options import devices
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.options.devices import named_gpus, plan_model_workers
+from attribeam.schemas.errors import UsageError
+from attribeam.transforms.audit_settings import AuditSettings
+
+COUNT_GPUS = devices.gpu_count
+
+
+@pytest.fixture(autouse=True)
+def _two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "gpu_count", lambda: 2)
+
+
+def _devices(device: str, *, method: str | None = None, **options: object) -> tuple[str, ...] | None:
+    settings = AuditSettings(model=ModelOptions(device=device), method=MethodOptions(method=method))
+    plan = plan_model_workers(settings, RunOptions(gpus=named_gpus(device), **options))
+    return None if plan is None else plan.devices
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_there_are_no_model_workers_unasked_where_no_gpu_is_named(device: str) -> None:
+    assert _devices(device) is None
+    assert _devices(device, workers=8) is None
+    assert _devices(device, model_workers=2) == (device, device)
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("cuda", ("cuda",)),
+        ("cuda:1", ("cuda:1",)),
+        ("cuda:1,cuda:0", ("cuda:1", "cuda:0")),
+        ("cuda, cuda:1", ("cuda", "cuda:1")),
+        ("all", ("cuda:0", "cuda:1")),
+    ],
+)
+def test_each_gpu_that_is_named_gets_a_model_worker(device: str, expected: tuple[str, ...]) -> None:
+    assert _devices(device, workers=4) == expected
+    assert _devices(device) == expected
+
+
+def test_one_worker_with_one_gpu_does_everything_itself() -> None:
+    assert _devices("cuda:1", workers=1) is None
+    assert _devices("cuda:1", workers=1, model_workers=1) == ("cuda:1",)
+    assert _devices("all", workers=1) == ("cuda:0", "cuda:1")
+
+
+def test_more_model_workers_than_devices_share_them() -> None:
+    assert _devices("all", model_workers=3) == ("cuda:0", "cuda:1", "cuda:0")
+
+
+def test_workers_that_wait_do_not_count() -> None:
+    for workers, expected in ((1, 2), (2, 4), (8, 10)):
+        plan = plan_model_workers(AuditSettings(), RunOptions(workers=workers, model_workers=1))
+        assert plan is not None
+        assert (plan.turns, plan.workers) == (workers, expected)
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "told"),
+    [
+        ("cuda:0,cpu", {}, "should list GPUs"),
+        ("cuda:0,cuda:0", {}, "each GPU once"),
+        ("cuda,cuda:0", {}, "each GPU once"),
+        ("cuda:0,cuda:2,cuda:7", {}, "there is no cuda:2 and no cuda:7, torch finds cuda:0 to cuda:1"),
+        ("all", {"model_workers": 1}, "at least the number of devices, 2, was: 1"),
+        ("all", {"method": "words"}, "--method words has no model"),
+        ("cpu", {"method": "words", "model_workers": 1}, "--method words has no model"),
+    ],
+)
+def test_devices_that_cannot_be_used_are_refused_with_the_way_out(
+    device: str, options: dict[str, object], told: str
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        _devices(device, **options)
+
+
+def test_a_method_without_a_model_ignores_a_single_gpu_as_before() -> None:
+    assert _devices("cuda", method="words") is None
+
+
+@pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
+def test_a_machine_without_a_gpu_is_told_before_anything_is_written(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(devices, "gpu_count", lambda: 0)
+    output = tmp_path / "out"
+    assert main(["audit", "--input", "nowhere.parquet", "--output", str(output), "--device", device]) == 2
+    assert f"--device {device}: torch finds no CUDA here; use --device cpu" in capsys.readouterr().err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("options", [["--model-workers", "2"], ["--device", "all"]])
+def test_a_distributed_runner_has_no_model_workers(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--input", "log.parquet", "--output", "out", "--runner", "PrismRunner"]
+    assert main(["audit", *given, *options]) == 2
+    assert "are for local runs" in capsys.readouterr().err
+
+
+def test_the_number_of_a_gpu_is_no_part_of_what_decides_the_records() -> None:
+    one, other = (plain_settings(AuditSettings(model=ModelOptions(device=name))) for name in ("cuda", "cuda:1"))
+    assert one == other
+    assert one != plain_settings(AuditSettings(model=ModelOptions(device="cpu")))
+
+
+def test_gpus_are_counted_in_a_process_of_its_own() -> None:
+    import torch
+
+    assert COUNT_GPUS() == torch.cuda.device_count()

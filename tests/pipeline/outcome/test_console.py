@@ -1,0 +1,153 @@
+"""What an audit says while it runs and when it is done."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from dataclasses import replace
+
+import pytest
+from tests.pipeline.measures.made_metrics import made_metrics
+
+from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
+from attribeam.pipeline.measures.metrics import RunMetrics
+from attribeam.pipeline.outcome.console import summary_text
+from attribeam.pipeline.progress import (
+    LineProgress,
+    SilentProgress,
+    choose_progress,
+    progress_line,
+    readable_duration,
+)
+from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.5, "9.5 s"), (42, "42 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"), (7620, "2 h 07 min")],
+)
+def test_durations_are_readable(seconds: float, text: str) -> None:
+    assert readable_duration(seconds) == text
+
+
+def test_a_line_tells_rows_speed_and_time_left_without_the_rows_of_earlier_runs() -> None:
+    line = progress_line(finished=600, total=1000, initial=200, seconds=40)
+    assert line == "audit: 600 of 1,000 rows (60%), 10.0 rows/s, 40 s left"
+
+
+def test_no_speed_is_told_from_the_first_few_rows() -> None:
+    assert progress_line(finished=51, total=100, initial=50, seconds=3) == "audit: 51 of 100 rows (51%)"
+
+
+class FullDisk(io.StringIO):
+    """A stream that cannot be written to."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_progress_that_cannot_be_written_stops_nothing() -> None:
+    progress = choose_progress(quiet=False, stream=FullDisk())
+    progress.start(total=3, finished=0)
+    progress.note("a worker has died")
+    progress.close()
+
+
+def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -> None:
+    stream = io.StringIO()
+    assert isinstance(choose_progress(quiet=False, stream=stream), LineProgress)
+    assert isinstance(choose_progress(quiet=True, stream=stream), SilentProgress)
+
+
+def test_the_summary_tells_isolated_claims() -> None:
+    counts = AuditCounts(rows=4, audited=4, spans={"weak": 8, "unsupported": 2})
+    totals = EvidenceTotals({}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=3)
+    manifest = replace(_manifest(counts), models={"method": "hss-avg"})
+    lines = _lines(summary_text(RunMetrics(manifest, totals), output="out"))
+    assert "isolated 3 30.0%" in lines
+
+
+def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:
+    lines = _lines(summary_text(made_metrics(), output="out"))
+    for line in (
+        "target spans 154",
+        "claims 100",
+        "weak 5 5.0%",
+        "no claim 4",
+        "not judged 25",
+        "code 5",
+        "language 20",
+        "refusals 6 16.2%",
+        "refusals in part 2 5.4%",
+        "answers at risk 3 15.0%",
+        "mean answer risk 0.25",
+    ):
+        assert line in lines
+    assert not any(line.startswith("not_calibrated") for line in lines)
+
+
+def test_the_summary_says_why_claims_have_no_verdict() -> None:
+    counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
+    manifest = replace(_manifest(counts), models={"model": "mini"})
+    lines = _lines(summary_text(RunMetrics(manifest), output="out"))
+    assert "not_calibrated 2 100.0%" in lines
+    assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
+
+
+def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
+    letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
+    counts = AuditCounts(1200, 1197, letters, {"supported": 6, "weak": 1, "unsupported": 3}, 99)
+    text = summary_text(RunMetrics(_manifest(counts)), output="audits/x/", earlier_rows=200, page=True)
+    lines = _lines(text)
+    for line in (
+        "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)",
+        "200 of 1,200 rows were finished by an earlier run",
+        "rows read 1,200",
+        "dead-lettered 3 0.2%",
+        "empty_answer 2",
+        "unsupported 3 30.0%",
+        "page to look at audits/x/report.html",
+        "evidence audits/x/evidence/*.parquet",
+        "metrics audits/x/metrics.json, audits/x/metrics.prom",
+        "Look first at the 3 claims with support = 'unsupported', then at the 3 dead letters and the reasons.",
+    ):
+        assert line in lines
+    assert lines.index("empty_answer 2") < lines.index("no_passages 1")
+    assert "\x1b" not in text
+
+
+def test_the_summary_of_another_runner_names_the_page_wherever_it_lies() -> None:
+    manifest = replace(_manifest(AuditCounts()), runner="FlinkRunner")
+    text = summary_text(RunMetrics(manifest), output="gs://x/y/", page=True)
+    assert "page to look at gs://x/y/report.html" in text
+    assert "report.html" not in summary_text(RunMetrics(manifest), output="audits/x", page=False)
+
+
+def test_the_summary_of_no_rows_divides_by_nothing() -> None:
+    text = summary_text(RunMetrics(_manifest(AuditCounts())), output="out")
+    assert "nothing left to do" in text
+    assert "Look first" not in text
+    assert "report.html" not in text
+
+
+def _lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def _manifest(counts: AuditCounts) -> RunManifest:
+    return RunManifest(
+        status=RunStatus.DONE,
+        attribeam_version="0.1.0",
+        runner="local",
+        started_at="2026-11-19T02:00:00+00:00",
+        seconds=55.0,
+        load_seconds=5.0,
+        rows_per_second=20.0,
+        configuration="",
+        inputs=(),
+        options={},
+        models={},
+        versions={},
+        counts=counts,
+    )

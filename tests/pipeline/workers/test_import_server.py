@@ -1,0 +1,202 @@
+"""The import server that workers are forked from, and the plain path where it cannot run."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+import pytest
+from tests.pipeline.small_log import log_rows, write_log
+
+from attribeam.pipeline import local_driver
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.workers import import_server
+from attribeam.pipeline.workers.worker_pool import WorkerPool
+from attribeam.schemas.errors import RunError, UsageError
+from attribeam.transforms.audit_settings import AuditSettings
+
+PATIENCE_SECONDS = 60
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker starts on its own")
+
+
+@pytest.fixture
+def driver_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the driver of a GPU would be, were there one."""
+    path = tmp_path / "gpu"
+    monkeypatch.setattr(import_server, "_GPU_DRIVERS", (str(path),))
+    return path
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_workers_are_forked_where_there_is_no_gpu() -> None:
+    assert import_server.start_context(verbose=False).get_start_method() == "forkserver"
+
+
+def test_workers_beside_a_gpu_start_on_their_own(driver_file: Path) -> None:
+    driver_file.touch()
+    assert import_server.start_context(verbose=False).get_start_method() == "spawn"
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_workers_that_show_messages_of_libraries_start_on_their_own() -> None:
+    assert import_server.start_context(verbose=True).get_start_method() == "spawn"
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_workers_start_on_their_own_where_no_socket_fits_into_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("deep" * 25)))
+    assert import_server.start_context(verbose=False).get_start_method() == "spawn"
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_workers_start_on_their_own_under_a_python_without_the_private_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "_forkserver", object())
+    assert import_server.start_context(verbose=False).get_start_method() == "spawn"
+    import_server.stop_import_server()
+
+
+@pytest.fixture
+def other_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The module that is imported for all workers."""
+    import_server.stop_import_server()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(import_server, "_IMPORTS", "imports_for_workers")
+    yield tmp_path / "imports_for_workers.py"
+    import_server.stop_import_server()
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_process_that_imports_is_never_interrupted(other_imports: Path) -> None:
+    other_imports.write_text("")
+    import_server.start_import_server(1, verbose=False)
+    status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()  # type: ignore[attr-defined]
+    (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+    assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_imports_that_fail_are_a_failed_audit(other_imports: Path) -> None:
+    other_imports.write_text("raise OSError('a library is missing')")
+    pool = WorkerPool(AuditSettings(), verbose=False)
+    with pytest.raises(RunError, match="ended before it had imported"):
+        pool.start()
+    pool.kill()
+
+
+@pytest.mark.usefixtures("driver_file")
+def test_interrupt_while_a_worker_starts_does_not_wait_for_it(
+    other_imports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: int) -> int:
+        raise KeyboardInterrupt
+
+    other_imports.write_text("import signal; signal.pause()")
+    monkeypatch.setattr(forkserver, "read_signed", interrupt)
+    pool = WorkerPool(AuditSettings(), verbose=False)
+    with pytest.raises(KeyboardInterrupt):
+        pool.start()
+    ending = threading.Thread(target=pool.kill, daemon=True)
+    ending.start()
+    ending.join(60)
+    assert not ending.is_alive()
+
+
+ENDLESS_LIBRARY = """
+import ctypes
+import os
+from pathlib import Path
+
+Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
+ctypes.PyDLL(None).sleep(600)  # keeps the interpreter's lock, as a library does while it is loaded
+"""
+
+
+@pytest.fixture
+def endless_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spaCy whose import takes ten minutes; the file says which process imports it."""
+    (tmp_path / "spacy.py").write_text(ENDLESS_LIBRARY)
+    pid_file = tmp_path / "pid"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PID_FILE", str(pid_file))
+    return pid_file
+
+
+def _importing_process(pid_file: Path) -> psutil.Process:
+    """The process that imports, once it does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (pid_file.is_file() and pid_file.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return psutil.Process(int(pid_file.read_text()))
+
+
+DRIVER = """
+from attribeam.pipeline.workers import import_server
+from attribeam.pipeline import local_driver
+from attribeam.pipeline.command_line import main
+
+import_server._GPU_DRIVERS = ()
+import_server.start_import_server(1, verbose=False)
+input()
+"""
+
+
+def test_process_that_imports_ends_with_its_driver(endless_imports: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE) as driver:
+        importing = _importing_process(endless_imports)
+        driver.kill()
+        assert psutil.wait_procs([importing], timeout=PATIENCE_SECONDS)[1] == []
+
+
+LOADING_WORKER = """
+import ctypes
+import multiprocessing
+import os
+from pathlib import Path
+
+from attribeam.pipeline.workers.import_server import end_with_driver
+
+def load():
+    end_with_driver()
+    Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
+    ctypes.PyDLL(None).sleep(600)
+
+multiprocessing.get_context("fork").Process(target=load).start()
+"""
+
+
+def test_worker_that_loads_ends_with_its_driver(endless_imports: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", LOADING_WORKER]) as driver:
+        loading = _importing_process(endless_imports)
+        driver.kill()
+        assert psutil.wait_procs([loading], timeout=PATIENCE_SECONDS)[1] == []
+
+
+def test_refused_audit_leaves_no_process_that_imports(
+    endless_imports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    import_server.stop_import_server()
+    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
+    started: list[int] = []
+
+    def refused(*_: object) -> NoReturn:
+        started.append(_importing_process(endless_imports).pid)
+        raise UsageError("--columns names a column that is not there")
+
+    monkeypatch.setattr(local_driver, "run_local", refused)
+    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == 2
+    assert not psutil.pid_exists(started[0])

@@ -1,0 +1,200 @@
+"""Audits with model workers: the same bytes as without them, resuming, and what a kill at any moment leaves."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, output_digests, read_all
+from tests.pipeline.small_log import log_rows, write_log
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.pipeline.workers import import_server
+from attribeam.pipeline.workers.worker_start import MODEL_WORKER
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
+
+ROWS = 14
+PATIENCE_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+    """Small models, and a log with two faulty rows."""
+    root = tmp_path_factory.mktemp("audit")
+    rows = log_rows(ROWS)
+    rows[3]["answer"] = rows[9]["passages"] = None
+    log = write_log(root / "log.parquet", rows)
+    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+
+
+@pytest.fixture(scope="module")
+def plain(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process writes that does everything itself."""
+    output = tmp_path_factory.mktemp("plain") / "out"
+    assert audit.run_here(output, "--workers", "1") == 0
+    return output
+
+
+def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(
+    plain: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert audit.run_here(tmp_path / "out", "--workers", "2", "--model-workers", "2") == 0
+    assert output_digests(tmp_path / "out") == output_digests(plain)
+    stderr = capfd.readouterr().err
+    assert has_only_our_lines(stderr), stderr
+    assert "model workers waited for rows" in stderr
+    stages = RunManifest.from_json((tmp_path / "out" / "run_manifest.json").read_text()).stages
+    assert next(one for one in stages if one.stage == "attribute").wall_seconds > 0
+
+
+def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no_record(
+    plain: Path, audit: AuditProcess, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    with _started(audit, output) as process:
+        _wait_until(process, lambda: _finished(output) >= 1 and any((output / "_attempts").iterdir()))
+        processes, files = _processes_and_shared_memory(process)
+        process.kill()
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
+    assert alive == []
+    assert [path for path in files if path.exists()] == []
+    with _started(audit, output) as process:
+        _wait_until(process, lambda: bool(_model_workers(process)) and any((output / "_attempts").iterdir()))
+        for worker in _model_workers(process):
+            worker.kill()
+        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, text
+    assert "were finished by an earlier run" in text
+    assert output_digests(output) == output_digests(plain)
+
+
+def test_ctrl_c_ends_all_processes_and_says_so(audit: AuditProcess, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with _started(audit, output) as process:
+        _wait_until(process, lambda: _finished(output) >= 1)
+        processes, files = _processes_and_shared_memory(process)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130, text
+    assert "Traceback" not in text
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
+    assert alive == []
+    assert [path for path in files if path.exists()] == []
+    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
+
+
+KILLING_IMPORTS = """
+import os
+import signal
+import attribeam.pipeline.workers.worker_imports
+from attribeam.pipeline.workers import model_worker
+
+outcomes = model_worker._outcomes
+
+def outcomes_or_die(rows, method, models):
+    tokens, prompt_tokens, _ = rows.sizes.T
+    if (tokens - prompt_tokens > 80).any():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return outcomes(rows, method, models)
+
+model_worker._outcomes = outcomes_or_die
+"""
+
+
+@pytest.fixture
+def _deadly_long_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Model workers kill themselves when an answer has more than eighty tokens."""
+    (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(import_server, "_IMPORTS", "killing_imports")
+    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
+    import_server.stop_import_server()
+    yield
+    import_server.stop_import_server()
+
+
+@pytest.mark.usefixtures("_deadly_long_answers")
+def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_differs(
+    plain: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = log_rows(ROWS)
+    rows[9]["passages"] = None
+    rows[3]["answer"] = "Ferry three leaves at noon. " * 8
+    deadly = replace(audit, log=write_log(tmp_path / "log.parquet", rows))
+    output = tmp_path / "out"
+    assert deadly.run_here(output, "--workers", "1", "--model-workers", "1") == 0
+    stderr = capfd.readouterr().err
+    letters = read_all(output / "dead_letters")
+    found = zip(*(letters[name].to_pylist() for name in ("source_row", "stage", "reason")), strict=True)
+    assert list(found) == [(3, "read", "worker_died"), (9, "validate", "no_passages")]
+    assert stderr.count("a model worker ended by signal SIGKILL at rows 0 to 4") == 2
+    assert "row 3 of" in stderr
+    assert "ended its model worker (signal SIGKILL) and became a dead letter" in stderr
+    spans, expected = (read_all(one / "evidence").drop_columns(["source_file"]) for one in (output, plain))
+    assert spans.equals(expected)
+
+
+def _started(audit: AuditProcess, output: Path) -> subprocess.Popen[str]:
+    return audit.start(output, "--workers", "1", "--model-workers", "1")
+
+
+def _processes_and_shared_memory(driver: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[Path]]:
+    """All processes below the driver, and the files of shared memory that they have."""
+    processes = psutil.Process(driver.pid).children(recursive=True)
+    assert [one for one in processes if _name(one) == MODEL_WORKER]
+    maps = [Path(mapped.path) for process in processes for mapped in process.memory_maps()]
+    return processes, [path for path in maps if path.is_relative_to("/dev/shm")]
+
+
+def _model_workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
+    children = psutil.Process(driver.pid).children(recursive=True)
+    return [child for child in children if _name(child) == MODEL_WORKER]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _finished(output: Path) -> int:
+    return len(list((output / "_chunks").glob("*.json")))
+
+
+def _wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not _is_now(moment):
+        assert process.poll() is None, process.stdout.read() if process.stdout else ""
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _is_now(moment: Callable[[], bool]) -> bool:
+    try:
+        return moment()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda", "all", "cuda:0"])
+def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device: str, audit: AuditProcess, tmp_path: Path) -> None:
+    assert audit.run_here(tmp_path / "expected", "--device", "cuda", "--workers", "1") == 0
+    assert audit.run_here(tmp_path / "out", "--device", device, "--workers", "2", "--model-workers", "2") == 0
+    assert output_digests(tmp_path / "out") == output_digests(tmp_path / "expected")
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_does_not_exist_is_named(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert audit.run_here(tmp_path / "out", "--device", "cuda:0,cuda:99") == 2
+    assert "there is no cuda:99, torch finds" in capfd.readouterr().err

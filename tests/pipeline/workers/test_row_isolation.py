@@ -1,0 +1,91 @@
+"""Rows that end their worker process: the kernel killed it for memory, or native code crashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
+from tests.pipeline.small_log import log_rows, write_log
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.pipeline.workers import import_server
+from attribeam.schemas.run_manifest import RunManifest, RunStatus
+
+ROWS = 6
+FATAL_WORD = "kraken"
+KILLING_IMPORTS = f"""
+import os
+import signal
+import attribeam.pipeline.workers.worker_imports
+from attribeam.transforms import prepare_rows
+
+parse_each = prepare_rows.parse_each
+
+def parse_or_die(parser, answers):
+    if any("{FATAL_WORD}" in answer for answer in answers):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return parse_each(parser, answers)
+
+prepare_rows.parse_each = parse_or_die
+"""
+
+
+@pytest.fixture
+def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuditProcess]:
+    """An audit whose workers kill themselves when they parse an answer with the fatal word."""
+    (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(import_server, "_IMPORTS", "killing_imports")
+    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
+    import_server.stop_import_server()
+    yield AuditProcess(save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser"), tmp_path / "log")
+    import_server.stop_import_server()
+
+
+def _with_answers(audit: AuditProcess, answers: dict[int, str | None]) -> AuditProcess:
+    """The audit of a log whose rows have these answers, by row."""
+    rows = log_rows(ROWS)
+    for row, answer in answers.items():
+        rows[row]["answer"] = answer
+    return replace(audit, log=write_log(audit.log.with_name("log.parquet"), rows))
+
+
+def _reasons(letters: pa.Table) -> list[tuple[int, str, str]]:
+    columns = (letters[name].to_pylist() for name in ("source_row", "stage", "reason"))
+    return list(zip(*columns, strict=True))
+
+
+def _evidence_digests(output: Path) -> list[str]:
+    return [digest for name, digest in output_digests(output).items() if name.startswith("evidence/")]
+
+
+def test_row_that_kills_its_worker_is_a_dead_letter_and_no_other_record_differs(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert _with_answers(audit, {1: None}).run_here(tmp_path / "expected", "--workers", "1") == 0
+    fatal = _with_answers(audit, {1: f"The {FATAL_WORD} ate it."})
+    assert fatal.run_here(output, "--workers", "2") == 0
+    stderr = capfd.readouterr().err
+    assert _reasons(read_all(output / "dead_letters")) == [(1, "read", "worker_died")]
+    assert len(_evidence_digests(output)) == 2
+    assert _evidence_digests(output) == _evidence_digests(tmp_path / "expected")
+    counts = RunManifest.from_json((output / "run_manifest.json").read_text()).counts
+    assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 1, 1)
+    assert "a worker process ended by signal SIGKILL at rows 0 to 4" in stderr
+    assert "row 1 of" in stderr
+
+
+def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fatal = _with_answers(audit, dict.fromkeys(range(ROWS), FATAL_WORD))
+    assert fatal.run_here(tmp_path / "out", "--workers", "1") == 1
+    assert "the cause seems to lie outside the rows" in capfd.readouterr().err
+    assert RunManifest.from_json((tmp_path / "out" / "run_manifest.json").read_text()).status is RunStatus.FAILED
+    assert list((tmp_path / "out" / "evidence").iterdir()) == []
