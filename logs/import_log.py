@@ -164,6 +164,8 @@ def _write(output: Path, outcomes: Iterable[Outcome], summary: ImportSummary) ->
 
 
 def _why_none(summary: ImportSummary, letters: Path) -> str:
+    if not summary.dead_letters and summary.seen and summary.seen.skipped:
+        return f"none of {summary.seen.skipped} records is a span; check the format's name"
     if not summary.dead_letters:
         return "the files are empty"
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.reasons.items()))

@@ -37,6 +37,16 @@ def check_output(output: Path | None, *, overwrite: bool) -> None:
         raise UsageError(f"--output {output} exists already; name another file, or replace it with --overwrite")
 
 
+def check_apart(output: Path, paths: Sequence[str]) -> None:
+    """Refuse an output that is one of the files to read: it would be replaced by what was made of it.
+
+    Raises:
+        UsageError: with the way out.
+    """
+    if output.exists() and any(Path(path).exists() and output.samefile(path) for path in paths):
+        raise UsageError(f"--output {output} is one of the files to read; write the log elsewhere")
+
+
 def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
     """Import a log, or guess its paths; yields what is to be printed.
 
@@ -51,6 +61,8 @@ def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
     storage = ArrowStorage()
     kind = LOG_KINDS.get(name)
     paths = match_exports(arguments.data, reader_named(name).suffix if kind is None else kind.suffix, storage)
+    if not arguments.guess:
+        check_apart(output, paths)
     try:
         if kind is None:
             options = LogOptions(parse_column_mapping(arguments.columns or ""), format=name)

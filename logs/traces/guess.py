@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from attribeam.logs.traces.documents import LIST_KEYS, documents_of
@@ -48,8 +49,9 @@ def guessed(kind: LogKind, options: TraceOptions, files: Iterable[OpenFile]) -> 
         guess.found.update(name for name, value in fields.items() if value)
         guess.found["whole rows"] += row.fault is None
         whole = document()
-        if isinstance(whole, dict):
-            _count(guess, whole, is_row=isinstance(kind.format, Rows))
+        with suppress(RecursionError):
+            if isinstance(whole, dict):
+                _count(guess, whole, is_row=isinstance(kind.format, Rows))
     return guess
 
 

@@ -28,7 +28,7 @@ _IDS = ("trace_id", "request_id")
 class MlflowTraces:
     """One trace per record, with its spans."""
 
-    wrappers: tuple[str, ...] = ("traces",)
+    wrappers: tuple[str, ...] = ("traces", "data")
 
     def spans(self, record: Record) -> Iterable[Span]:
         """See ``SpanFormat``."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from attribeam.logs.traces.span import Record
 
 _EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
 def is_envelope(record: Record) -> bool:
@@ -60,7 +62,7 @@ def _plain(value: object) -> object:
     for name, one in value.items():
         kind = name.replace("_", "").lower()
         if kind == "intvalue" and isinstance(one, str):
-            return int(one) if one.lstrip("-").isdecimal() else one
+            return int(one) if _INTEGER.fullmatch(one) else one
         if kind == "arrayvalue":
             return [_plain(item) for item in _listed(one)]
         if kind == "kvlistvalue":

@@ -10,18 +10,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from attribeam.logs.traces.json_values import Found, json_values
+from attribeam.logs.traces.table_rows import arrow_rows, parquet_rows
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
-_ROWS = 256
 _HEAD_BYTES = 1 << 12
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ARROW_STREAM = b"\xff\xff\xff\xff"
-_VECTORS = ("embedding", "vector")
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
@@ -42,9 +38,9 @@ def records(file: BinaryIO, *, wrappers: Sequence[str] = (), takes_csv: bool = T
     if head.startswith(b"\x1f\x8b"):
         yield from _unzipped(file, wrappers, takes_csv)
     elif head.startswith(b"PAR1"):
-        yield from _parquet_rows(file)
+        yield from parquet_rows(file)
     elif head.startswith((b"ARROW1", _ARROW_STREAM)):
-        yield from _arrow_rows(file, is_stream=head.startswith(_ARROW_STREAM))
+        yield from arrow_rows(file, is_stream=head.startswith(_ARROW_STREAM))
     else:
         yield from _text_records(file, head, wrappers, takes_csv)
 
@@ -88,9 +84,7 @@ def _read_csv(text: io.TextIOWrapper) -> Iterator[Found]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            yield Found(
-                line, RowFault(Reason.INVALID_VALUE, f"line {line} should be CSV, is not: {error}", column=None)
-            )
+            yield Found(line, _no_csv(line, reader.line_num, error))
             continue
         if cells is None:
             return
@@ -99,6 +93,14 @@ def _read_csv(text: io.TextIOWrapper) -> Iterator[Found]:
             _check_names(names)
         elif cells:
             yield Found(line, _row_of(names, cells, line))
+
+
+def _no_csv(first: int, last: int, error: csv.Error) -> RowFault:
+    """The fault of a row that cannot be read; a quote that is not closed takes the lines after it along."""
+    where = f"line {first} should be CSV, is not"
+    if last > first:
+        where = f"line {first} should be CSV, is not, and takes the lines up to {last} along"
+    return RowFault(Reason.INVALID_VALUE, f"{where}: {error}; correct its quotes or export the file again", column=None)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -119,62 +121,3 @@ def _row_of(names: Sequence[str], cells: Sequence[str], line: int) -> object:
             column=None,
         )
     return {name: cell or None for name, cell in zip(names, cells, strict=True)}
-
-
-def _parquet_rows(file: BinaryIO) -> Iterator[Found]:
-    try:
-        parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-        names = [name for name in parquet.schema_arrow.names if not _is_vector(name)]
-        batches = parquet.iter_batches(batch_size=_ROWS, columns=names, use_threads=False)
-        yield from _table_rows(batches)
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"should be readable Parquet, is damaged: {' '.join(str(error).split())}") from error
-
-
-def _arrow_rows(file: BinaryIO, *, is_stream: bool) -> Iterator[Found]:
-    try:
-        if is_stream:
-            yield from _table_rows(iter(pa.ipc.open_stream(file)))
-        else:
-            found = pa.ipc.open_file(file)
-            yield from _table_rows(found.get_batch(index) for index in range(found.num_record_batches))
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"should be readable Arrow, is damaged: {' '.join(str(error).split())}") from error
-
-
-def _table_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Found]:
-    """Rows as objects; their numbers count from 1, as lines do."""
-    number = 0
-    for whole in batches:
-        kept = whole.select([name for name in whole.schema.names if not _is_vector(name)])
-        for start in range(0, whole.num_rows, _ROWS):
-            for value in _row_values(_readable(kept.slice(start, _ROWS))):
-                number += 1
-                yield Found(number, value)
-
-
-def _row_values(batch: pa.RecordBatch) -> Iterator[object]:
-    try:
-        yield from batch.to_pylist()
-    except UnicodeDecodeError:
-        for index in range(batch.num_rows):
-            try:
-                yield from batch.slice(index, 1).to_pylist()
-            except UnicodeDecodeError as error:
-                yield RowFault(
-                    Reason.INVALID_UTF8, f"row should hold UTF-8, holds other bytes at byte {error.start}", column=None
-                )
-
-
-def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Nanoseconds as microseconds, since Python's moments are no finer."""
-    columns = []
-    for column in batch.columns:
-        if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-            column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _is_vector(name: str) -> bool:
-    return any(part in name.lower() for part in _VECTORS)

@@ -86,7 +86,7 @@ class Rows:
             session_id=text_or_none(first_of(whole, _SESSION)),
         )
         has_tools = asked is not None and bool(asked.tool_texts)
-        return row._replace(fault=self._missing(row, whole, options, has_tools=has_tools))
+        return row._replace(fault=self._missing(row, options, given, gave, has_tools=has_tools))
 
     def _value(self, whole: Record, names: Sequence[str]) -> object:
         """The first of these fields; a list that is printed as text is read."""
@@ -120,17 +120,15 @@ class Rows:
             )
         return tuple(one._replace(passage_id=text_or_none(own)) for one, own in zip(found, ids, strict=True))
 
-    def _missing(self, row: TraceRow, whole: Record, options: TraceOptions, *, has_tools: bool) -> RowFault | None:
+    def _missing(
+        self, row: TraceRow, options: TraceOptions, given: object, gave: object, *, has_tools: bool
+    ) -> RowFault | None:
         if row.question is None:
             where = options.question_path or _either(self.fields.question)
-            found = shape(self._value(whole, self.fields.question))
-            return fault(Reason.MISSING_VALUE, "question", f"row should have a question in {where}, has {found}")
+            return fault(Reason.MISSING_VALUE, "question", f"row should have a question in {where}, has {shape(given)}")
         if row.answer is None:
-            where, found = (
-                options.answer_path or _either(self.fields.answer),
-                shape(self._value(whole, self.fields.answer)),
-            )
-            return fault(Reason.EMPTY_ANSWER, "answer", f"row should have an answer in {where}, has {found}")
+            where = options.answer_path or _either(self.fields.answer)
+            return fault(Reason.EMPTY_ANSWER, "answer", f"row should have an answer in {where}, has {shape(gave)}")
         if not row.passages:
             where = options.passages_path or _either(self.fields.passages)
             tools = "; take what tools returned with --tool-outputs" if has_tools and not options.tool_outputs else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -86,7 +86,8 @@ class ExportRows:
         numbers = Counter[int]()
         for file, one in found:
             try:
-                row = self._with_texts(form.row(_object(one), self.options, paths))
+                with _moderate_depth():
+                    row = self._with_texts(form.row(_object(one), self.options, paths))
             except RowFault as error:
                 row = TraceRow(None, fault=error)
             yield PlacedRow(file, numbers[file], _placed_row(ids.named(row), one.place)), partial(_value, one)
@@ -111,9 +112,10 @@ class ExportRows:
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
         count = 0
         try:
-            for span in form.spans(_object(found)):
-                spool.add(file, found.place, span)
-                count += 1
+            with _moderate_depth():
+                for span in form.spans(_object(found)):
+                    spool.add(file, found.place, span)
+                    count += 1
         except RowFault as error:
             spool.add(file, found.place, error)
             return
@@ -126,13 +128,27 @@ class ExportRows:
         if trace.spans is None or trace.trace_id is None:
             message = f"trace should have at most {MOST_SPANS} spans of 256 MiB, has more; leave it out of the export"
             return TraceRow(trace.trace_id, fault=fault(Reason.TRACE_TOO_LARGE, None, message))
-        return row_of_trace(trace.trace_id, trace.spans, self.options, self.texts, paths)
+        try:
+            with _moderate_depth():
+                return row_of_trace(trace.trace_id, trace.spans, self.options, self.texts, paths)
+        except RowFault as error:
+            return TraceRow(trace.trace_id, fault=error)
 
     def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[PlacedRecord]:
         for number, opened in enumerate(files):
             with opened() as file:
                 for found in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv):
                     yield number, found
+
+
+@contextmanager
+def _moderate_depth() -> Iterator[None]:
+    """Makes a fault of values that are nested deeper than Python goes."""
+    try:
+        yield
+    except RecursionError as error:
+        message = "record should have values of moderate depth, has deeper ones; leave it out of the export"
+        raise fault(Reason.INVALID_VALUE, None, message) from error
 
 
 def _value(found: Found) -> object:

@@ -238,3 +238,29 @@ def test_conversation_and_preset_reach_the_rows(tmp_path: Path) -> None:
     assert run("langfuse", *options) == ExitCode.FAILED
     found_by_path = ["--passages-path", "observations[?type=='RETRIEVER'].output[]"]
     assert run("langfuse", *options, *found_by_path) == 0
+
+
+def test_output_that_is_read_is_refused_and_stays_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
+    before = path.read_bytes()
+    assert run("ragas", "--data", tmp_path, "--output", path, "--overwrite") == ExitCode.BAD_USAGE
+    assert "a.jsonl is one of the files to read; write the log elsewhere" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_nothing_but_records_of_another_kind_names_the_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"resourceSpans": []}, {"resourceSpans": [{"scopeSpans": []}]}])
+    assert run("otel-genai", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
+    assert "none of 2 records is a span; check the format's name" in capsys.readouterr().err
+
+
+def test_fault_says_what_the_given_path_found(tmp_path: Path) -> None:
+    pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
+    path = write_lines(tmp_path / "a.jsonl", ragas())
+    output, letters = tmp_path / "log.parquet", tmp_path / "_log.dead_letters.parquet"
+    for option, name in (("--question-path", "question"), ("--answer-path", "answer")):
+        assert run("ragas", "--data", path, "--output", output, option, "gone.text") == ExitCode.FAILED
+        (letter,) = rows_of(letters)
+        assert f" {name} in gone.text, has null" in str(letter["message"])

@@ -20,7 +20,7 @@ from attribeam.lab.evaluation.datasets.log_writer import LogAnswer, write_log
 from attribeam.lab.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage
-from attribeam.logs.import_run import check_output, import_foreign_log, log_formats, match_exports
+from attribeam.logs.import_run import check_apart, check_output, import_foreign_log, log_formats, match_exports
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
@@ -151,8 +151,11 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"--data of {args.source} should be one path, were {len(args.data)}")
     check_output(args.output, overwrite=args.overwrite)
     data = Path(args.data[0])
+    check_apart(args.output, args.data)
     if of_spans:
-        counts = import_marked_spans(args.source, data, args.output, _logs(args), limit=args.limit)
+        logs = _logs(args)
+        check_apart(args.output, [log.path for log in logs])
+        counts = import_marked_spans(args.source, data, args.output, logs, limit=args.limit)
     else:
         counts = import_log(args.source, data, args.output, limit=args.limit)
     print("\n".join(summary(counts, args.output)))

@@ -86,3 +86,30 @@ def test_record_with_any_value_in_any_place(kind: str, data: st.DataObject) -> N
 def test_records_of_any_shape(kind: str, records: list[object]) -> None:
     found, skipped = outcomes(kind, [{"first": "line is an object"}, *records], TraceOptions(tool_outputs=True))
     assert len(found) + skipped > 0
+
+
+def nest(depth: int, key: str) -> object:
+    """An object within itself."""
+    value: object = "x"
+    for _ in range(depth):
+        value = {key: value}
+    return value
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@pytest.mark.parametrize("key", ["document", "messages"])
+def test_value_deeper_than_python_goes_is_a_fault_of_its_record(kind: str, key: str) -> None:
+    records: list[object] = list(EXPORTS[kind]())
+    for path in list(leaves(records[0]))[::4]:
+        some = [replaced(records[0], path, nest(450, key)), *records[1:]]
+        found, skipped = outcomes(kind, some, TraceOptions(history=1, tool_outputs=True))
+        assert found or skipped, path
+
+
+def test_integer_of_otlp_that_is_none_stays_a_text() -> None:
+    for text in ("--5", "-", "\u0663", "9" * 5000):
+        (record,) = EXPORTS["otel-genai"]()
+        span = record["resourceSpans"][0]["scopeSpans"][0]["spans"][0]  # type: ignore[index]
+        span["attributes"].append({"key": "gen_ai.usage.input_tokens", "value": {"intValue": text}})
+        (found,), _ = outcomes("otel-genai", [record], TraceOptions())
+        assert isinstance(found, QARecord), text
