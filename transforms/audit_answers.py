@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
+from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_records import AuditRecords
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
 from attribeam.transforms.dead_letters import DEAD_LETTERS, dead_letter_table
+from attribeam.transforms.hide_texts import HideTexts
 from attribeam.transforms.read_answers import ReadAnswers
 from attribeam.transforms.schema_rows import row_type, rows_of
 
 _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
+_PRIVACY_OPTIONS = ("redact", "redact_patterns", "redact_patterns_file", "no_texts")
 
 
 class AuditedAnswers(dict[str, beam.PCollection]):
@@ -49,7 +53,8 @@ class AuditAnswers(beam.PTransform):
     Args:
         settings: the settings of an audit; those that say how log files are read are not used.
         options: instead of ``settings``, options of ``Attributor.from_pretrained`` by name, and ``columns`` (a mapping
-            from fields to other names), ``max_text_chars`` and ``dead_letter_text``.
+            from fields to other names), ``max_text_chars``, ``dead_letter_text``, ``redact``, ``redact_patterns`` (a
+            list), ``redact_patterns_file`` and ``no_texts``.
 
     Raises:
         UsageError: if settings and options are both given, or the method does not exist.
@@ -63,6 +68,8 @@ class AuditAnswers(beam.PTransform):
         self._settings = with_template_text(_settings_of(options) if settings is None else settings)
         if self._settings.extra_columns:
             raise UsageError("extra columns are those of log files; join the evidence with your elements by record_id")
+        if self._settings.privacy.no_texts and self._settings.dead_letter_text:
+            raise UsageError("dead_letter_text is for answers, and no_texts writes none; leave one out")
         self._schema = evidence_schema(has_mass=resolve_method(self._settings.method).gives_mass)
 
     def expand(self, answers: beam.PCollection) -> AuditedAnswers:
@@ -72,17 +79,23 @@ class AuditAnswers(beam.PTransform):
         found = answers | "ReadAnswers" >> read
         audited = found.records | "AuditRecords" >> AuditRecords(self._settings, self._schema)
         letters = (found[DEAD_LETTERS], audited.dead_letters) | "GatherDeadLetters" >> beam.Flatten()
-        to_evidence = beam.FlatMap(rows_of).with_output_types(row_type(self._schema))
-        to_letters = beam.FlatMap(_letter_rows).with_output_types(row_type(dead_letter_schema()))
+        tables = letters | "DeadLetterTables" >> beam.Map(_letter_table)
         return AuditedAnswers(
-            evidence=audited.evidence | "EvidenceRows" >> to_evidence,
-            dead_letters=letters | "DeadLetterRows" >> to_letters,
+            evidence=audited.evidence | "EvidenceRows" >> self._rows(self._schema),
+            dead_letters=tables | "DeadLetterRows" >> self._rows(dead_letter_schema()),
         )
+
+    def _rows(self, schema: pa.Schema) -> beam.PTransform:
+        """Tables to rows that hold nothing of what the settings hide."""
+        privacy = self._settings.privacy
+        shown = HideTexts(privacy) if privacy.hides else _as_it_is
+        return beam.FlatMap(lambda table: rows_of(shown(table))).with_output_types(row_type(schema))
 
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
     own = {name: value for name, value in options.items() if name in _OWN_OPTIONS}
-    given = AttributorOptions(**{name: value for name, value in options.items() if name not in own})
+    hiding = {name: value for name, value in options.items() if name in _PRIVACY_OPTIONS}
+    given = AttributorOptions(**{name: value for name, value in options.items() if name not in {*own, *hiding}})
     columns = own.pop("columns", {})
     return AuditSettings(
         columns=tuple(columns.items()),
@@ -90,10 +103,25 @@ def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
         parser=given.parser,
         model=given.only(ModelOptions),
         method=given.only(MethodOptions),
+        privacy=_privacy_of(hiding),
         threads=given.threads or AuditSettings().threads,
         **own,
     )
 
 
-def _letter_rows(letter: DeadLetter) -> list[beam.Row]:
-    return list(rows_of(dead_letter_table([letter], dead_letter_schema())))
+def _privacy_of(options: Mapping[str, Any]) -> PrivacySettings:
+    patterns = options.get("redact_patterns") or ()
+    return PrivacySettings.checked(
+        redact=bool(options.get("redact")),
+        patterns=(patterns,) if isinstance(patterns, str) else tuple(patterns),
+        patterns_file=options.get("redact_patterns_file"),
+        no_texts=bool(options.get("no_texts")),
+    )
+
+
+def _letter_table(letter: DeadLetter) -> pa.Table:
+    return dead_letter_table([letter], dead_letter_schema())
+
+
+def _as_it_is(table: pa.Table) -> pa.Table:
+    return table

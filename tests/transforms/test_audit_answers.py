@@ -15,8 +15,10 @@ from apache_beam.transforms.window import FixedWindows
 from apache_beam.typehints.row_type import RowTypeConstraint
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit, with_token_budget
+from tests.pipeline.secret_log import CASE_PATTERN, leaks, secret_rows
 
 from attribeam import AuditAnswers, Passage, QARecord, RowSource, UsageError
+from attribeam.logs.privacy.redactor import MASK
 from attribeam.schemas import evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.read_answers import ReadAnswers
@@ -181,11 +183,41 @@ def test_options_by_name_are_settings() -> None:
         ({"settings": AuditSettings(extra_columns=("team",))}, "join the evidence"),
         ({"spam": 1}, "spam"),
         ({"method": "guess"}, "guess"),
+        ({"no_texts": True, "dead_letter_text": True}, "leave one out"),
+        ({"redact_patterns": ["("]}, "regular expression"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises((UsageError, ValueError), match=said):
         AuditAnswers(**arguments)
+
+
+@pytest.mark.parametrize("hiding", [{"redact": True, "redact_patterns": [CASE_PATTERN]}, {"no_texts": True}])
+def test_nothing_that_comes_out_holds_what_the_options_hide(
+    hiding: dict[str, Any], settings: AuditSettings, tmp_path: Path
+) -> None:
+    """Seven rows with secrets in every field; one is a dead letter, and so is an element without passages."""
+    names = ("record_id", "question", "passages", "answer", "target_spans")
+    rows = [{name: row[name] for name in names} for row in secret_rows(7)]
+    options = {"model": settings.model.model, "parser": settings.parser, **hiding}
+    options |= {"dead_letter_text": True} if "redact" in hiding else {}
+    with beam.Pipeline(options=PipelineOptions(RUNNERS["direct"])) as pipeline:
+        answers = pipeline | beam.Create([*rows, rows[0] | {"passages": []}], reshuffle=False)
+        audited = answers | AuditAnswers(**options)
+        _ = audited.evidence | "E" >> beam.ParDo(WriteLines(tmp_path / "evidence"))
+        _ = audited.dead_letters | "L" >> beam.ParDo(WriteLines(tmp_path / "letters"))
+    evidence, letters = written(tmp_path / "evidence"), written(tmp_path / "letters")
+    assert (len({row["source_row"] for row in evidence}), len(evidence), len(letters)) == (1, 18, 2)
+    if "redact" in hiding:
+        assert list(leaks(tmp_path)) == []
+        assert all(MASK in str(row["text"]) for row in evidence if "Write to" in str(row["text"]))
+        assert [MASK in str(row["answer"]) for row in letters].count(True) == 1
+    else:
+        assert {row["text"] for row in evidence} == {""}
+        assert {piece["text"] for row in evidence for piece in row["evidence"]} == {""}
+        said = (tmp_path / "evidence").read_text() + (tmp_path / "letters").read_text()
+        words = ("Who is", "west pier", "Office of", "Write to", "answers at")
+        assert [one for one in words if one in said] == []
 
 
 def test_windows_are_refused(settings: AuditSettings) -> None:
