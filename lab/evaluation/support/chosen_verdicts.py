@@ -49,8 +49,8 @@ def scored_answers(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDAr
         answers=answers,
         calls=_calls(risks, fold_thresholds(risks, marked, folds, f1), folds),
         balanced_calls=_calls(risks, fold_thresholds(risks, marked, folds, balanced_accuracy), folds),
-        flags=_flags(answers, parts, folds),
-        claim_calls=_claim_calls(answers, parts, folds),
+        flags=_flags(answers, parts, folds) if scorer.scores_parts else None,
+        claim_calls=_claim_calls(answers, parts, folds) if scorer.scores_parts else None,
     )
 
 

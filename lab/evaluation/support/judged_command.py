@@ -27,7 +27,7 @@ from attribeam.lab.evaluation.support.judged_answers import (
 from attribeam.lab.evaluation.support.judged_parts import judged_parts
 from attribeam.lab.evaluation.support.judged_report import JudgedReport, MethodFigures, judged_tables
 from attribeam.lab.evaluation.support.scorer_figures import GroupComparison, compare_scorers
-from attribeam.lab.evaluation.support.scorers import BASELINES, AuditScorer, baseline_scorers
+from attribeam.lab.evaluation.support.scorers import BASELINES, AuditScorer, Scorer, ShareScorer, baseline_scorers
 from attribeam.lab.evaluation.support.supported_spans import (
     SupportedReport,
     load_supported,
@@ -159,7 +159,8 @@ def _comparison(
 ) -> tuple[GroupComparison, ...]:
     parts = [judged_parts(answer, found) for answer, found in audited]
     audit = AuditScorer(method, [found for _, found in audited])
-    scorers = [audit, *baseline_scorers()]
+    shares = [ShareScorer(method)] if audit.has_scores else []
+    scorers: list[Scorer] = [audit, *shares, *baseline_scorers()]
     return compare_scorers(parts, scorers, draws=args.bootstrap_draws, seed=args.seed)
 
 

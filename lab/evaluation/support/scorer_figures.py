@@ -6,8 +6,10 @@ all other folds, and once for all groups; resamples keep it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
@@ -41,6 +43,16 @@ class KindVerdicts:
 
 
 @dataclass(frozen=True, slots=True)
+class GradeVerdicts:
+    """Answers whose mean grade lies in [``grade``, ``grade`` + 1), the percentage called, and their mean risk."""
+
+    grade: int
+    answers: int
+    called: float
+    mean_risk: float
+
+
+@dataclass(frozen=True, slots=True)
 class ScorerFigures:
     """The figures of one scorer; None where the labels or the scorer have nothing to compare.
 
@@ -57,6 +69,7 @@ class ScorerFigures:
         claim_verdicts, chosen_claim_verdicts: the same for claims.
         answer_reliability, claim_reliability: whether risks are probabilities, if they are meant so.
         kinds: of unsupported answers, by the scorer's own threshold, else by the one with the best balanced accuracy.
+        grades: of all answers, by the same threshold; empty where people gave no grades.
     """
 
     scorer: str
@@ -75,6 +88,7 @@ class ScorerFigures:
     answer_reliability: Reliability | None
     claim_reliability: Reliability | None
     kinds: tuple[KindVerdicts, ...]
+    grades: tuple[GradeVerdicts, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +183,7 @@ class _GroupOfScorer:
             answer_reliability=self._answer_reliability(),
             claim_reliability=self._claim_reliability(),
             kinds=tuple(self._kinds(own_calls if has_verdict else balanced)),
+            grades=tuple(self._grades(own_calls if has_verdict else balanced)),
         )
 
     def _of_group(self, values: Sequence[_Value] | None) -> list[_Value] | None:
@@ -186,7 +201,7 @@ class _GroupOfScorer:
         parts: Callable[[JudgedParts], Sequence[JudgedPart]],
         risks: Callable[[ScoredAnswer], Sequence[float]],
     ) -> Auroc | None:
-        return self._auroc(*self._items(parts, risks))
+        return self._auroc(*self._items(parts, risks)) if self._scored.scorer.scores_parts else None
 
     def _items(
         self,
@@ -251,4 +266,15 @@ class _GroupOfScorer:
         for kind in sorted(set().union(*kinds)):
             own = [call for call, has in zip(calls, kinds, strict=True) if kind in has]
             found.append(KindVerdicts(kind, len(own), 100 * sum(own) / len(own)))
+        return found
+
+    def _grades(self, calls: Sequence[bool] | None) -> list[GradeVerdicts]:
+        grades = [math.floor(one.answer.faithfulness) for one in self._parts if one.answer.faithfulness is not None]
+        if calls is None or len(grades) < len(self._parts) or not self._scored.scorer.has_order:
+            return []
+        found = []
+        for grade in sorted(set(grades)):
+            own = [place for place, one in enumerate(grades) if one == grade]
+            called, risk = (fmean(numbers[place] for place in own) for numbers in (calls, self._risks))
+            found.append(GradeVerdicts(grade, len(own), 100 * called, risk))
         return found

@@ -49,6 +49,8 @@ def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
             yield text_table(header, lines)
     if any(one.kinds for one in group.scorers):
         yield text_table(*_kinds(group))
+    if any(one.grades for one in group.scorers):
+        yield text_table(*_grades(group))
     for one in group.scorers:
         yield from _reliability_tables(one)
         yield from _false_alarm_lines(one, clean=group.answers - group.marked_answers)
@@ -139,6 +141,20 @@ def _kinds(group: GroupComparison) -> tuple[tuple[str, ...], list[tuple[str, ...
     lines = [
         (kinds[0].kind, str(kinds[0].answers), *(f"{kind.called:.1f}" for kind in kinds))
         for kinds in zip(*(one.kinds for one in scorers), strict=True)
+    ]
+    return header, lines
+
+
+def _grades(group: GroupComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    scorers = [one for one in group.scorers if one.grades]
+    columns = [(f"{one.scorer}: called %", "mean risk") for one in scorers]
+    header = ("mean grade from", "answers", *(name for names in columns for name in names))
+    lines = [
+        (
+            *(str(of_grade[0].grade), str(of_grade[0].answers)),
+            *(cell for one in of_grade for cell in (f"{one.called:.1f}", f"{one.mean_risk:.3f}")),
+        )
+        for of_grade in zip(*(one.grades for one in scorers), strict=True)
     ]
     return header, lines
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.judged_parts import JudgedParts, called_places, visible
+from attribeam.lab.evaluation.support.ungrounded_share import ungrounded_share
 from attribeam.lab.evaluation.support.unseen_words import Novelty, content_words, word_beginnings
 from attribeam.schemas import CharRange, SpanEvidence, Support
 
@@ -51,11 +52,13 @@ class Scorer(Protocol):
         name: how tables call it.
         has_probabilities: whether the risks of answers and claims are meant as probabilities.
         has_order: whether its risks differ, so that a threshold on them can be chosen.
+        scores_parts: whether it scores sentences, claims and characters, too; else their scores are empty.
     """
 
     name: str
     has_probabilities: bool
     has_order: bool
+    scores_parts: bool
 
     def score(self, parts: JudgedParts) -> ScoredAnswer:
         """The scores of one answer."""
@@ -73,8 +76,9 @@ class AuditScorer:
         """``audited`` is all evidence of the data set, which says whether there are probabilities."""
         self.name = name
         self.has_order = True
+        self.scores_parts = True
         self.has_probabilities = any(span.answer_risk is not None for found in audited for span in found)
-        self._has_scores = any(span.support_score is not None for found in audited for span in found)
+        self.has_scores = any(span.support_score is not None for found in audited for span in found)
 
     def score(self, parts: JudgedParts) -> ScoredAnswer:
         """The scores of one answer."""
@@ -101,7 +105,7 @@ class AuditScorer:
         )
 
     def _span_risks(self, found: Sequence[SpanEvidence]) -> Mapping[int, float]:
-        if not self._has_scores:
+        if not self.has_scores:
             return {span.span_index: _flag_risk(span) for span in found}
         scores = {span.span_index: span.support_score for span in found}
         owners = {span.span_index: span.claim_index for span in found}
@@ -125,6 +129,23 @@ def _largest(of_place: Mapping[int, float], chars: CharRange) -> float:
     return max((of_place.get(place, _LOWEST_RISK) for place in range(chars.char_start, chars.char_end)), default=0.0)
 
 
+class ShareScorer:
+    """The audit by how much of an answer its passages do not support; see ``ungrounded_share``."""
+
+    has_probabilities = False
+    has_order = True
+    scores_parts = False
+
+    def __init__(self, method: str) -> None:
+        """``method`` is that of the audit."""
+        self.name = f"{method} share"
+
+    def score(self, parts: JudgedParts) -> ScoredAnswer:
+        """The share of the answer, 0 where it neither claims nor refuses."""
+        share = ungrounded_share(parts.evidence, parts.answer.record.answer)
+        return ScoredAnswer(_LOWEST_RISK if share is None else share, None, None, None, (), (), ())
+
+
 class NoveltyScorer:
     """The share of content words whose first six letters begin no word of the passages; characters have the sentence's.
 
@@ -135,6 +156,7 @@ class NoveltyScorer:
     name = NOVELTY
     has_probabilities = False
     has_order = True
+    scores_parts = True
 
     def score(self, parts: JudgedParts) -> ScoredAnswer:
         """The scores of one answer."""
@@ -165,6 +187,7 @@ class FlagAllScorer:
     name = FLAG_ALL
     has_probabilities = False
     has_order = False
+    scores_parts = True
 
     def score(self, parts: JudgedParts) -> ScoredAnswer:
         """The scores of one answer."""

@@ -49,7 +49,8 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
     assert group["kinds"][0]["characters"] == 6
     assert set(figures["data_sha256"]) == {"response.jsonl", "source_info.jsonl"}
     (compared,) = method["comparison"]
-    assert [one["scorer"] for one in compared["scorers"]] == ["attn-union-dep", "novelty", "flag-all"]
+    names = [one["scorer"] for one in compared["scorers"]]
+    assert names == ["attn-union-dep", "attn-union-dep share", "novelty", "flag-all"]
     assert compared["claims"] > 0
     printed = capsys.readouterr().out
     assert printed.startswith("ragtruth, all, attn-union-dep: 2 answers, 1 of them with unsupported characters")

@@ -4,7 +4,7 @@ from tests.lab.evaluation.support.judged_examples import judged, span
 from attribeam.lab.evaluation.support.judged_parts import judged_parts
 from attribeam.lab.evaluation.support.scorer_figures import compare_scorers
 from attribeam.lab.evaluation.support.scorer_tables import comparison_tables
-from attribeam.lab.evaluation.support.scorers import AuditScorer, baseline_scorers
+from attribeam.lab.evaluation.support.scorers import AuditScorer, ShareScorer, baseline_scorers
 from attribeam.schemas import Support
 
 GOOD, BAD = "Ada lit ten lamps.", "Zebras painted lamps."
@@ -96,6 +96,33 @@ def test_grades_are_correlated_and_kinds_counted_where_whole_answers_were_judged
     assert "Spearman" in table
     assert "animals" in table
     assert "sentences" not in table
+
+
+def test_grades_have_the_share_called_and_the_mean_risk():
+    grades = {GOOD: (4.0, 0.1), BAD: (1.0, 0.9), "Ada painted lamps.": (3.67, 0.5), "Ada lit lamps.": (3.0, 0.1)}
+    found = [
+        [span(text, text[:-1], Support.UNSUPPORTED if risk > 0.2 else Support.SUPPORTED, answer_risk=risk)]
+        for text, (_, risk) in grades.items()
+    ]
+    answers = [judged(text, answer_supported=grade > 2, faithfulness=grade) for text, (grade, _) in grades.items()]
+    parts = [judged_parts(answer, own) for answer, own in zip(answers, found, strict=True)]
+    everything, *_ = compare_scorers(parts, [AuditScorer("ours", found)], draws=20, seed=0)
+    (ours,) = everything.scorers
+    assert [(one.grade, one.answers, one.called) for one in ours.grades] == [(1, 1, 100), (3, 2, 50), (4, 1, 0)]
+    assert [one.mean_risk for one in ours.grades] == pytest.approx([0.9, 0.3, 0.1])
+    assert "mean grade from" in "\n".join(comparison_tables("made", [everything]))
+
+
+def test_share_ranks_answers_and_leaves_their_parts_to_the_audit():
+    found = [
+        [span(answer.record.answer, "lamps", Support.SUPPORTED, support_score=0.1 if answer.unsupported else 0.9)]
+        for answer in answers()
+    ]
+    parts = [judged_parts(answer, own) for answer, own in zip(answers(), found, strict=True)]
+    everything, *_ = compare_scorers(parts, [ShareScorer("ours")], draws=20, seed=0)
+    (share,) = everything.scorers
+    assert (share.scorer, share.answers.value, share.chosen_verdict.f1.value) == ("ours share", 1, 100)
+    assert (share.verdict, share.claims, share.sentences, share.chosen_characters) == (None, None, None, None)
 
 
 def test_answers_of_one_source_have_no_chosen_threshold():

@@ -2,8 +2,8 @@ import pytest
 from tests.lab.evaluation.support.judged_examples import judged, span
 
 from attribeam.lab.evaluation.support.judged_parts import judged_parts
-from attribeam.lab.evaluation.support.scorers import AuditScorer, FlagAllScorer, NoveltyScorer
-from attribeam.schemas import Support
+from attribeam.lab.evaluation.support.scorers import AuditScorer, FlagAllScorer, NoveltyScorer, ShareScorer
+from attribeam.schemas import ClaimKind, Support
 
 TEXT = "Ada lit ten lamps. Zebras came."
 UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED
@@ -62,6 +62,31 @@ def test_audit_with_probabilities_ranks_by_them():
 def test_answer_in_which_nothing_was_judged_has_no_risk():
     other = [span(TEXT, "Ada", SUPPORTED, answer_risk=0.7)]
     assert AuditScorer("ours", [other, ()]).score(parts_of(())).risk == 0
+
+
+def test_share_weighs_claims_by_their_length_and_counts_refusals_as_ungrounded():
+    found = [
+        span(TEXT, "Ada lit ten", SUPPORTED, 0, support_score=0.9),
+        span(TEXT, "ten", SUPPORTED, 1, claim_index=0, support_score=0.9),
+        span(TEXT, "lamps", Support.NO_CLAIM, 2, claim_index=None, claim_kind=ClaimKind.HEADING),
+        span(TEXT, "Zebras", Support.NO_CLAIM, 3, claim_index=None, claim_kind=ClaimKind.REFUSAL),
+    ]
+    scored = ShareScorer("ours").score(parts_of(found))
+    assert scored.risk == pytest.approx((9 * 0.1 + 6) / 15)
+    assert (scored.called, scored.claims, scored.sentences) == (None, (), ())
+
+
+def test_of_claims_that_overlap_the_riskier_one_counts_in_the_share():
+    found = [
+        span(TEXT, "Ada lit ten", SUPPORTED, 0, support_score=1.0),
+        span(TEXT, "ten lamps", UNSUPPORTED, 1, support_score=0.0),
+    ]
+    assert ShareScorer("ours").score(parts_of(found)).risk == pytest.approx(8 / 14)
+
+
+def test_answer_that_neither_claims_nor_refuses_has_no_share():
+    heading = span(TEXT, "lamps", Support.NO_CLAIM, claim_index=None, claim_kind=ClaimKind.HEADING)
+    assert ShareScorer("ours").score(parts_of([heading])).risk == 0
 
 
 def test_novelty_of_an_answer_and_of_each_sentence():
