@@ -1,7 +1,6 @@
 """Definitions for Dagster: an audit a day as a partitioned asset, with its quality gates as an asset check."""
 
-from __future__ import annotations
-
+# No "from __future__ import annotations" here: Dagster reads the type of the context when it loads the file.
 import json
 import os
 import subprocess
