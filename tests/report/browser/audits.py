@@ -84,6 +84,23 @@ def claims_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans), folder)
 
 
+def compared_audit(folder: Path) -> LoggedAudit:
+    """Answers beside those of an earlier audit, with risks.
+
+    ``ferry-0`` is newly flagged, ``ferry-1`` no longer: its earlier claim had markup in its text. ``ferry-2`` is the
+    same, and ``ferry-3`` was not there.
+    """
+    fine = (replace(supported_span(), answer_risk=0.125),)
+    flagged = tuple(replace(one, answer_risk=0.875) for one in (supported_span(), unsupported_span()))
+    hostile = (*flagged[:1], replace(flagged[1], text=f"{flagged[1].text} {ATTACK}"))
+    before = made_audit(
+        folder / "before", record_ids=("ferry-0", "ferry-1", "ferry-2"), spans={0: fine, 1: hostile, 2: fine}
+    )
+    ids = tuple(f"ferry-{row}" for row in range(4))
+    audit = made_audit(folder / "made", record_ids=ids, spans={0: flagged, 1: fine, 2: fine, 3: fine})
+    return _with_pages(audit, folder, previous=before.root)
+
+
 def hostile_audit(folder: Path) -> LoggedAudit:
     """One answer and one dead letter, with markup and script in every field that can hold a text."""
     place = folder / ATTACK.replace("/", "") / "made"
@@ -100,9 +117,9 @@ def crowded_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, rows_per_chunk=500), folder)
 
 
-def _with_pages(audit: MadeAudit, folder: Path) -> LoggedAudit:
+def _with_pages(audit: MadeAudit, folder: Path, previous: Path | None = None) -> LoggedAudit:
     page, other = folder / "page.html", folder / "page_without_log.html"
-    write_html_report(audit.root, page)
+    write_html_report(audit.root, page, previous=previous)
     hidden = audit.log.with_name("hidden")
     audit.log.rename(hidden)
     write_html_report(audit.root, other)

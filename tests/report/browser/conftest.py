@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.report.browser.audits import LoggedAudit, claims_audit, crowded_audit, harbour_audit, hostile_audit
+from tests.report.browser.audits import (
+    LoggedAudit,
+    claims_audit,
+    compared_audit,
+    crowded_audit,
+    harbour_audit,
+    hostile_audit,
+)
 from tests.report.browser.open_page import OpenPage, start_browser
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -41,6 +48,11 @@ def harbour(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
 @pytest.fixture(scope="session")
 def claims(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
     return claims_audit(tmp_path_factory.mktemp("claims"))
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> LoggedAudit:
+    return compared_audit(tmp_path_factory.mktemp("compared"))
 
 
 @pytest.fixture(scope="session")
