@@ -19,7 +19,7 @@ from attribeam.attribution.attribute_table import (
 )
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
-from attribeam.attribution.methods.models import ModelChoice, encodes, load_audit_models
+from attribeam.attribution.methods.models import ModelChoice, encodes, load_audit_models, with_chosen_dtype
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
@@ -82,8 +82,10 @@ class Attributor:
             ValueError: if an option is out of its range.
         """
         method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
-        choice = ModelChoice.of(model=options.only(ModelOptions), method=method, threads=options.threads)
-        models = load_audit_models(choice, resolve_method(method).needs)
+        needs = resolve_method(method).needs
+        model = with_chosen_dtype(options.only(ModelOptions), needs)
+        choice = ModelChoice.of(model=model, method=method, threads=options.threads)
+        models = load_audit_models(choice, needs)
         return cls(
             parser=AnswerParser.from_pretrained(options.parser),
             model=models.attention,

@@ -42,6 +42,9 @@ ATTN_UNION, ATTN_UNION_DEP = "attn-union", "attn-union-dep"
 UNIONS = (ATTN_UNION, ATTN_UNION_DEP)
 """The paper's two methods: the union alone (Section 3.2), and with dependency augmentation (Section 3.3)."""
 
+AUTO_DTYPE = "auto"
+DTYPES = ("float32", "bfloat16", "float16")
+
 
 class QueryPosition(StrEnum):
     """The position whose attention is row i of S: the one that predicts r_i (decoders), or r_i's own (encoders)."""
@@ -92,9 +95,10 @@ class ModelOptions(Options):
         default_words="the model's, else chat where its tokenizer has a chat template, else plain",
         help=f"{', '.join(TEMPLATE_NAMES)}, or a .jinja or .json file; see docs/prompts.md",
     )  # fmt: skip
-    dtype: str | None = option(
-        default=None, group=LOADING, choices=("float32", "bfloat16", "float16"), in_directory=True,
-        default_words="the model's, else float32 on a CPU and that of the weights on a GPU",
+    dtype: Value[str] = option(
+        default=AUTO_DTYPE, group=LOADING, choices=(AUTO_DTYPE, *DTYPES), in_directory=True,
+        default_words="the model's, else auto: that of the weights on a GPU; float32 on a CPU, or the weights' half "
+        "precision where products are faster in it",
         help="precision of weights and activations",
     )  # fmt: skip
     quantization: Parsed[Quantization, Quantization | str | None] = option(

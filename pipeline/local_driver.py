@@ -37,6 +37,7 @@ from attribeam.pipeline.outcome.console import print_outcome
 from attribeam.pipeline.outcome.previous_audit import check_previous
 from attribeam.pipeline.outcome.run_record import FinishedRun, RunClock, RunRecord, finish_local_run
 from attribeam.pipeline.progress import Progress, choose_progress
+from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.model_service import ModelUse
 from attribeam.pipeline.workers.row_isolation import RowIsolation
 from attribeam.pipeline.workers.unchanged_models import are_unchanged
@@ -67,6 +68,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         directory.remove_attempts()
         if options.umask is not None:
             directory.take_rights(options.umask)
+        settings, options = with_auto_dtype(settings, options, directory.earlier_manifest())
         pool = open_pool(settings, options, plan)
         try:
             manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)

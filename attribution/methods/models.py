@@ -80,6 +80,23 @@ def encodes(needs: frozenset[Need]) -> bool:
     return bool(needs & _OF_THE_MODEL)
 
 
+def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptions:
+    """``model`` with what its ``dtype`` "auto" means on this machine, for methods with these needs.
+
+    Raises:
+        ModelLoadError: if there is no such model or device.
+    """
+    from attribeam.attribution.models.dtype_choice import choose_half_precision
+
+    choice = choose_half_precision(model) if may_leave_float32(needs) else None
+    return model if choice is None else model.replaced(dtype=choice.dtype)
+
+
+def may_leave_float32(needs: frozenset[Need]) -> bool:
+    """Whether ``--dtype auto`` may choose: not where a language model's probabilities or gradients are read."""
+    return encodes(needs) and Need.LANGUAGE_MODEL not in needs
+
+
 @loaded_once
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
     """The models of an audit's method; the last ones stay loaded. The stages load parsers themselves.

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -18,9 +20,9 @@ from attribeam.attribution.models.model_directory import ModelDirectory, read_mo
 from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.weight_loading import check_fits, choose_device, choose_dtype, resolve_dtype
 from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, weight_groups
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.prompts.row_encoder import RowEncoder
-from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -38,6 +40,8 @@ EXAMPLE_RECORD = QARecord(
     "Ada Thorne built the lighthouse. Its lamp burned oil until 1931.",
     RowSource("", 0),
 )
+_COMPARED_ROWS = 8
+_COMPARED_COLUMNS = 2
 _MEASURED_SECONDS = 2.0
 _LONGEST_ROW_SECONDS = 5.0
 _MOST_ROWS = 64
@@ -125,12 +129,54 @@ def _sample_record(number: int, repeats: int) -> QARecord:
 def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
     """The seconds taken, at least one microsecond."""
     start = time.perf_counter()
+    _attributed(model, rows)
+    return max(time.perf_counter() - start, 1e-6)
+
+
+def _attributed(model: AttentionModel, rows: Sequence[EncodedRow]) -> list[TokenAttribution]:
+    """The attributions of sample rows.
+
+    Raises:
+        ModelLoadError: if there is none of a row.
+    """
     outcomes = model.attribute(rows, [len(_SENTENCES)] * len(rows))
-    seconds = time.perf_counter() - start
+    found = [outcome for outcome in outcomes if isinstance(outcome, TokenAttribution)]
     fault = next((outcome for outcome in outcomes if isinstance(outcome, RowFault)), None)
     if fault is not None:
         raise ModelLoadError(f"the model cannot attribute a sample row: {fault}")
-    return max(seconds, 1e-6)
+    return found
+
+
+def is_exact(model: AttentionModel, options: ModelOptions) -> bool:
+    """Whether the model runs in float32 with weights as they are, so that there is nothing to compare it with."""
+    return model.dtype == torch.float32 and options.quantization is Quantization.NONE
+
+
+def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, threads: int | None = None) -> float:
+    """``top_columns_agreement`` on a few sample rows with the same model in float32, which is loaded beside it.
+
+    Raises:
+        ModelLoadError: if there is no room for it, or a row cannot be encoded or attributed.
+    """
+    rows = _sample_rows(model, _COMPARED_ROWS, repeats=1)
+    found = _attributed(model, rows)
+    exact = AttentionModel.from_pretrained(options.replaced(dtype="float32", quantization=None), threads=threads)
+    return top_columns_agreement(found, _attributed(exact, rows))
+
+
+def top_columns_agreement(found: Sequence[TokenAttribution], expected: Sequence[TokenAttribution]) -> float:
+    """The share of answer tokens, from 0 to 1, whose two best columns are the same in whatever order.
+
+    Raises:
+        ValueError: if the attributions are not of the same rows.
+    """
+    pairs = [(_best(one), _best(other)) for one, other in zip(found, expected, strict=True)]
+    same = np.concatenate([(one == other).all(axis=1) for one, other in pairs])
+    return float(same.mean())
+
+
+def _best(tokens: TokenAttribution) -> npt.NDArray[np.int32]:
+    return np.sort(tokens.top_columns[:, :_COMPARED_COLUMNS], axis=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,10 @@ from attribeam.pipeline.messages import ConsoleKind, event_line
 from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.progress import readable_duration
+from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
 from attribeam.schemas.errors import RunError
+from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
 
 _SAMPLE_RANGES = 4
@@ -52,11 +54,24 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
         RunError: if the models cannot be loaded or the sample fails.
     """
     check = check_input(options.input, settings)
-    if options.output and options.runner == LOCAL:
-        OutputDirectory(Path(options.output)).check()
+    if options.runner == LOCAL:
+        settings, options = with_auto_dtype(settings, options, _earlier_run(options))
     estimate = _estimate(check, settings, options)
     machine = options.console is ConsoleKind.JSON
     print(event_line("estimate", **asdict(estimate)) if machine else estimate_text(estimate))
+
+
+def _earlier_run(options: RunOptions) -> RunManifest | None:
+    """The manifest of the run that the audit would continue.
+
+    Raises:
+        UsageError: if the output directory cannot be used.
+    """
+    if not options.output:
+        return None
+    directory = OutputDirectory(Path(options.output))
+    directory.check()
+    return directory.earlier_manifest()
 
 
 def sample_ranges(files: Sequence[CheckedFile]) -> list[RowRange]:

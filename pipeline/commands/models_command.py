@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
 from attribeam.schemas.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attention.attention_model import AttentionModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +36,32 @@ def run(arguments: argparse.Namespace) -> None:
         raise ModelLoadError(f"this model cannot serve: {error}") from error
 
 
+def _agreement(model: AttentionModel, options: ModelOptions, threads: int | None) -> float | ModelLoadError:
+    """The agreement with float32, or why float32 cannot be loaded beside the model."""
+    from attribeam.attribution.models.model_check import agreement_with_float32
+
+    try:
+        return agreement_with_float32(model, options, threads=threads)
+    except ModelLoadError as error:
+        return error
+
+
 def _check(options: ModelOptions, *, threads: int | None) -> None:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.attributor import Attributor
-    from attribeam.attribution.models.model_check import EXAMPLE_RECORD, attention_shares, describe_model, measure_speed
+    from attribeam.attribution.methods.method import Need
+    from attribeam.attribution.methods.models import with_chosen_dtype
+    from attribeam.attribution.models.model_check import (
+        EXAMPLE_RECORD,
+        attention_shares,
+        describe_model,
+        is_exact,
+        measure_speed,
+    )
     from attribeam.pipeline.commands.models_report import (
+        agreement_line,
         description_lines,
         example_lines,
         loaded_line,
@@ -46,11 +69,14 @@ def _check(options: ModelOptions, *, threads: int | None) -> None:
         speed_line,
     )
 
+    options = with_chosen_dtype(options, frozenset({Need.ATTENTION}))
     print("\n".join(description_lines(describe_model(options))), flush=True)
     start = time.perf_counter()
     model = AttentionModel.from_pretrained(options, threads=threads)
     print(loaded_line(model, time.perf_counter() - start), flush=True)
     print(speed_line(measure_speed(model)), flush=True)
+    if not is_exact(model, options):
+        print(agreement_line(_agreement(model, options, threads)), flush=True)
     attributor = Attributor(parser=AnswerParser.from_pretrained("bundled"), model=model, spans=DEFAULT_SPAN_KINDS)
     print("\n".join(example_lines(EXAMPLE_RECORD, attributor.attribute_many([EXAMPLE_RECORD])[0])))
     print(f"\n{shares_line(attention_shares(model, EXAMPLE_RECORD))}")

@@ -59,6 +59,13 @@ def speed_line(speed: Speed) -> str:
     return _line("speed", f"{rate:,.0f} tokens/s on {rows} of {speed.row_tokens} tokens")
 
 
+def agreement_line(agreement: float | ModelLoadError) -> str:
+    """How much of what float32 finds is found in the model's precision, or why that is not known."""
+    if isinstance(agreement, ModelLoadError):
+        return _line("agreement", f"with float32 was not measured: {agreement}")
+    return _line("agreement", f"{agreement:.1%} of the answer tokens of a few rows have float32's two best columns")
+
+
 def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) -> Iterator[str]:
     """The worked example: texts, and each target span with its passage, support and best evidence.
 

@@ -14,6 +14,7 @@ from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options, Value, add_options, declared, option
 from attribeam.attribution.option_types import PositiveInteger, WholeNumber, name_list, positive_integer
 from attribeam.attribution.options import (
+    AUTO_DTYPE,
     HIDDEN,
     LANGUAGE,
     LOADING,
@@ -65,6 +66,7 @@ class RunOptions(Options):
         help="processes that hold the model, for all worker processes; see docs/running.md",
     )  # fmt: skip
     gpus: Value[tuple[str, ...]] = option(default=(), help="the GPUs that --device names")
+    dtype_choice: str | None = option(default=None, help="what --dtype auto chose on a CPU, and why")
     rows_per_chunk: Value[PositiveInteger] = option(
         default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
     )
@@ -184,6 +186,7 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
 def _read_model(arguments: argparse.Namespace) -> ModelOptions:
     """The model's options; several GPUs are ``cuda`` here, because records do not depend on their number."""
     model = ModelOptions.from_arguments(arguments, LOADING, READING)
+    model = model.replaced(dtype=None) if model.dtype == AUTO_DTYPE else model
     return model.replaced(device="cuda") if is_list(named_gpus(model.device)) else model
 
 

@@ -57,7 +57,7 @@ def test_file_gives_every_field(tmp_path: Path) -> None:
         ({"softmax_over": "all"}, "'visible', 'prompt'"),
         ({"prompt_template": "plain"}, "prompt_template should be an object"),
         ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
-        ({"dtype": 32}, "dtype should be one of 'float32', 'bfloat16', 'float16', was: 32"),
+        ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
     ],
 )
 def test_bad_file_is_an_error_with_its_name_and_key(tmp_path: Path, values: object, complaint: str) -> None:

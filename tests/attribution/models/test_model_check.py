@@ -11,8 +11,14 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.models.model_check import attention_shares
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.models.model_check import (
+    agreement_with_float32,
+    attention_shares,
+    is_exact,
+    top_columns_agreement,
+)
+from attribeam.attribution.options import ModelOptions, Quantization
+from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -63,3 +69,31 @@ def test_shares_of_a_row_in_windows_are_the_mean_of_its_windows(tmp_path: Path) 
 def test_row_that_does_not_fit_is_an_error_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match="worked example"):
         attention_shares(load(save_tiny_model(tmp_path), max_tokens=20), LONG)
+
+
+def with_columns(*columns: tuple[int, ...]) -> TokenAttribution:
+    """Attributions to these columns, best first."""
+    count = len(columns)
+    return TokenAttribution(
+        top_columns=np.array(columns, dtype=np.int32),
+        top_scores=np.ones((count, len(columns[0])), dtype=np.float32),
+        passage_mass=np.ones((count, 1), dtype=np.float32),
+        sink_mass=np.zeros(count, dtype=np.float32),
+    )
+
+
+def test_agreement_is_the_share_of_tokens_with_the_same_two_best_columns_in_any_order() -> None:
+    found = [with_columns((4, 7, 1), (2, 3, 9)), with_columns((0, 5, 6))]
+    expected = [with_columns((7, 4, 2), (2, 9, 3)), with_columns((0, 5, 8))]
+    assert top_columns_agreement(found, expected) == pytest.approx(2 / 3)
+
+
+def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_path: Path) -> None:
+    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", dtype="float32")
+    assert agreement_with_float32(AttentionModel.from_pretrained(options), options) == 1
+    rounded = options.replaced(dtype="bfloat16")
+    model = AttentionModel.from_pretrained(rounded)
+    assert 0.5 < agreement_with_float32(model, rounded) < 1
+    assert is_exact(AttentionModel.from_pretrained(options), options)
+    assert not is_exact(model, rounded)
+    assert not is_exact(AttentionModel.from_pretrained(options), options.replaced(quantization=Quantization.INT8))

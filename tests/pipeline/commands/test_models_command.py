@@ -58,6 +58,7 @@ def test_model_that_can_serve_is_described_measured_and_tried(
     assert lines["context"].endswith("512 tokens; longer rows are read in windows")
     assert lines["revision"].split()[1].startswith("sha256:")
     assert lines["weights"].endswith("as float32")
+    assert "agreement" not in lines
     assert "tokens/s on" in lines["speed"]
     assert EXAMPLE_RECORD.answer in lines["answer"]
     assert any(line.split("  <-  ")[0].endswith("Ada Thorne") for line in printed.splitlines())
@@ -73,6 +74,7 @@ def test_options_of_loading_reach_the_model(tmp_path: Path, capsys: pytest.Captu
     assert check(directory, "--quantization", "nf4", "--dtype", "bfloat16", "--layer", "2") == 0
     printed = capsys.readouterr().out
     assert "as nf4, the rest bfloat16" in printed
+    assert re.search(r"^agreement  \d+\.\d% of the answer tokens", printed, re.MULTILINE)
     assert "layer 2 of 4: as configured" in printed
 
 

@@ -1,0 +1,99 @@
+"""What ``--dtype auto`` chooses on a CPU: the half precision of the weights, where products are faster in it.
+
+``Attributor.from_pretrained`` asks before it loads the model. An audit asks once, before it starts its workers, which
+are told the result. Loading itself never measures anything, so no two processes of a run can disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+import torch
+
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.processor import half_precision_instructions
+from attribeam.attribution.models.quantization import stored_quantization
+from attribeam.attribution.models.weight_loading import choose_device, resolve_dtype
+from attribeam.attribution.options import AUTO_DTYPE, ModelOptions, Quantization
+
+_FASTER = 1.5
+"""How many times as fast as in float32 products must be; less is not worth the lost digits."""
+
+_ROWS, _WIDTH = 512, 1024
+_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DtypeChoice:
+    """The chosen dtype by name, and why."""
+
+    dtype: str
+    reason: str
+
+
+def choose_half_precision(options: ModelOptions) -> DtypeChoice | None:
+    """Half precision or float32 for a model that is stored in half precision and runs on the CPU.
+
+    None if nothing is to be chosen: the dtype is given by the user or the model's directory, the device is a GPU, the
+    weights are stored otherwise or quantised.
+
+    Raises:
+        ModelLoadError: if there is no such model or device.
+    """
+    if options.dtype != AUTO_DTYPE or options.quantization is not Quantization.NONE:
+        return None
+    directory = read_model_directory(options)
+    given = directory.defaults.model.dtype != AUTO_DTYPE or stored_quantization(directory.config) is not None
+    if given or choose_device(options.device).type != "cpu":
+        return None
+    stored = resolve_dtype(directory, "auto")
+    return None if stored == torch.float32 else _choose(stored)
+
+
+def _choose(stored: torch.dtype) -> DtypeChoice:
+    name = str(stored).removeprefix("torch.")
+    instructions = half_precision_instructions().get(name, ())
+    if not instructions:
+        return DtypeChoice("float32", f"this processor has no instructions for products in {name}, as stored")
+    named = " and ".join(instructions)
+    if not is_faster(stored):
+        return DtypeChoice(
+            "float32", f"products in {name}, as stored, are not {_FASTER} times as fast here, in spite of {named}"
+        )
+    return DtypeChoice(
+        name, f"the weights are stored so, and products are {_FASTER} times as fast here or more ({named})"
+    )
+
+
+def is_faster(dtype: torch.dtype) -> bool:
+    """Whether products of matrices take less than two thirds of the time in ``dtype`` that they take in float32.
+
+    The two take turns, and the best time of each counts, so that another program seldom matters.
+    """
+    matrices = {one: _matrices(one) for one in (torch.float32, dtype)}
+    rounds = [{one: _seconds(*pair) for one, pair in matrices.items()} for _ in range(_ROUNDS)]
+    best = {one: min(seconds[one] for seconds in rounds) for one in matrices}
+    return best[torch.float32] > _FASTER * best[dtype]
+
+
+def _matrices(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ones(_ROWS, _WIDTH, dtype=dtype), torch.ones(_WIDTH, _WIDTH, dtype=dtype)
+
+
+def _seconds(left: torch.Tensor, right: torch.Tensor) -> float:
+    start = time.perf_counter()
+    left @ right
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Read options as JSON from standard input, and print the choice as JSON: its two texts, or null."""
+    choice = choose_half_precision(ModelOptions(**json.load(sys.stdin)))
+    print(json.dumps(None if choice is None else asdict(choice)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""``--dtype auto`` in an audit: chosen once, told to the workers, recorded, and kept by whoever resumes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_process import AuditProcess, output_digests
+from tests.pipeline.small_log import log_rows, write_log
+from tests.transforms.tiny_parser import save_tiny_parser
+
+from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.pipeline.chunks.configuration import plain_settings
+from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.pipeline.workers import auto_dtype
+from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
+from attribeam.transforms.audit_settings import AuditSettings
+
+SETTINGS = AuditSettings(model=ModelOptions(model="brigg/lighthouse", device="cpu"))
+CHOSEN = ("bfloat16", "products are faster")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[AuditSettings]:
+    """A processor that is faster in bfloat16; what is asked of it."""
+    asked: list[AuditSettings] = []
+
+    def chosen(settings: AuditSettings) -> tuple[str, str]:
+        asked.append(settings)
+        return CHOSEN
+
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(auto_dtype, "_chosen", chosen)
+    return asked
+
+
+def manifest_of(settings: AuditSettings, options: RunOptions, dtype: str) -> RunManifest:
+    return RunManifest(
+        status=RunStatus.INTERRUPTED,
+        attribeam_version="0",
+        runner="local",
+        started_at="",
+        seconds=0,
+        load_seconds=0,
+        rows_per_second=0,
+        configuration="",
+        inputs=(),
+        options=json.loads(json.dumps({**plain_settings(settings), "run": options.given()})),
+        models={"dtype": dtype},
+        versions={},
+        counts=AuditCounts(),
+    )
+
+
+def test_choice_is_made_once_and_stands_in_settings_and_options(
+    asked: list[AuditSettings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, options = with_auto_dtype(SETTINGS, RunOptions(), None)
+    assert settings == replace(SETTINGS, model=SETTINGS.model.replaced(dtype="bfloat16"))
+    assert options.dtype_choice == "bfloat16: products are faster"
+    assert "--dtype auto chooses bfloat16: products are faster" in capsys.readouterr().err
+    assert with_auto_dtype(settings, options, None) == (settings, options)
+    assert asked == [SETTINGS]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(SETTINGS, model=ModelOptions(device="cpu")),
+        replace(SETTINGS, model=SETTINGS.model.replaced(dtype="float32")),
+        replace(SETTINGS, model=SETTINGS.model.replaced(device="cuda:0")),
+        replace(SETTINGS, method=MethodOptions(method="cci")),
+        replace(SETTINGS, method=MethodOptions(method="words")),
+    ],
+    ids=["bundled", "given", "gpu", "language model", "no model"],
+)
+def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings: AuditSettings, asked: list[AuditSettings]) -> None:
+    assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
+    assert not asked
+
+
+def test_nothing_is_asked_on_a_processor_without_instructions(
+    asked: list[AuditSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    assert with_auto_dtype(SETTINGS, RunOptions(), None) == (SETTINGS, RunOptions())
+    assert not asked
+
+
+def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
+    asked: list[AuditSettings], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = with_auto_dtype(SETTINGS, RunOptions(), None)
+    earlier = manifest_of(*first, dtype="bfloat16")
+    capsys.readouterr()
+    assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
+    assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
+    assert asked == [SETTINGS]
+
+
+def test_run_that_continues_on_a_faster_processor_stays_in_float32(asked: list[AuditSettings]) -> None:
+    earlier = manifest_of(SETTINGS, RunOptions(), dtype="float32")
+    assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == (SETTINGS, RunOptions())
+    assert not asked
+
+
+@pytest.mark.parametrize("change", ["overwrite", "model", "given dtype"])
+def test_earlier_run_says_nothing_to_another_audit(asked: list[AuditSettings], change: str) -> None:
+    before, options = SETTINGS, RunOptions(overwrite=change == "overwrite")
+    if change == "model":
+        before = replace(SETTINGS, model=SETTINGS.model.replaced(model="brigg/harbour"))
+    dtype = "float16" if change == "given dtype" else "float32"
+    if change == "given dtype":
+        before = replace(SETTINGS, model=SETTINGS.model.replaced(dtype=dtype))
+    settings, _ = with_auto_dtype(SETTINGS, options, manifest_of(before, RunOptions(), dtype=dtype))
+    assert settings.model.dtype == "bfloat16"
+    assert asked == [SETTINGS]
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
+    """A small model that says that it is stored in bfloat16."""
+    root = tmp_path_factory.mktemp("audit")
+    model = save_tiny_model(root / "model", "qwen2")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}), encoding="utf-8")
+    return AuditProcess(model, save_tiny_parser(root / "parser"), write_log(root / "log.parquet", log_rows(6)))
+
+
+def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_same_audit(
+    audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    monkeypatch.setattr(auto_dtype, "_chosen", lambda _: CHOSEN)
+    assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "auto") == 0
+    manifest = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
+    model, run = manifest.options["model"], manifest.options["run"]
+    assert isinstance(model, dict)
+    assert isinstance(run, dict)
+    assert model["dtype"] == manifest.models["dtype"] == "bfloat16"
+    assert run["dtype_choice"] == "bfloat16: products are faster"
+    written = output_digests(tmp_path)
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "bfloat16") == 0
+    assert output_digests(tmp_path) == written
+    again = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
+    assert (again.configuration, again.rows_per_second) == (manifest.configuration, 0.0)
+
+
+def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: AuditProcess) -> None:
+    settings = AuditSettings(model=ModelOptions(model=str(audit.model), device="cpu"))
+    found = auto_dtype._chosen(settings)
+    assert found is not None
+    assert found[0] in ("float32", "bfloat16")
+    assert "bfloat16" in found[1] or "stored so" in found[1]
+
+
+def test_nothing_is_chosen_for_a_model_that_cannot_be_read(tmp_path: Path) -> None:
+    settings = AuditSettings(model=ModelOptions(model=str(tmp_path / "none"), device="cpu"))
+    assert auto_dtype._chosen(settings) is None
