@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
@@ -87,7 +86,7 @@ class PassageWords:
     @cached_property
     def run_places(self) -> tuple[list[str], dict[str, list[int]]]:
         """The stems that are words rather than marks, and the places of each in that sequence, for runs."""
-        words = [one for one in self.stems if re.match(r"\w", one)]
+        words = [one for one in self.stems if one == "_" or one[:1].isalnum()]
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place, one in enumerate(words):
             places[one].append(place)

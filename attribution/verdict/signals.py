@@ -56,8 +56,9 @@ def answer_signals(record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, tab
     measured = _Measured(record, parsed, kinds, table)
     columns = {**measured.of_words(), **measured.of_clauses(), **measured.of_sentences(), **measured.of_answer()}
     words = measured.judged
-    values = [np.broadcast_to(np.asarray(column, dtype=np.float32), len(words)) for column in columns.values()]
-    of_words = np.column_stack(values) if words else np.empty((0, len(columns)), dtype=np.float32)
+    of_words = np.empty((len(words), len(columns)), dtype=np.float32)
+    for place, column in enumerate(columns.values()):
+        of_words[:, place] = column
     return Signals(tuple(words), tuple(columns), of_words)
 
 
