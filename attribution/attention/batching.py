@@ -212,14 +212,20 @@ def _rope_parameter_sets(parameters: Mapping[str, Any]) -> list[Mapping[str, Any
 _Row = TypeVar("_Row")
 _Outcome = TypeVar("_Outcome")
 
-_CPU_MESSAGES = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
+_OUT_OF_MEMORY_MESSAGES = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""Of torch's CPU allocator, and of CUDA where something other than torch's GPU allocator asked for the memory."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for the out-of-memory errors of Python, CUDA and torch's CPU allocator."""
+    """True for the out-of-memory errors of Python, of CUDA and its libraries, and of torch's CPU allocator."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(message in str(error) for message in _CPU_MESSAGES)
+    return isinstance(error, RuntimeError) and any(message in str(error) for message in _OUT_OF_MEMORY_MESSAGES)
 
 
 def run_halving(rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outcome]]) -> list[_Outcome | RowFault]:

@@ -8,8 +8,12 @@ grows linearly with the length of a row, and so does the cost of local layers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -45,33 +49,65 @@ _HEAD_SIZE_STEP = 8
 _HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
+FLASH_ATTN, TORCH_VARLEN, ROW_BY_ROW = "flash-attn", "torch-varlen", "sdpa"
+"""The kernels for rows of variable length, and what runs where there is none: torch's fused attention."""
+
+
 @lru_cache
-def varlen_kernel(device_index: int | None, device_type: str, dtype: torch.dtype) -> str | None:
-    """The kernel for rows of variable length: "flash-attn" or "torch-varlen"; None if there is none.
+def varlen_kernels(device_index: int | None, device_type: str, dtype: torch.dtype) -> tuple[str, ...]:
+    """The kernels for rows of variable length, best first: ``FLASH_ATTN``, ``TORCH_VARLEN``, both or none.
 
     Both need half precision and a GPU of compute capability 8.0 or higher.
     """
     if device_type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device_index) < (8, 0):
-        return None
-    if find_spec("flash_attn") is not None:
-        return "flash-attn"
-    return "torch-varlen" if torch.backends.cuda.is_flash_attention_available() else None
+        return ()
+    found = {FLASH_ATTN: _can_import_flash_attn(), TORCH_VARLEN: torch.backends.cuda.is_flash_attention_available()}
+    return tuple(name for name, works in found.items() if works)
+
+
+def _can_import_flash_attn() -> bool:
+    """Whether flash-attn is installed and was built for this torch."""
+    if find_spec("flash_attn") is None:
+        return False
+    try:
+        import_module("flash_attn")
+    except (ImportError, OSError) as error:
+        logging.warning("flash-attn is installed, but cannot be imported (%s); torch's own kernel is used", error)
+        return False
+    return True
+
+
+_asked: ContextVar[str | None] = ContextVar("attribeam_kernel", default=None)
+
+
+@contextmanager
+def using_kernel(name: str) -> Iterator[None]:
+    """Inside, attention runs through this kernel and no other, or row by row where it cannot; for comparisons."""
+    token = _asked.set(name)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
 
 
 def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
-    """The ``varlen_kernel`` of a device."""
-    return varlen_kernel(device.index, device.type, dtype)
+    """The kernel for rows of variable length that runs on a device; None if there is none."""
+    kernels = varlen_kernels(device.index, device.type, dtype)
+    asked = _asked.get()
+    if asked is not None:
+        return asked if asked in kernels else None
+    return kernels[0] if kernels else None
 
 
 def kernel_name(device: torch.device, dtype: torch.dtype) -> str:
     """What computes the attention below the captured layer, for a run's provenance; "sdpa" if there is no kernel."""
     kernel = kernel_of(device, dtype)
-    if kernel != "flash-attn":
-        return kernel or "sdpa"
+    if kernel != FLASH_ATTN:
+        return kernel or ROW_BY_ROW
     try:
-        return f"flash-attn {version('flash-attn')}"
+        return f"{FLASH_ATTN} {version(FLASH_ATTN)}"
     except PackageNotFoundError:
-        return "flash-attn"
+        return FLASH_ATTN
 
 
 def runs_varlen(query: torch.Tensor, value: torch.Tensor, rule: AttentionRule) -> bool:
@@ -79,7 +115,7 @@ def runs_varlen(query: torch.Tensor, value: torch.Tensor, rule: AttentionRule) -
     kernel = kernel_of(query.device, query.dtype)
     size = query.shape[-1]
     fits = size == value.shape[-1] and size <= _LARGEST_HEAD_SIZE and size % _HEAD_SIZE_STEP == 0 and rule.sinks is None
-    return fits and kernel is not None and (rule.softcap is None or kernel == "flash-attn")
+    return fits and kernel is not None and (rule.softcap is None or kernel == FLASH_ATTN)
 
 
 def varlen_attention(
@@ -93,7 +129,7 @@ def varlen_attention(
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
     if rows.key_places is not None:
         keys, values = keys.index_select(0, rows.key_places), values.index_select(0, rows.key_places)
-    run = _flash_attn if kernel_of(query.device, query.dtype) == "flash-attn" else _torch_varlen
+    run = _flash_attn if kernel_of(query.device, query.dtype) == FLASH_ATTN else _torch_varlen
     return run(queries, keys, values, rows, rule)[None]
 
 

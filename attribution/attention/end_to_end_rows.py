@@ -15,6 +15,8 @@ from itertools import accumulate
 
 import torch
 
+from attribeam.attribution.attention.reduction import to_device
+
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
@@ -100,24 +102,24 @@ class EndToEndRows:
     def row_of(self) -> torch.Tensor:
         """The row of each place: int64 [places]."""
         own = torch.tensor([one.end - one.start for one in self.places])
-        return torch.arange(len(own)).repeat_interleave(own).to(self.device)
+        return to_device(torch.arange(len(own)).repeat_interleave(own), self.device)
 
     @cached_property
     def positions(self) -> torch.Tensor:
         """Each token's position in its own row: int64 [places]."""
         own = [torch.arange(one.prefix_length, len(one)) for one in self.places]
-        return torch.cat(own).to(self.device)
+        return to_device(torch.cat(own), self.device)
 
     @cached_property
     def query_starts(self) -> torch.Tensor:
         """``starts`` as variable-length kernels expect it: int32 [rows + 1]."""
-        return torch.tensor(self.starts, dtype=torch.int32).to(self.device)
+        return to_device(torch.tensor(self.starts, dtype=torch.int32), self.device)
 
     @cached_property
     def key_starts(self) -> torch.Tensor:
         """Where each row starts in ``key_places``: int32 [rows + 1]."""
         ends = accumulate(map(len, self.places), initial=0)
-        return torch.tensor(list(ends), dtype=torch.int32).to(self.device)
+        return to_device(torch.tensor(list(ends), dtype=torch.int32), self.device)
 
     @cached_property
     def key_places(self) -> torch.Tensor | None:
@@ -129,7 +131,7 @@ class EndToEndRows:
             for one in self.places
             for start, end in ((one.prefix_start, one.prefix_end), (one.start, one.end))
         ]
-        return torch.cat(parts).to(self.device)
+        return to_device(torch.cat(parts), self.device)
 
     @cached_property
     def longest(self) -> tuple[int, int]:

@@ -136,9 +136,13 @@ _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes free on ``device``; a CPU counts its control group's limit. None if unknown."""
+    """Bytes free on ``device``; a CPU counts its control group's limit. None if unknown.
+
+    A GPU counts what torch holds there without using it. That of earlier models would else be missing.
+    """
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
     if device.type != "cpu":
         return None
     return min((size for size in (_available_memory(), _left_in_control_group()) if size is not None), default=None)

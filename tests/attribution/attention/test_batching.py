@@ -117,6 +117,8 @@ OUT_OF_MEMORY = [
     MemoryError(),
     torch.OutOfMemoryError("CUDA out of memory"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried 8 bytes"),
+    torch.AcceleratorError("CUDA error: out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
 ]
 
 
@@ -134,7 +136,7 @@ class Machine:
         return [2 * row for row in rows]
 
 
-@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["python", "cuda", "cpu"])
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["python", "cuda", "cpu", "driver", "cublas"])
 def test_batch_that_does_not_fit_is_halved(error: Exception) -> None:
     machine = Machine(memory=6, error=error)
     assert run_halving([3, 3, 3, 3], machine.run) == [6, 6, 6, 6]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,10 +22,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from attribeam.attribution.attention import end_to_end_attention as attention_module
 from attribeam.attribution.attention.end_to_end_attention import (
+    FLASH_ATTN,
+    ROW_BY_ROW,
+    TORCH_VARLEN,
     end_to_end_attention,
+    kernel_name,
+    kernel_of,
     row_by_row_attention,
     runs_varlen,
+    using_kernel,
     varlen_attention,
+    varlen_kernels,
 )
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
 from attribeam.attribution.attention.plain_attention import AttentionRule
@@ -275,8 +283,8 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     package.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(varlen, "varlen_attn", torch_kernel)
-    found: Callable[..., str] = lambda *_: request.param  # noqa: E731
-    monkeypatch.setattr(attention_module, "varlen_kernel", found)
+    found: Callable[..., tuple[str, ...]] = lambda *_: (request.param,)  # noqa: E731
+    monkeypatch.setattr(attention_module, "varlen_kernels", found)
     return str(request.param)
 
 
@@ -313,3 +321,44 @@ def test_heads_that_no_kernel_takes_are_left_to_others(kernel: str) -> None:
     assert not runs_varlen(torch.zeros(1, 1, 1, 64), torch.zeros(1, 1, 1, 32), rule)
     states = torch.zeros(1, 1, 1, 64)
     assert not runs_varlen(states, states, AttentionRule(causal=True, reach=None, scaling=1.0, sinks=torch.zeros(1)))
+
+
+def test_kernel_that_is_asked_for_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = (FLASH_ATTN, TORCH_VARLEN)
+    monkeypatch.setattr(attention_module, "varlen_kernels", lambda *_: both)
+    assert kernel_of(CPU, torch.bfloat16) == FLASH_ATTN
+    with using_kernel(TORCH_VARLEN):
+        assert kernel_of(CPU, torch.bfloat16) == TORCH_VARLEN
+    with using_kernel(ROW_BY_ROW):
+        assert kernel_of(CPU, torch.bfloat16) is None
+        assert kernel_name(CPU, torch.bfloat16) == ROW_BY_ROW
+    assert kernel_of(CPU, torch.bfloat16) == FLASH_ATTN
+
+
+@pytest.fixture
+def gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    varlen_kernels.cache_clear()
+    yield
+    varlen_kernels.cache_clear()
+
+
+@pytest.mark.usefixtures("gpu_that_is_not_there")
+def test_flash_attn_that_was_built_for_another_torch_is_passed_over_and_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "flash_attn.py").write_text("raise ImportError('undefined symbol: _ZN2at4')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
+    assert varlen_kernels(0, "cuda", torch.bfloat16) == (TORCH_VARLEN,)
+    assert "undefined symbol" in caplog.text
+
+
+@pytest.mark.usefixtures("gpu_that_is_not_there")
+def test_kernels_take_half_precision_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("flash_attn")
+    package.__spec__ = ModuleSpec("flash_attn", None)
+    monkeypatch.setitem(sys.modules, "flash_attn", package)
+    assert varlen_kernels(0, "cuda", torch.float16) == (FLASH_ATTN, TORCH_VARLEN)
+    assert varlen_kernels(0, "cuda", torch.float32) == ()

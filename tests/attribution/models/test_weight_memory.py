@@ -127,6 +127,13 @@ def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(
     assert weight_memory.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
 
 
+def test_memory_that_torch_holds_unused_on_a_gpu_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (3_000, 80_000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 9_000)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 2_000)
+    assert weight_memory.free_memory(torch.device("cuda:1")) == 3_000 + 7_000
+
+
 def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weight_memory, "_MEMORY_INFO", tmp_path / "none")
     monkeypatch.setattr(weight_memory, "_CONTROL_GROUP", tmp_path)
