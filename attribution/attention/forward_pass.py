@@ -104,7 +104,9 @@ def _has_hooks(network: PreTrainedModel) -> bool:
 def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture, *, share: bool) -> None:
     """Run ``rows`` as one sequence without padding, and fill ``capture``.
 
-    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once.
+    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once. The mask is
+    for transformers, which without one would look in the positions for several rows: on a GPU, the host would wait for
+    all earlier passes.
     """
     device = model.device
     shared = shared_lengths([row.token_ids for row in rows]) if share else [0] * len(rows)
@@ -113,7 +115,12 @@ def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture:
     token_ids = to_device(torch.from_numpy(own)[None], device)
     options = {} if capture.bidirectional else {"use_cache": False}
     with capturing(capture), rows_end_to_end(places):
-        model(input_ids=token_ids, position_ids=places.positions[None], **options)
+        model(
+            input_ids=token_ids,
+            attention_mask=torch.ones_like(token_ids, dtype=torch.bool),
+            position_ids=places.positions[None],
+            **options,
+        )
 
 
 @torch.inference_mode()

@@ -16,15 +16,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from itertools import product
 
 import torch
 
+from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel, NamedModel
 from attribeam.lab.benchmarks.latency_measurement import (
     MODES,
     LatencyMeasurement,
+    LatencyRun,
     Mode,
     head_share,
     measure,
@@ -35,8 +37,8 @@ from attribeam.lab.benchmarks.machine import machine_description
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
 from attribeam.lab.markdown_table import markdown_table
 
-_HEADER = ("rows", "method", "mode", "tokens/row", "spans/row", "ms/span", "ms/row", "tokens/s", "of peak", "peak MiB")
-_NAMES = {
+HEADER = ("rows", "method", "mode", "tokens/row", "spans/row", "ms/span", "ms/row", "tokens/s", "of peak", "peak MiB")
+METHOD_NAMES = {
     "attn_union": "AttnUnion",
     "attn_union_dep": "AttnUnionDep",
     "two_stage": "AttnUnion, two stages",
@@ -49,26 +51,45 @@ _NAMES = {
 def table(found: Sequence[LatencyMeasurement], peak: float) -> str:
     """One line per shape, method and mode; ``peak`` is in operations per second."""
     shapes = dict.fromkeys(one.shape for one in found)
-    lines = [_cells(one, peak) for shape in shapes for one in found if one.shape == shape]
-    return markdown_table(_HEADER, lines, padded=True)
+    lines = [cells(one, peak) for shape in shapes for one in found if one.shape == shape]
+    return markdown_table(HEADER, lines, padded=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """How many times as fast as the method ``other`` AttnUnion is, on the rows of a shape."""
+
+    shape: str
+    mode: str
+    other: str
+    factor: float
+
+
+def speedups(found: Sequence[LatencyMeasurement]) -> list[Speedup]:
+    """AttnUnion against the two-stage implementations, unless either was stopped."""
+    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
+    shapes = dict.fromkeys(one.shape for one in found)
+    wanted = product(shapes, ("single", "batches"), ("two_stage", "two_stage_headless"))
+    return [
+        Speedup(shape, mode, other, seconds[other, mode, shape] / seconds["attn_union", mode, shape])
+        for shape, mode, other in wanted
+        if (other, mode, shape) in seconds and ("attn_union", mode, shape) in seconds
+    ]
 
 
 def ratios(found: Sequence[LatencyMeasurement]) -> str:
-    """How many times faster AttnUnion is than the two-stage implementations, unless either was stopped."""
-    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
-    lines = []
-    for shape in dict.fromkeys(one.shape for one in found):
-        for mode, other in product(("single", "batches"), ("two_stage", "two_stage_headless")):
-            ours, theirs = (seconds.get((name, mode, shape)) for name in ("attn_union", other))
-            if ours is not None and theirs is not None:
-                lines.append(f"{shape}, {mode}: AttnUnion is {theirs / ours:.2f} times as fast as {_NAMES[other]!r}")
-    return "\n".join(lines)
+    """``speedups`` in words."""
+    return "\n".join(
+        f"{one.shape}, {one.mode}: AttnUnion is {one.factor:.2f} times as fast as {METHOD_NAMES[one.other]!r}"
+        for one in speedups(found)
+    )
 
 
-def _cells(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+def cells(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+    """The measurement's line in the table, below ``HEADER``; ``peak`` is in operations per second."""
     return (
         one.shape,
-        _NAMES[one.method],
+        METHOD_NAMES[one.method],
         one.mode,
         f"{one.tokens / one.rows:.0f}",
         f"{one.spans / one.rows:.1f}",
@@ -90,12 +111,13 @@ def main() -> int:
     """Measure and print; returns 1 if a method failed, else 0."""
     args = _parser().parse_args()
     torch.set_num_threads(args.threads)
-    random_model = RandomModel(args.shape, args.device, args.dtype, args.quantization)
+    kind = NamedModel if args.model else RandomModel
+    model: BenchmarkModel = kind(args.model or args.shape, args.device, args.dtype, args.quantization)
     if args.one:
-        _run_one(args, random_model)
+        _run_one(args, model)
         return 0
     print(machine_description())
-    print(f"model {args.shape}: {random_model}, {head_share(random_model.config):.0%} of its products in the LM head")
+    print(f"{model}, {head_share(model.config):.0%} of its products in the LM head")
     print(f"threads {args.threads}, rows per shape {args.rows}, for CCI {args.cci_rows} with the first span only")
     peak = measured_peak(args.device, args.dtype)
     print(f"measured peak of a matrix product: {peak / 1e12:.3f} TFLOP/s", flush=True)
@@ -134,15 +156,16 @@ def _run_in_process(name: str, mode: Mode) -> list[LatencyMeasurement] | None:
     return [LatencyMeasurement(**one) for one in json.loads(process.stdout.splitlines()[-1])]
 
 
-def _run_one(args: argparse.Namespace, random_model: RandomModel) -> None:
+def _run_one(args: argparse.Namespace, model: BenchmarkModel) -> None:
     rows = args.cci_rows if args.one == "cci" else args.rows
-    found = measure(args.one, args.mode, random_model, rows=rows, token_budget=args.token_budget, limit=args.limit)
-    print(json.dumps([asdict(one) for one in found]))
+    run = LatencyRun(args.one, args.mode, model, rows, args.token_budget, args.limit)
+    print(json.dumps([asdict(one) for one in measure(run)]))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="small", help="shape of the model (default: %(default)s)")
+    parser.add_argument("--model", help="a hub id or a directory instead of a shape")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--quantization", default="none", choices=("none", "nf4"))

@@ -1,81 +1,113 @@
-"""Peak memory of AttnUnion for rows of growing length, each length in a separate process.
+"""Peak memory of AttnUnion for rows of growing length.
 
 python -m attribeam.lab.benchmarks.attribution_memory
 python -m attribeam.lab.benchmarks.attribution_memory --shape qwen2-7b --device cuda --dtype bfloat16
+
+On a CPU, where a process cannot forget its peak, each length runs in a separate process. On a GPU all of them run in
+one, beside the model that is loaded once.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 
+from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel, NamedModel
 from attribeam.lab.benchmarks.machine import machine_description, peak_bytes
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
+from attribeam.schemas.errors import RunError
 
+HEADER = ("tokens", "before MiB", "peak MiB", "added MiB", "added KiB/token")
 _RESPONSES = 100
 _PASSAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMeasurement:
+    """Memory of one row of ``tokens``, in bytes.
+
+    Attributes:
+        before: with the model loaded and warmed up. On a CPU it is the peak of the process so far; on a GPU it is what
+            torch has allocated at that point, because the peak would be that of creating the weights.
+        peak: the peak with the row.
+    """
+
+    tokens: int
+    before: int
+    peak: int
+
+    def cells(self) -> tuple[str, ...]:
+        """The measurement's line in the table, below ``HEADER``."""
+        added = self.peak - self.before
+        sizes = (f"{size / 2**20:,.0f}" for size in (self.before, self.peak, added))
+        return (f"{self.tokens:,}", *sizes, f"{added / self.tokens / 1024:.1f}")
 
 
 def main() -> int:
     """Measure and print; returns 1 if a length failed, else 0."""
     args = _parser().parse_args()
     torch.set_num_threads(args.threads)
-    random_model = RandomModel(args.shape, args.device, args.dtype, args.quantization)
+    kind = NamedModel if args.model else RandomModel
+    model: BenchmarkModel = kind(args.model or args.shape, args.device, args.dtype, args.quantization)
     if args.one is not None:
-        print(*_measured(random_model, args.one))
+        print(json.dumps(asdict(measure_row(model.attributor(), model, args.one))))
         return 0
     print(machine_description())
-    print(f"{random_model}, L* = {random_model.layer}, {_RESPONSES} response tokens, one row at a time")
-    print("| tokens | before MiB | peak MiB | added MiB | added KiB/token |\n| ---: | ---: | ---: | ---: | ---: |")
-    for tokens in args.tokens:
-        line = _in_process(tokens)
-        if line is None:
-            return 1
-        before, peak = (int(part) for part in line.split())
-        print(_cells(tokens, before, peak), flush=True)
+    print(f"{model}, L* = {model.layer}, {_RESPONSES} response tokens, one row at a time")
+    print(f"| {' | '.join(HEADER)} |\n|{' ---: |' * len(HEADER)}")
+    for one in measure_lengths(model, args.tokens, threads=args.threads):
+        print(f"| {' | '.join(one.cells())} |", flush=True)
     return 0
 
 
-def _cells(tokens: int, before: int, peak: int) -> str:
-    added = peak - before
-    sizes = " | ".join(f"{size / 2**20:,.0f}" for size in (before, peak, added))
-    return f"| {tokens:,} | {sizes} | {added / tokens / 1024:.1f} |"
+def measure_lengths(model: BenchmarkModel, lengths: Sequence[int], *, threads: int = 1) -> Iterator[MemoryMeasurement]:
+    """The memory of one row of each length; ``threads`` are torch's in the processes that run on a CPU.
 
-
-def _in_process(tokens: int) -> str | None:
-    command = [sys.executable, "-m", "attribeam.lab.benchmarks.attribution_memory", *sys.argv[1:], "--one", str(tokens)]
-    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if process.returncode:
-        print(f"{tokens} tokens: ended with exit code {process.returncode}", file=sys.stderr)
-        return None
-    return process.stdout.splitlines()[-1]
-
-
-def _measured(random_model: RandomModel, tokens: int) -> tuple[int, int]:
-    """Memory in bytes with the model loaded and warmed up, and the peak with one row of ``tokens``.
-
-    On a CPU the first is the peak of the process so far. On a GPU it is what torch has allocated at that point, because
-    the peak would be that of creating the weights.
+    Raises:
+        RunError: if one of these processes failed.
     """
-    model = random_model.attributor()
-    before = _bytes_before(random_model.device)
-    (found,) = model.attribute([_row(tokens, random_model.config.vocab_size)], [_PASSAGES])
+    if torch.device(model.device).type == "cpu":
+        yield from (_measure_in_process(model, tokens, threads) for tokens in lengths)
+        return
+    attributor = model.attributor()
+    yield from (measure_row(attributor, model, tokens) for tokens in lengths)
+
+
+def _measure_in_process(model: BenchmarkModel, tokens: int, threads: int) -> MemoryMeasurement:
+    named = ["--model", model.name] if isinstance(model, NamedModel) else ["--shape", getattr(model, "shape", "")]
+    precision = ["--dtype", model.dtype, "--quantization", model.quantization]
+    command = [sys.executable, "-m", "attribeam.lab.benchmarks.attribution_memory", *named, *precision]
+    options = ["--device", model.device, "--threads", str(threads), "--one", str(tokens)]
+    process = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
+        raise RunError(f"{tokens} tokens: the process ended with exit code {process.returncode}")
+    return MemoryMeasurement(**json.loads(process.stdout.splitlines()[-1]))
+
+
+def measure_row(attributor: AttentionModel, model: BenchmarkModel, tokens: int) -> MemoryMeasurement:
+    """The memory of one row of ``tokens`` in this process, beside the loaded ``attributor`` of ``model``."""
+    before = _bytes_before(model.device)
+    (found,) = attributor.attribute([random_row(tokens, model.config.get_text_config().vocab_size)], [_PASSAGES])
     if not isinstance(found, TokenAttribution):
         raise found
-    return before, peak_bytes(random_model.device)
+    return MemoryMeasurement(tokens, before, peak_bytes(model.device))
 
 
-def _row(tokens: int, vocabulary: int) -> EncodedRow:
-    """A row of random tokens: passages of equal length, then ``_RESPONSES`` response tokens."""
+def random_row(tokens: int, vocabulary: int, *, seed: int = 0) -> EncodedRow:
+    """A row of random tokens: passages of equal length, then 100 response tokens."""
     prompt_length = tokens - _RESPONSES
     places = np.arange(tokens, dtype=np.int32)
     return EncodedRow(
-        token_ids=np.random.default_rng(0).integers(0, vocabulary, tokens, dtype=np.int32),
+        token_ids=np.random.default_rng(seed).integers(0, vocabulary, tokens, dtype=np.int32),
         prompt_length=prompt_length,
         column_passage=(places[:prompt_length] * _PASSAGES // prompt_length).astype(np.int32),
         column_in_title=np.zeros(prompt_length, dtype=np.bool_),
@@ -88,6 +120,7 @@ def _row(tokens: int, vocabulary: int) -> EncodedRow:
 
 def _bytes_before(device: str) -> int:
     if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device)
     return peak_bytes(device)
@@ -97,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 16_384, 32_768])
     parser.add_argument("--shape", choices=SHAPES, default="thin", help="shape of the model (default: %(default)s)")
+    parser.add_argument("--model", help="a hub id or a directory instead of a shape")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--quantization", default="none", choices=("none", "nf4"))

@@ -25,11 +25,14 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, read_pages, write_log
 from attribeam.lab.benchmarks.machine import machine_description
+from attribeam.lab.markdown_table import markdown_table
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, evidence_schema
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
+
+STAGE_HEADER = ("stage", "wall s", "CPU s", "CPU ms/row", "share of wall", "share of CPU")
 
 
 @dataclass(slots=True)
@@ -54,28 +57,32 @@ class StageClock:
         self.wall[name] = self.wall.get(name, 0.0) + time.perf_counter() - wall
         self.cpu[name] = self.cpu.get(name, 0.0) + time.process_time() - cpu
 
-    def table(self) -> str:
-        """One line per stage, followed by speed and the shape of the rows."""
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """One line per stage and one for all of them, below ``STAGE_HEADER``."""
         wall, cpu = sum(self.wall.values()), sum(self.cpu.values())
         stages = [*((name, self.wall[name], self.cpu[name]) for name in self.wall), ("all", wall, cpu)]
-        lines = [
-            f"{name:<10} {stage_wall:8.2f} {stage_cpu:8.2f} {1000 * stage_cpu / self.rows:11.2f} {stage_cpu / cpu:8.1%}"
-            for name, stage_wall, stage_cpu in stages
-        ]
+        for name, own_wall, own_cpu in stages:
+            shares = (f"{own_wall / wall:.1%}", f"{own_cpu / cpu:.1%}")
+            yield (name, f"{own_wall:.2f}", f"{own_cpu:.2f}", f"{1000 * own_cpu / self.rows:.2f}", *shares)
+
+    def table(self) -> str:
+        """The stages, followed by speed and the shape of the rows."""
+        wall, cpu = sum(self.wall.values()), sum(self.cpu.values())
         shape = (
             f"{self.rows} rows, {self.tokens / self.rows:.0f} tokens and {self.spans / self.rows:.1f} spans per row, "
             f"{100 * (1 - self.tokens / self.padded_tokens):.1f} % padding"
         )
         speed = f"{self.rows / wall:.1f} rows/s of wall time, {self.rows / cpu:.1f} rows per CPU second"
-        header = f"{'stage':<10} {'wall s':>8} {'CPU s':>8} {'CPU ms/row':>11} {'share':>8}"
-        return "\n".join([header, *lines, speed, shape])
+        return "\n".join([markdown_table(STAGE_HEADER, [*self.lines()], padded=True), speed, shape])
 
 
 def main() -> None:
     """Generate rows, run them through every stage and print the table."""
     args = _arguments()
     settings = AuditSettings(
-        parser=args.parser, threads=args.threads, model=ModelOptions(model=args.model, token_budget=args.token_budget)
+        parser=args.parser,
+        threads=args.threads,
+        model=ModelOptions(model=args.model, device=args.device, token_budget=args.token_budget),
     )
     print(machine_description())
     print(f"threads {args.threads}, token budget {args.token_budget or 'default'}")
@@ -178,6 +185,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of text and rows (default: 0)")
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
+    parser.add_argument("--device", default="cpu", help="where the model runs (default: cpu)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: 1)")
     parser.add_argument("--token-budget", type=int, help="tokens per batch (default: the model's)")
     return parser.parse_args()

@@ -14,13 +14,13 @@ from enum import StrEnum
 from typing import NoReturn
 
 import torch
-from transformers import Qwen2Config
+from transformers import PreTrainedConfig
 
 from attribeam.attribution.attention.batching import pack_by_token_budget
-from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
+from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel
+from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, LatencyShape, latency_records
 from attribeam.lab.benchmarks.latency_methods import CCI, AttnUnion, AttnUnionDep, HSSAvg, LatencyMethod, TwoStageUnion
 from attribeam.lab.benchmarks.machine import peak_bytes
-from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import QARecord
 
 
@@ -99,7 +99,7 @@ class StopWatch:
         return time.perf_counter()
 
 
-def forward_operations(config: Qwen2Config, *, tokens: int, layer: int) -> float:
+def forward_operations(config: PreTrainedConfig, *, tokens: int, layer: int) -> float:
     """Operations that AttnUnion needs for one row of ``tokens``, apart from S itself.
 
     These are the matrix products of the layers below ``layer``, and its projections to queries, keys and values.
@@ -108,26 +108,26 @@ def forward_operations(config: Qwen2Config, *, tokens: int, layer: int) -> float
     return float(whole + 2 * tokens * _projection_weights(config))
 
 
-def head_share(config: Qwen2Config) -> float:
+def head_share(config: PreTrainedConfig) -> float:
     """The language-model head's share of the weights that every token is multiplied with."""
     head = config.vocab_size * config.hidden_size
     return float(head / (head + config.num_hidden_layers * _layer_weights(config)))
 
 
-def _projection_weights(config: Qwen2Config) -> int:
+def _projection_weights(config: PreTrainedConfig) -> int:
     """The number of weights that project to queries, keys and values in one layer."""
     size = config.hidden_size // config.num_attention_heads
-    return config.hidden_size * size * (config.num_attention_heads + 2 * (config.num_key_value_heads or 0))
+    return int(config.hidden_size * size * (config.num_attention_heads + 2 * (config.num_key_value_heads or 0)))
 
 
-def _layer_weights(config: Qwen2Config) -> int:
-    width = config.hidden_size
-    return _projection_weights(config) + width * width + 3 * width * config.intermediate_size
+def _layer_weights(config: PreTrainedConfig) -> int:
+    width = int(config.hidden_size)
+    return _projection_weights(config) + width * width + 3 * width * int(config.intermediate_size)
 
 
-def _attention_operations(config: Qwen2Config, tokens: int) -> int:
+def _attention_operations(config: PreTrainedConfig, tokens: int) -> int:
     """Operations of queries with keys and of weights with values, halved by causality."""
-    return 2 * tokens * tokens * config.hidden_size
+    return 2 * tokens * tokens * int(config.hidden_size)
 
 
 class Mode(StrEnum):
@@ -179,59 +179,71 @@ def method_names() -> list[str]:
     return [*MODES]
 
 
-def measure(
-    name: str, mode: Mode, random_model: RandomModel, *, rows: int, token_budget: int | None, limit: float | None = None
-) -> list[LatencyMeasurement]:
-    """Load a method and time it on ``rows`` rows of every shape; CCI, which is slow, only on the first span of each.
+@dataclass(frozen=True, slots=True)
+class LatencyRun:
+    """One method in one mode on the rows of all shapes.
 
-    A shape that takes longer than ``limit`` seconds of wall time is stopped.
+    Attributes:
+        rows: number of rows per shape.
+        token_budget: tokens per batch; None is 2,048 on a CPU and 16,384 on a GPU.
+        limit: seconds of wall time after which a shape is stopped; None is no limit.
     """
-    method = _method(name, random_model, token_budget)
-    records = [latency_records(shape, rows) for shape in LATENCY_SHAPES]
-    if name == "cci":
-        records = [[replace(one, target_spans=(one.target_spans or ())[:1]) for one in some] for some in records]
-    return [
-        _measure_shape(method, name, mode, random_model, shape.name, some, token_budget, limit)
-        for shape, some in zip(LATENCY_SHAPES, records, strict=True)
-    ]
+
+    name: str
+    mode: Mode
+    model: BenchmarkModel
+    rows: int
+    token_budget: int | None = None
+    limit: float | None = None
+
+    def load(self) -> LatencyMethod:
+        """The method, with its model in memory."""
+        if self.name == "attn_union":
+            return AttnUnion(self.model, self.token_budget)
+        if self.name == "attn_union_dep":
+            return AttnUnionDep(self.model, self.token_budget)
+        if self.name in _TWO_STAGE:
+            return TwoStageUnion(self.model, lm_head=self.name == "two_stage")
+        return HSSAvg(self.model) if self.name == "hss_avg" else CCI(self.model)
+
+    def measure(self, method: LatencyMethod) -> list[LatencyMeasurement]:
+        """Time a loaded method on the rows of every shape; CCI, which is slow, only on the first span of each row."""
+        return [self._measure_shape(method, shape.name, self._records(shape)) for shape in LATENCY_SHAPES]
+
+    def _records(self, shape: LatencyShape) -> list[QARecord]:
+        records = latency_records(shape, self.rows)
+        if self.name != "cci":
+            return records
+        return [replace(one, target_spans=(one.target_spans or ())[:1]) for one in records]
+
+    def _measure_shape(self, method: LatencyMethod, shape: str, records: Sequence[QARecord]) -> LatencyMeasurement:
+        lengths = [len(method.encode(record).token_ids) for record in records]
+        device = self.model.device
+        batches = _batches(records, lengths, self.name, self.mode, self.token_budget or _budget(device))
+        seconds = _seconds(method, batches, device, warm_up=self._warm_up(batches), limit=self.limit)
+        return LatencyMeasurement(
+            method=self.name,
+            mode=str(self.mode),
+            shape=shape,
+            rows=len(records),
+            spans=sum(len(record.target_spans or ()) for record in records),
+            tokens=sum(lengths),
+            seconds=(self.limit or 0.0) if seconds is None else seconds,
+            operations=_operations(self.name, self.model, lengths),
+            peak_bytes=peak_bytes(device),
+            stopped=seconds is None,
+        )
+
+    def _warm_up(self, batches: Sequence[Sequence[QARecord]]) -> Sequence[QARecord]:
+        """One row; on a GPU the largest batch, whose kernels are loaded and whose memory is taken when first used."""
+        if self.name == "cci":  # a row takes minutes on a CPU
+            return ()
+        return batches[0][:1] if torch.device(self.model.device).type == "cpu" else max(batches, key=len)
 
 
-def _method(name: str, random_model: RandomModel, token_budget: int | None) -> LatencyMethod:
-    if name == "attn_union":
-        return AttnUnion(random_model, token_budget)
-    if name == "attn_union_dep":
-        return AttnUnionDep(random_model, token_budget)
-    if name in _TWO_STAGE:
-        return TwoStageUnion(random_model, lm_head=name == "two_stage")
-    return HSSAvg(random_model) if name == "hss_avg" else CCI(random_model)
-
-
-def _measure_shape(
-    method: LatencyMethod,
-    name: str,
-    mode: Mode,
-    random_model: RandomModel,
-    shape: str,
-    records: Sequence[QARecord],
-    token_budget: int | None,
-    limit: float | None,
-) -> LatencyMeasurement:
-    lengths = [len(method.encode(record).token_ids) for record in records]
-    batches = _batches(records, lengths, name, mode, token_budget or _budget(random_model.device))
-    warm_up = () if name == "cci" else batches[0][:1]  # a row of CCI takes minutes on a CPU
-    seconds = _seconds(method, batches, random_model.device, warm_up=warm_up, limit=limit)
-    return LatencyMeasurement(
-        method=name,
-        mode=str(mode),
-        shape=shape,
-        rows=len(records),
-        spans=sum(len(record.target_spans or ()) for record in records),
-        tokens=sum(lengths),
-        seconds=(limit or 0.0) if seconds is None else seconds,
-        operations=_operations(name, random_model, lengths),
-        peak_bytes=peak_bytes(random_model.device),
-        stopped=seconds is None,
-    )
+def measure(run: LatencyRun) -> list[LatencyMeasurement]:
+    """Load a method and time it on the rows of every shape."""
+    return run.measure(run.load())
 
 
 def _seconds(
@@ -268,11 +280,15 @@ def _batches(
     return [list(records)]
 
 
-def _operations(name: str, random_model: RandomModel, lengths: Sequence[int]) -> float:
-    config = random_model.config
-    if name == "cci":
+_COUNTED_KINDS = frozenset({"qwen2", "llama", "mistral"})
+"""Kinds of models whose layers have the products that ``forward_operations`` counts."""
+
+
+def _operations(name: str, model: BenchmarkModel, lengths: Sequence[int]) -> float:
+    config = model.config
+    if name == "cci" or config.model_type not in _COUNTED_KINDS:
         return 0.0
-    layer = config.num_hidden_layers + 1 if name in _TWO_STAGE else random_model.layer
+    layer = config.num_hidden_layers + 1 if name in _TWO_STAGE else model.layer
     return sum(forward_operations(config, tokens=length, layer=layer) for length in lengths)
 
 

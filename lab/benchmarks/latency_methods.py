@@ -25,7 +25,7 @@ from attribeam.attribution.evidence.span_evidence import span_evidence
 from attribeam.attribution.models.language_model import ablated_row
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.lab.benchmarks.random_model import RandomModel
+from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanKind, TargetSpan
 
 
@@ -120,8 +120,8 @@ class LatencyMethod(Protocol):
 class AttnUnion:
     """Ours without dependency augmentation; answers are split at spaces, which costs almost nothing."""
 
-    def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
-        self._model = random_model.attributor(token_budget=token_budget)
+    def __init__(self, model: BenchmarkModel, token_budget: int | None = None) -> None:
+        self._model = model.attributor(token_budget=token_budget)
 
     def encode(self, record: QARecord) -> EncodedRow:
         return self._model.encode(record)
@@ -136,12 +136,12 @@ class AttnUnion:
 class AttnUnionDep:
     """Ours with dependency augmentation; the bundled parser runs in the same process."""
 
-    def __init__(self, random_model: RandomModel, token_budget: int | None = None) -> None:
+    def __init__(self, model: BenchmarkModel, token_budget: int | None = None) -> None:
         from attribeam.attribution.answers.answer_parser import (
             AnswerParser,  # needs spaCy, which a GPU machine may lack
         )
 
-        self._model = random_model.attributor(method=ATTN_UNION_DEP, token_budget=token_budget)
+        self._model = model.attributor(method=ATTN_UNION_DEP, token_budget=token_budget)
         self._parser = AnswerParser.from_pretrained("bundled")
 
     def encode(self, record: QARecord) -> EncodedRow:
@@ -162,11 +162,10 @@ class TwoStageUnion:
     base model is called instead, which is faster than the appendix.
     """
 
-    def __init__(self, random_model: RandomModel, *, lm_head: bool) -> None:
-        self._encoder = random_model.encoder()
+    def __init__(self, model: BenchmarkModel, *, lm_head: bool) -> None:
+        self._encoder = model.encoder()
         self._settings = MethodOptions(method=ATTN_UNION)
-        model = random_model.causal() if lm_head else random_model.base()
-        self._two_stage = TwoStage(model, layer=random_model.layer)
+        self._two_stage = TwoStage(model.causal() if lm_head else model.base(), layer=model.layer)
 
     def encode(self, record: QARecord) -> EncodedRow:
         return self._encoder.encode(record)
@@ -184,9 +183,9 @@ class HSSAvg:
 
     window = 8
 
-    def __init__(self, random_model: RandomModel) -> None:
-        self._encoder = random_model.encoder()
-        self._layers = random_model.base(layers=random_model.layer - 1)
+    def __init__(self, model: BenchmarkModel) -> None:
+        self._encoder = model.encoder()
+        self._layers = model.base(layers=model.layer - 1)
 
     def encode(self, record: QARecord) -> EncodedRow:
         return self._encoder.encode(record)
@@ -223,8 +222,8 @@ class CCI:
 
     top_k = 3
 
-    def __init__(self, random_model: RandomModel) -> None:
-        self._model = random_model.language_model()
+    def __init__(self, model: BenchmarkModel) -> None:
+        self._model = model.language_model()
 
     def encode(self, record: QARecord) -> EncodedRow:
         return self._model.encode(record)

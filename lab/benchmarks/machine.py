@@ -22,7 +22,7 @@ def machine_description() -> str:
     memory = psutil.virtual_memory().total / 2**30
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return (
-        f"{_processor()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory, "
+        f"{processor_name()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory, "
         f"load {os.getloadavg()[0]:.1f} at the start; Python {platform.python_version()}, {packages}"
     )
 
@@ -34,7 +34,8 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """The name of the processor, as the system tells it."""
     information = Path("/proc/cpuinfo")
     if information.is_file():
         names = [line for line in information.read_text().splitlines() if line.startswith("model name")]

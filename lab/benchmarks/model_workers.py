@@ -1,7 +1,8 @@
 """How well worker processes keep a model worker busy: rows per second, and the share of time that the model waits.
 
-The model is a stand-in that sleeps for a set time per token, so no GPU is needed, and all CPU time is that of the
-workers. The log is short and ``--rows-per-chunk`` the default, so ends of chunks count.
+Here the model is a stand-in that sleeps for a set time per token, so no GPU is needed, and all CPU time is that of the
+workers. The log is short and ``--rows-per-chunk`` the default, so ends of chunks count. ``FedAudit`` measures the same
+with any model and device.
 
 python -m attribeam.lab.benchmarks.model_workers --rows 1000 --workers 1 2 4 --microseconds-per-token 1 30
 """
@@ -13,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -21,10 +23,11 @@ from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, ma
 from attribeam.lab.benchmarks.machine import machine_description, run_measured
 from attribeam.lab.benchmarks.sleeping_model import save_sleeping_model
 from attribeam.lab.markdown_table import markdown_table
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
 
 _USE = re.compile(r"model workers waited for rows ([\d.]+)% of the time; blocks of rows took up at most ([\d.,]+) MB")
-_HEADER = (
+HEADER = (
     "model ms/row", "workers", "rows/s", "CPU ms/row", "CPU ms/row / workers", "model waits", "blocks MB", "peak MiB",
 )  # fmt: skip
 
@@ -68,7 +71,7 @@ def main() -> int:
     print(machine_description(), flush=True)
     with tempfile.TemporaryDirectory(prefix="attribeam-model-workers-") as folder:
         measurements = _measure_all(Path(folder), args)
-    print(markdown_table(_HEADER, [one.cells() for one in measurements], padded=True))
+    print(markdown_table(HEADER, [one.cells() for one in measurements], padded=True))
     return 0
 
 
@@ -95,34 +98,60 @@ def _measure_all(folder: Path, args: argparse.Namespace) -> list[Measurement]:
     ]
     found: list[Measurement] = []
     for model, workers in product(models, args.workers):
-        found.append(_measure(folder / "audit", log, model, workers, args))
+        audit = FedAudit(
+            log, str(model), workers, args.model_workers, args.rows_per_chunk, more=("--trust-remote-code",)
+        )
+        found.append(audit.measure(folder / "audit"))
         print(" ".join(found[-1].cells()), file=sys.stderr, flush=True)
     return found
 
 
-def _measure(output: Path, log: Path, model: Path, workers: int, args: argparse.Namespace) -> Measurement:
-    """One audit, whose output is removed.
+@dataclass(frozen=True, slots=True)
+class FedAudit:
+    """An audit to measure: ``workers`` processes that feed the model workers.
 
-    Raises:
-        RuntimeError: if it failed.
+    Attributes:
+        model: as ``--model`` names it.
+        device: where the model workers run, as ``--device`` names it.
+        more: further options of ``attribeam audit``.
     """
-    options = {
-        "--input": log,
-        "--output": output,
-        "--model": model,
-        "--device": "cpu",
-        "--workers": workers,
-        "--model-workers": args.model_workers,
-        "--rows-per-chunk": args.rows_per_chunk,
-    }
-    given = [str(part) for pair in options.items() for part in pair]
-    command = [sys.executable, "-m", "attribeam", "audit", *given, "--trust-remote-code", "--no-report"]
-    run = run_measured(command)
-    told = _USE.search(run.standard_error)
-    if run.exit_code or told is None:
-        raise RuntimeError(f"the audit ended with exit code {run.exit_code}: {run.standard_error}")
-    manifest = RunManifest.from_json((output / "run_manifest.json").read_text(encoding="utf-8"))
-    shutil.rmtree(output)
+
+    log: Path
+    model: str
+    workers: int
+    model_workers: int = 1
+    rows_per_chunk: int = 500
+    device: str = "cpu"
+    more: Sequence[str] = ()
+
+    def measure(self, output: Path) -> Measurement:
+        """Run the audit into ``output``, which is removed.
+
+        Raises:
+            RunError: if it failed.
+        """
+        options = {
+            "--input": self.log,
+            "--output": output,
+            "--model": self.model,
+            "--device": self.device,
+            "--workers": self.workers,
+            "--model-workers": self.model_workers,
+            "--rows-per-chunk": self.rows_per_chunk,
+        }
+        given = [str(part) for pair in options.items() for part in pair]
+        run = run_measured([sys.executable, "-m", "attribeam", "audit", *given, *self.more, "--no-report"])
+        told = _USE.search(run.standard_error)
+        if run.exit_code or told is None:
+            raise RunError(f"the audit ended with exit code {run.exit_code}: {run.standard_error}")
+        manifest = RunManifest.from_json((output / "run_manifest.json").read_text(encoding="utf-8"))
+        shutil.rmtree(output)
+        return _measurement(self.workers, manifest, run.peak_bytes, float(told[1]), float(told[2].replace(",", "")))
+
+
+def _measurement(
+    workers: int, manifest: RunManifest, peak: int, waiting_percent: float, megabytes: float
+) -> Measurement:
     rows = manifest.counts.rows
     wall = sum(one.wall_seconds for one in manifest.stages if one.stage == "attribute")
     cpu = sum(one.cpu_seconds for one in manifest.stages if one.stage != "attribute")
@@ -131,9 +160,9 @@ def _measure(output: Path, log: Path, model: Path, workers: int, args: argparse.
         model_ms=1000 * wall / rows,
         cpu_ms=1000 * cpu / rows,
         rows_per_second=manifest.rows_per_second,
-        waiting_percent=float(told[1]),
-        block_megabytes=float(told[2].replace(",", "")),
-        peak_bytes=run.peak_bytes,
+        waiting_percent=waiting_percent,
+        block_megabytes=megabytes,
+        peak_bytes=peak,
     )
 
 

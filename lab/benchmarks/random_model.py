@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
@@ -54,18 +55,35 @@ SHAPES = {
         num_key_value_heads=1,
         tie_word_embeddings=True,
     ),
+    "tiny": Qwen2Config(
+        vocab_size=32_768,
+        hidden_size=16,
+        intermediate_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        tie_word_embeddings=True,
+    ),
 }
-"""Each shape has Qwen2's context of 32,768 tokens."""
+"""Each shape has Qwen2's context of 32,768 tokens; "tiny" is for tests of the benchmarks themselves."""
+
+_LOGIT_DEVIATION = 3.0
+"""Standard deviation of the attention logits of a peaked model; real models' attention is about as peaked."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomModel:
-    """A model to create: the name of its shape, its device, and its weights; ``quantization`` is "none" or "nf4"."""
+    """A ``BenchmarkModel`` to create: the name of its shape, its device, and its weights.
+
+    ``quantization`` is "none" or "nf4". Random weights give almost even attention, of which the best columns are a
+    matter of rounding; those of a ``peaked`` model are scaled so that few columns get most of it.
+    """
 
     shape: str
     device: str = "cpu"
     dtype: str = "float32"
     quantization: str = "none"
+    peaked: bool = False
 
     @property
     def config(self) -> Qwen2Config:
@@ -106,6 +124,13 @@ class RandomModel:
             method=MethodOptions(method=method),
         )
 
+    def save(self, folder: Path) -> Path:
+        """Write the layers up to L* and the tokenizer of the bundled model, for ``--model`` of an audit."""
+        AutoTokenizer.from_pretrained(BUNDLED_MODEL).save_pretrained(folder)
+        self.base(layers=self.layer).save_pretrained(folder)
+        self.config.save_pretrained(folder)
+        return folder
+
     def _directory(self, token_budget: int | None) -> ModelDirectory:
         options = ModelOptions(device=self.device, token_budget=token_budget)
         return ModelDirectory(str(BUNDLED_MODEL), self.config, AttributionConfig(), options)
@@ -120,9 +145,19 @@ class RandomModel:
                 config, attn_implementation=implementation, dtype=dtype
             )
         model.eval().requires_grad_(False)  # type: ignore[no-untyped-call]
+        if self.peaked:
+            _make_peaked(model, config)
         if self.quantization == "nf4":
             _quantise(model)
         return model
+
+
+def _make_peaked(model: nn.Module, config: PreTrainedConfig) -> None:
+    """Scale the query projections; the states that they read have a mean square of 1."""
+    factor = _LOGIT_DEVIATION / (config.initializer_range**2 * config.hidden_size)
+    for name, module in model.named_modules():
+        if name.endswith("q_proj") and isinstance(module, nn.Linear):
+            module.weight.mul_(factor)
 
 
 def _quantise(model: nn.Module) -> None:

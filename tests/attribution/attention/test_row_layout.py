@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.attribution.tiny_models import CONFIGS, save_tiny_model
+from transformers import masking_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout, choose_layout
@@ -140,3 +141,18 @@ def test_provenance_names_layout_and_backend(directories: dict[str, Path]) -> No
     found = load(directories["llama"]).provenance()
     assert (found["row_layout"], found["attention_backend"]) == ("end_to_end", "sdpa")
     assert load(directories["roberta"]).provenance()["row_layout"] == "padded"
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "bert", "modernbert"])
+def test_transformers_does_not_look_for_rows_in_the_positions(
+    directories: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Looking means that the host waits for a GPU before it launches a pass."""
+
+    def fail(_: torch.Tensor) -> None:
+        pytest.fail("the positions were looked into")
+
+    model = load(directories[kind])
+    assert model.layout is RowLayout.END_TO_END
+    monkeypatch.setattr(masking_utils, "find_packed_sequence_indices", fail)
+    similarities(model, [model.encode(one) for one in RECORDS])

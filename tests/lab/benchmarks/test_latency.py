@@ -14,16 +14,16 @@ import numpy.typing as npt
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
-from attribeam.lab.benchmarks import latency_measurement as latency_run
 from attribeam.lab.benchmarks import random_model
 from attribeam.lab.benchmarks.attribution_latency import ratios, table
 from attribeam.lab.benchmarks.latency_measurement import (
     LatencyMeasurement,
+    LatencyRun,
     Mode,
     TimeIsUpError,
     forward_operations,
@@ -67,15 +67,6 @@ def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: t
 
 
 MEASURED = LatencyMeasurement("attn_union", "single", "QuoteSum", 2, 4, 1000, 2.0, 5e8, 2**30)
-TINY = Qwen2Config(
-    vocab_size=32_768,
-    hidden_size=16,
-    intermediate_size=24,
-    num_hidden_layers=3,
-    num_attention_heads=2,
-    num_key_value_heads=1,
-    tie_word_embeddings=True,
-)
 
 
 class Waiting:
@@ -89,14 +80,9 @@ class Waiting:
             signal.pause()
 
 
-@pytest.fixture(autouse=True)
-def tiny_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(random_model.SHAPES, "tiny", TINY)
-
-
 def test_method_that_takes_too_long_is_stopped_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latency_run, "_method", lambda *_: Waiting())
-    found = measure("cci", Mode.SINGLE, RandomModel("tiny"), rows=1, token_budget=None, limit=0.05)
+    monkeypatch.setattr(LatencyRun, "load", lambda _: Waiting())
+    found = measure(LatencyRun("cci", Mode.SINGLE, RandomModel("tiny"), rows=1, limit=0.05))
     assert [(one.shape, one.stopped, one.seconds) for one in found] == [
         ("QuoteSum", True, 0.05),
         ("ASQA", True, 0.05),

@@ -1,0 +1,1 @@
+"""The parts of the report; each runs in a process of its own."""

@@ -1,0 +1,3 @@
+"""A part that cannot even be imported."""
+
+raise ImportError("no such library")

@@ -1,0 +1,52 @@
+"""Models to measure: a saved random model, named, is the model that was saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.lab.benchmarks.benchmark_model import NamedModel
+from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
+from attribeam.lab.benchmarks.latency_measurement import LatencyRun, Mode, measure
+from attribeam.lab.benchmarks.random_model import RandomModel
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> NamedModel:
+    return NamedModel(str(RandomModel("tiny").save(tmp_path_factory.mktemp("tiny") / "model")))
+
+
+def test_named_model_attributes_as_the_model_that_was_saved(saved: NamedModel) -> None:
+    record = latency_records(LATENCY_SHAPES[0], 1)[0]
+    row = RandomModel("tiny").encoder().encode(record)
+    found = []
+    for model in (saved, RandomModel("tiny")):
+        (tokens,) = model.attributor().attribute([row], [len(record.passages)])
+        assert isinstance(tokens, TokenAttribution)
+        found.append(tokens)
+    np.testing.assert_array_equal(found[0].top_columns, found[1].top_columns)
+    np.testing.assert_array_equal(found[0].passage_mass, found[1].passage_mass)
+
+
+def test_named_model_is_timed_like_a_random_one(saved: NamedModel) -> None:
+    """Only AttnUnion: the layers above L* were not saved."""
+    found = measure(LatencyRun("attn_union", Mode.BATCHES, saved, rows=1))
+    assert [(one.shape, one.rows, one.spans) for one in found] == [
+        ("QuoteSum", 1, 4),
+        ("ASQA", 1, 3),
+        ("VERI-GRAN", 1, 1),
+    ]
+    assert all(one.operations > 0 and one.seconds > 0 for one in found)
+
+
+def test_peaked_model_has_logits_of_the_same_size_whatever_its_width() -> None:
+    deviations = []
+    for shape in ("tiny", "thin"):
+        layer = RandomModel(shape, peaked=True).base(layers=1).layers[0].self_attn
+        states = torch.randn(2000, layer.q_proj.in_features, generator=torch.Generator().manual_seed(0))
+        size = layer.head_dim
+        query, key = layer.q_proj(states)[:, :size], layer.k_proj(states)[:, :size]
+        deviations.append(float((query @ key.T).std() * layer.scaling))
+    assert all(2 < one < 4 for one in deviations), deviations
