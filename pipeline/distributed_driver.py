@@ -23,6 +23,7 @@ from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, 
 from attribeam.pipeline.engines.group_store import GroupStore, check_output
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_group_graph
+from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
@@ -72,7 +73,8 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     )
     kept = run.keep_finished()
     clock.mark_loaded()
-    manifest = run.run(beam_options, kept)
+    with interrupted_once():
+        manifest = run.run(beam_options, kept)
     return _finish(root, manifest, options, earlier_rows=_row_count(kept))
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
@@ -31,6 +29,7 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerNote,
 )
 from attribeam.pipeline.failures import describe_failure, describe_rows
+from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.console import print_outcome
@@ -48,7 +47,6 @@ from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
 _DEATHS_OF_A_SUSPECT = 2
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -64,7 +62,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     if options.previous is not None:
         check_previous(options.previous, check)
     directory = OutputDirectory(Path(options.output))
-    with directory.locked(), _interrupted_once():
+    with directory.locked(), interrupted_once():
         directory.remove_attempts()
         if options.umask is not None:
             directory.take_rights(options.umask)
@@ -304,26 +302,3 @@ def _reconcile(run: _ChunkRun) -> None:
             f"the run does not reconcile: the input has {run.plan.row_count} rows, {counts.audited} were audited and "
             f"{counts.dead_lettered} became dead letters; was the input changed meanwhile? Start the command again."
         )
-
-
-@contextmanager
-def _interrupted_once() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block at the first Ctrl-C, SIGTERM or SIGHUP, and ignore all later ones.
-
-    So nothing keeps the block from recording how the run ended. A signal that was ignored before, such as SIGHUP under
-    ``nohup``, stays ignored.
-    """
-
-    def interrupt(_: int, __: object) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {number: handler for number in _ENDINGS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

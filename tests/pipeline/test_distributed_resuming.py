@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.pipeline.distributed_audit import (
 )
 
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
@@ -271,3 +273,36 @@ def test_report_show_and_metrics_read_it_like_a_local_audit(
     tables = [pq.read_table(undisturbed / one.evidence.path) for one in chunk_manifests(undisturbed).values()]
     assert [line["source_row"] for line in lines] == [row for one in tables for row in one["source_row"].to_pylist()]
     assert "Ada Thorne lit lamp 12" in printed.readouterr().out
+
+
+class _Job:
+    """A submitted job that never ends; a signal comes while it is waited for."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+        self.cancelled = 0
+
+    def run(self) -> _Job:
+        return self
+
+    def wait_until_finish(self) -> None:
+        signal.raise_signal(self._number)
+        pytest.fail("the signal should have ended the wait")
+
+    def cancel(self) -> None:
+        signal.raise_signal(self._number)  # an impatient user; it must not keep the job from being cancelled
+        self.cancelled += 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(
+    audit: DistributedAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    job = _Job(number)
+    monkeypatch.setattr(distributed_driver, "build_group_graph", lambda *_, **__: None)
+    monkeypatch.setattr(distributed_driver.beam, "Pipeline", lambda **_: job)
+    with pytest.raises(KeyboardInterrupt):
+        audit.run(tmp_path / "audit")
+    assert job.cancelled == 1
+    manifest = RunManifest.from_json((tmp_path / "audit" / "run_manifest.json").read_text())
+    assert manifest.status is RunStatus.INTERRUPTED
