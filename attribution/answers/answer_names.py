@@ -267,6 +267,9 @@ def _abbreviates(chars: CharRange, text: str) -> bool:
     return "".join(initials[-len(name) :]).lower() == name.lower()
 
 
+_LEADING_LABELS = frozenset(
+    {"aux", "auxpass", "amod", "compound", "advmod", "neg", "mark", "cc", "preconj", "case", "prep", "agent"}
+)
 _VERBAL_CHILDREN = frozenset(
     {"obj", "dobj", "iobj", "obl", "xcomp", "ccomp", "advcl", "advmod", "prt", "prep", "dative"}
 )
@@ -288,7 +291,7 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     label = base_label(parsed.dependency_labels[word])
     if chars.of(text) == "May" and following == "VERB":
         return True
-    if label in ("aux", "amod", "compound", "advmod", "mark", "cc", "case") and following != "PROPN":
+    if label in _LEADING_LABELS and following != "PROPN":
         return True
     if word + 1 < end and parsed.words[word + 1].of(text) == ":":
         return True

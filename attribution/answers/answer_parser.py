@@ -5,11 +5,11 @@ The pipeline gets one block at a time: its words, without white space between th
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from attribeam.attribution.answers.parser_output import (
     sentence_ends,
     tag_code_as_names,
 )
+from attribeam.attribution.answers.pipeline_files import package_folder, pipeline_folder, pipeline_identity
 from attribeam.schemas import CharRange, Reason, RowFault
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
 _PROBE = "Rain fell. It cleared, and birds sang."
 _LONGEST_FAULT = 300
 _LONGEST_TEXT = 1_000_000_000
@@ -78,12 +78,12 @@ class AnswerParser:
             FileNotFoundError: if there is no such pipeline.
             ValueError: if it cannot be read or fails on a short text, or has no dependency parser.
         """
-        source = _pipeline_source(parser)
+        folder = pipeline_folder(parser)
         with _pipeline_errors(parser):
-            nlp = _load_pipeline(source)
+            nlp = _load_pipeline(parser, folder)
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
-        loaded = cls(nlp, identity=pipeline_identity(nlp.path, nlp.meta))
+        loaded = cls(nlp, identity=pipeline_identity(folder, nlp.meta))
         with _pipeline_errors(parser):
             loaded.parse(_PROBE)
         return loaded
@@ -143,31 +143,18 @@ def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswe
     return [outcome for answer in answers for outcome in parse_each(parser, [answer])]
 
 
-def _pipeline_source(parser: str) -> Path | str:
-    """The directory of a pipeline, or the name of an installed one."""
-    import spacy
-
-    path = BUNDLED_PARSER if parser == "bundled" else Path(parser)
-    if (path / "meta.json").is_file():
-        return path
-    if parser != "bundled" and spacy.util.is_package(parser):
-        return parser
-    raise FileNotFoundError(
-        f"parser should be 'bundled', an installed spaCy pipeline or a directory with a meta.json, was: "
-        f"{parser!r}" + (f", and {BUNDLED_PARSER} has none" if parser == "bundled" else "")
-    )
-
-
-def _load_pipeline(source: Path | str) -> Language:
+def _load_pipeline(parser: str, folder: Path) -> Language:
+    """The pipeline in ``folder``; the package that it came in, if it is one, may bring components of its own."""
     import spacy
     from thinc.api import use_ops
 
     from attribeam.attribution.fast_paths.spacy_pipeline import TORCH_PRODUCTS, lockstep_overrides
 
-    if isinstance(source, str):
-        return spacy.load(source)
+    package = package_folder(parser)
+    if package is not None and folder.is_relative_to(package):
+        import_module(parser)
     with use_ops(TORCH_PRODUCTS):
-        return spacy.load(source, config=lockstep_overrides(source))
+        return spacy.load(folder, config=lockstep_overrides(folder))
 
 
 @contextmanager
@@ -217,19 +204,6 @@ def _parsed_tokens(doc: Doc, ranges: Sequence[CharRange]) -> ParsedTokens:
     labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
     forms = [token.text for token in doc]
     return ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts)
-
-
-def pipeline_identity(folder: Path | None, meta: Mapping[str, object]) -> str:
-    """Name, version and digest of the files of a spaCy pipeline, without its documents (``*.md``).
-
-    ``meta`` is what its meta.json says.
-    """
-    digest = hashlib.sha256()
-    if folder is not None:
-        for file in sorted(one for one in folder.rglob("*") if one.is_file() and one.suffix != ".md"):
-            digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return f"{meta['lang']}_{meta['name']}@{meta['version']}+sha256:{digest.hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,7 +299,7 @@ def _run_around(noun: int, inside: set[int]) -> range:
 
 
 _FUNCTION_TAGS = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SPACE"})
-_JOINING_LABELS = frozenset({"cc", "mark"})
+_JOINING_LABELS = frozenset({"cc", "mark", "preconj"})
 _PICTURE_CATEGORIES = frozenset({"So", "Sk", "Cf", "Mn", "Me"})
 _SIGNS = frozenset("°©®№℃℉")
 _CLOSED_BY = {")": "(", "]": "[", "}": "{", "»": "«", "”": "“"}

@@ -5,8 +5,8 @@ Compares response tokens with prompt tokens, and spans with windows of passages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,25 @@ def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer
     except _LayerReached:
         return taken[0]
     raise RuntimeError(f"the forward pass should go through layer {layer}, but did not")
+
+
+def states_of_layers(
+    network: nn.Module, token_ids: npt.NDArray[np.int32], *, layers: Collection[int]
+) -> dict[int, torch.Tensor]:
+    """The output of each of ``layers`` for one row, as from ``hidden_states``, from one forward pass to the last.
+
+    Raises:
+        ValueError: as for ``hidden_states``, or if ``layers`` is empty.
+    """
+    if not layers:
+        raise ValueError("layers of the hidden states should be one or more, were none")
+    last = max(layers)
+    kept: dict[int, list[torch.Tensor]] = {layer: [] for layer in layers if layer != last}
+    with ExitStack() as stack:
+        for layer, states in kept.items():
+            stack.enter_context(_hook_on_layer(network, layer, states.append))
+        at_last = hidden_states(network, token_ids, layer=last)
+    return {layer: states[0] for layer, states in kept.items()} | {last: at_last}
 
 
 @contextmanager

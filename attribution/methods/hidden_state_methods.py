@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from attribeam.attribution.methods.method import UNION_OPTIONS, Method, MethodSe
 from attribeam.attribution.methods.paper_union import paper_union_results
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage
+
+if TYPE_CHECKING:
+    from attribeam.attribution.attention.hidden_states import HiddenSimilarity
 
 _NEEDS = frozenset({Need.PARSER, Need.HIDDEN_STATES})
 _READS = frozenset({"hidden_layer"})
@@ -48,10 +52,14 @@ class HiddenUnion(WithoutMass):
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Sums of the similarities of each span's tokens, or of those of their atomic facts."""
+        return self.results_of(context, context.hidden_similarity)
+
+    def results_of(self, context: AnswerContext, similarity: HiddenSimilarity) -> list[SpanResult]:
+        """The same from given similarities, of any layer."""
         settings = self.settings
         return paper_union_results(
             context,
-            context.hidden_similarity.top_columns(settings.top_k),
+            similarity.top_columns(settings.top_k),
             _counts(context, augmented=self.augmented, own_token_weight=settings.own_token_weight),
             settings=settings,
             passage_score=settings.passage_score,

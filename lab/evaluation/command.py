@@ -36,6 +36,7 @@ from attribeam.lab.evaluation.measures.faithfulness_command import (
     check_faithfulness_arguments,
     evaluate_faithfulness,
 )
+from attribeam.lab.evaluation.measures.layer_sweep import SWEPT, run_at_layers, with_all_layers
 from attribeam.lab.evaluation.model_arguments import (
     add_method_arguments,
     add_model_arguments,
@@ -58,6 +59,7 @@ from attribeam.schemas.labelled_answer import LabelledDataset
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
 _MEASURES: Mapping[str, frozenset[Measure]] = {
     "cost": frozenset({Measure.PASSAGES}),
+    "sweep_layers": frozenset({Measure.PASSAGES}),
     "by": frozenset({Measure.SUPPORT}),
     "nli_model": frozenset({Measure.CITATIONS}),
     "most_citations": frozenset({Measure.CITATIONS}),
@@ -67,7 +69,12 @@ _MEASURES: Mapping[str, frozenset[Measure]] = {
 }
 """The measures that an option applies to; an option that is not listed applies to all."""
 
-_DEFAULTS: Mapping[str, object] = {"cost": False, "most_citations": MOST_CITATIONS, "passage_score": PassageScore.SUM}
+_DEFAULTS: Mapping[str, object] = {
+    "cost": False,
+    "sweep_layers": False,
+    "most_citations": MOST_CITATIONS,
+    "passage_score": PassageScore.SUM,
+}
 """Defaults other than None."""
 
 _OF_NEEDS = (
@@ -86,6 +93,8 @@ def check_options(args: argparse.Namespace, measure: Measure) -> None:
         if measure not in measures and getattr(args, name) != _DEFAULTS.get(name):
             option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
             raise UsageError(f"{option} applies to --measure {owners}, not to {measure}; leave it out")
+    if args.sweep_layers and args.cost:
+        raise UsageError("--cost measures methods one by one, --sweep-layers runs them together; leave one of them out")
     if args.chinese_parser is not None:
         raise UsageError("--chinese-parser is for --suite; name the parser of a single run with --parser")
 
@@ -148,6 +157,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure time and memory of each method; methods then share no computations (passages only)",
     )
+    parser.add_argument(
+        "--sweep-layers",
+        action="store_true",
+        help=f"run {', '.join(SWEPT)} at every layer of the model (passages only)",
+    )
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument(
         "--bootstrap-draws", type=positive_integer, default=2000, help="number of resamples of the rows (default: 2000)"
@@ -197,9 +211,11 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
     )
     check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, LOADERS)
-    models = load_models(model_choice(args), needs_of(methods))
+    choice = with_all_layers(model_choice(args)) if args.sweep_layers else model_choice(args)
+    models = load_models(choice, needs_of(methods))
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
-    tallies = (run_with_costs if args.cost else run_methods)(bar, methods, models)
+    run = run_at_layers if args.sweep_layers else run_with_costs if args.cost else run_methods
+    tallies = run(bar, methods, models)
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     description = _describe(args, dataset, models)
     print(comparison_table(scores, description))

@@ -5,11 +5,15 @@ This module imports no model library, so an audit with nothing left to do ends q
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, pipeline_identity
+from attribeam.attribution.answers.pipeline_files import (
+    BUNDLED_PARSER,
+    pipeline_folder,
+    pipeline_identity,
+    pipeline_meta,
+)
 from attribeam.attribution.models.local_revision import local_revision, weight_names
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
@@ -51,8 +55,8 @@ def _is_told_by_files(settings: AuditSettings, models: Mapping[str, str]) -> boo
 
 
 def _parser_identity(parser: str) -> str:
-    folder = BUNDLED_PARSER if parser == "bundled" else Path(parser)
-    return pipeline_identity(folder, json.loads((folder / "meta.json").read_text(encoding="utf-8")))
+    folder = pipeline_folder(parser)
+    return pipeline_identity(folder, pipeline_meta(folder))
 
 
 def _model_revision(model: ModelOptions, models: Mapping[str, str]) -> str | None:

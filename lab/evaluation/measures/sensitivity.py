@@ -118,7 +118,7 @@ def _count(
             credits.append(0.0)
         return
     for point, credits in tally.credits.items():
-        tokens = _first_columns(of_layers[point.layer], point.top_k)
+        tokens = first_columns(of_layers[point.layer], point.top_k)
         at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
         found = results_of_union(context, tokens, at_point, passage_score=passage_score)
         pairs = zip(found, labelled.gold_passages, strict=True)
@@ -126,7 +126,8 @@ def _count(
         tally.isolated[point] += sum(one.isolated for one in found)
 
 
-def _first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
+def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
+    """The attributions to the ``top_k`` largest columns of those that were taken."""
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
 
 

