@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, output_digests, read_all
 from tests.pipeline.small_log import log_rows, write_log
@@ -22,6 +23,7 @@ from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
 ROWS = 14
 PATIENCE_SECONDS = 300
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +187,7 @@ def _is_now(moment: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("device", ["cuda", "all", "cuda:0"])
 def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device: str, audit: AuditProcess, tmp_path: Path) -> None:
     assert audit.run_here(tmp_path / "expected", "--device", "cuda", "--workers", "1") == 0
@@ -193,6 +196,7 @@ def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device: str, audit
 
 
 @pytest.mark.gpu
+@needs_gpu
 def test_a_gpu_that_does_not_exist_is_named(
     audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

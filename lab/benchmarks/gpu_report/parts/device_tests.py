@@ -1,9 +1,8 @@
-"""Part 1: the tests that are marked ``gpu``, one step per test function."""
+"""Part 1: the tests that are marked ``gpu``, one step each: one that kills its process takes no other along."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ _OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", "gpu", "--rootdir", str(_ROOT)
 
 
 def steps(_: ReportPlan, __: JournalState, ___: Path) -> list[Step]:
-    """One step per function; a single one that says why, if there is nothing to run."""
+    """One step per test; a single one that says why, if there is nothing to run."""
     if find_spec("pytest") is None:
         return [Step("tests", partial(_left_out, "pytest is not installed"))]
     files = [
@@ -28,42 +27,34 @@ def steps(_: ReportPlan, __: JournalState, ___: Path) -> list[Step]:
     ]
     if not files:
         return [Step("tests", partial(_left_out, f"no tests lie in {_ROOT / 'tests'}"))]
-    return [Step(name, partial(_run, ids)) for name, ids in _functions(files).items()]
+    return [step for file in files for step in _steps_of(file)]
 
 
 def _left_out(why: str) -> list[Finding]:
     raise LeftOutError(why)
 
 
-def _functions(files: Sequence[str]) -> dict[str, list[str]]:
-    """The tests of each function, in the order in which they stand."""
+def _steps_of(file: str) -> list[Step]:
+    """The tests of a file, in the order in which they stand; a single step if it cannot be imported."""
     import pytest
 
     seen = _Seen()
-    code = pytest.main([*_OPTIONS, "--collect-only", *files], plugins=[seen])
+    code = pytest.main([*_OPTIONS, "--collect-only", file], plugins=[seen])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        raise RuntimeError(f"the tests cannot be collected: pytest ended with {code!r}, see the log")
-    found: dict[str, list[str]] = {}
-    for node in seen.collected:
-        found.setdefault(node.partition("[")[0].rpartition("::")[2], []).append(node)
-    return found
+        return [Step(Path(file).name, partial(_left_out, "its tests cannot be collected here, see the log"))]
+    return [Step(node.rpartition("/")[2], partial(_run, node)) for node in seen.collected]
 
 
-def _run(ids: Sequence[str]) -> Iterator[Finding]:
+def _run(node: str) -> list[Finding]:
     import pytest
 
     seen = _Seen()
-    pytest.main([*_OPTIONS, "--tb=short", *(str(_ROOT / node) for node in ids)], plugins=[seen])
-    for node in ids:
-        outcome, seconds, why = seen.outcomes.get(node, ("not run", 0.0, "see the log"))
-        yield Finding(
-            "Tests",
-            _HEADER,
-            (node.rpartition("::")[2], outcome, f"{seconds:.1f}", why.replace("|", "/")),
-            {"test": node, "outcome": outcome, "seconds": seconds, "why": why},
-            counted="" if outcome in ("failed", "not run") else outcome,
-            is_bad=outcome in ("failed", "not run"),
-        )
+    pytest.main([*_OPTIONS, "--tb=short", str(_ROOT / node)], plugins=[seen])
+    outcome, seconds, why = seen.outcomes.get(node, ("not run", 0.0, "see the log"))
+    is_bad = outcome in ("failed", "not run")
+    cells = (node.rpartition("::")[2], outcome, f"{seconds:.1f}", why.replace("|", "/"))
+    values = {"test": node, "outcome": outcome, "seconds": seconds, "why": why}
+    return [Finding("Tests", _HEADER, cells, values, counted="" if is_bad else outcome, is_bad=is_bad)]
 
 
 class _Seen:

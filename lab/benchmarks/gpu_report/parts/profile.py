@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from attribeam.attribution.options import ATTN_UNION_DEP, ModelOptions
-from attribeam.lab.benchmarks.attribution_profile import STAGE_HEADER, profile
 from attribeam.lab.benchmarks.generated_rows import (
     LATENCY_SHAPES,
     RowShape,
@@ -83,6 +82,7 @@ def _stages(plan: ReportPlan, folder: Path) -> Iterator[Finding]:
     if find_spec("spacy") is None or find_spec("apache_beam") is None:
         raise LeftOutError("the stages of an audit need spaCy and Apache Beam, which are not both installed")
     from attribeam.attribution.answers.answer_parser import AnswerParser
+    from attribeam.lab.benchmarks.attribution_profile import STAGE_HEADER, profile
     from attribeam.transforms.audit_settings import AuditSettings
 
     settings = AuditSettings(model=ModelOptions(device=plan.device))

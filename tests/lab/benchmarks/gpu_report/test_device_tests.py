@@ -1,4 +1,4 @@
-"""The part that runs the tests marked ``gpu``: one step per function, with how each of its tests ended."""
+"""The part that runs the tests marked ``gpu``: one step per test, with how it ended."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ markers = ["gpu: needs a GPU"]
     return tmp_path
 
 
-def test_tests_of_a_function_are_a_step(root: Path) -> None:
+def test_every_test_is_a_step(root: Path) -> None:
     (root / "tests" / "test_of_the_gpu.py").write_text(TESTS, encoding="utf-8")
     steps = device_tests.steps(PLAN, JournalState(), root)
-    assert [step.name for step in steps] == ["test_sizes", "test_skipped", "test_device"]
+    names = ["test_sizes[1]", "test_sizes[2]", "test_skipped", "test_device"]
+    assert [step.name for step in steps] == [f"test_of_the_gpu.py::{name}" for name in names]
     found = [finding for step in steps for finding in step.run()]
     assert [(one.cells[0], one.cells[1], one.is_bad) for one in found] == [
         ("test_sizes[1]", "passed", False),
@@ -74,3 +75,12 @@ def test_without_tests_that_is_said(root: Path) -> None:
     (step,) = device_tests.steps(PLAN, JournalState(), root)
     with pytest.raises(LeftOutError, match="no tests lie in"):
         list(step.run())
+
+
+def test_file_that_cannot_be_imported_is_left_out_and_the_others_run(root: Path) -> None:
+    (root / "tests" / "test_a.py").write_text("import no_such_library\n# pytest.mark.gpu\n", encoding="utf-8")
+    (root / "tests" / "test_b.py").write_text(TESTS, encoding="utf-8")
+    first, *others = device_tests.steps(PLAN, JournalState(), root)
+    with pytest.raises(LeftOutError, match="cannot be collected here"):
+        list(first.run())
+    assert len(others) == 4
