@@ -80,7 +80,7 @@ def plan_for(device: str, *, model: str | None, cores: int) -> ReportPlan:
             precision="float32",
             exact_precisions=("float32", "bfloat16", "float16"),
             latency_rows=2,
-            memory_tokens=(1024, 2048),
+            memory_tokens=(1024,),
             audit_rows=16,
             rows_per_chunk=8,
             audit_workers=(1,),

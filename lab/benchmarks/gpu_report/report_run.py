@@ -43,7 +43,7 @@ class ReportRun:
         deadline = time.monotonic() + 60 * self.minutes
         folder = Path(self.output)
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with locked(folder):
             journal = Journal(folder / JOURNAL)
             sizes = plan_for(device, model=model, cores=len(os.sched_getaffinity(0)))
             plan = {"machine": dict(machine), "sizes": sizes.as_values()}
@@ -77,7 +77,7 @@ class ReportRun:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Keep other runs away from the directory.
 
     Raises:

@@ -18,7 +18,7 @@ from attribeam.lab.benchmarks.gpu_report import part_runs
 from attribeam.lab.benchmarks.gpu_report.journal import Journal, JournalState, Status
 from attribeam.lab.benchmarks.gpu_report.part import Part
 from attribeam.lab.benchmarks.gpu_report.part_process import JOURNAL
-from attribeam.lab.benchmarks.gpu_report.report_run import ReportRun
+from attribeam.lab.benchmarks.gpu_report.report_run import ReportRun, locked
 from attribeam.schemas.errors import ExitCode, UsageError
 
 ROOT = Path(__file__).parents[4]
@@ -202,11 +202,5 @@ def test_line_that_a_kill_cut_short_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_directory_in_use_is_refused(tmp_path: Path) -> None:
-    with part_runs_lock(tmp_path), pytest.raises(UsageError, match="in use by another report"):
+    with locked(tmp_path), pytest.raises(UsageError, match="in use by another report"):
         report(tmp_path, QUICK)
-
-
-def part_runs_lock(folder: Path) -> Any:
-    from attribeam.lab.benchmarks.gpu_report.report_run import _locked
-
-    return _locked(folder)
