@@ -101,6 +101,26 @@ def test_worst_passages(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted((row["record_id"], row["value"]) for row in listed) == values != []
 
 
+def test_least_grounded_answers(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = cooked(kitchen, "Least grounded answers", monkeypatch)
+    found = names["least_grounded"].to_dict("records")  # type: ignore[attr-defined]
+    parts: dict[str, list[tuple[float, int]]] = {}
+    for row in ds.dataset(kitchen / "audits" / "example" / "evidence").to_table().to_pylist():
+        length = row["char_end"] - row["char_start"]
+        if row["claim_index"] == row["span_index"] and row["support_score"] is not None:
+            parts.setdefault(row["record_id"], []).append((1 - row["support_score"], length))
+        elif row["claim_kind"] == "refusal" and row["span_kind"] == "facts":
+            parts.setdefault(row["record_id"], []).append((1, length))
+    shares = {
+        record_id: sum(share * length for share, length in own) / sum(length for _, length in own)
+        for record_id, own in parts.items()
+    }
+    highest = sorted(shares.values(), reverse=True)[: len(found)]
+    assert [row["ungrounded_share"] for row in found] == pytest.approx(highest)
+    assert all(row["ungrounded_share"] == pytest.approx(shares[row["record_id"]]) for row in found)
+    assert "partial" in {row["kind"] for row in found}
+
+
 def test_weekly_trend(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = cooked(kitchen, "Weekly trend", monkeypatch)
     by_duckdb = names["trend"].set_index(["week", "generator"]).unsupported_share  # type: ignore[attr-defined]
