@@ -248,9 +248,15 @@ def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(
     assert _finished(tmp_path / "out") == 1
 
 
-def test_a_dry_run_estimates_and_writes_nothing(audit: AuditProcess, tmp_path: Path) -> None:
-    dry = audit.run(tmp_path / "out", "--dry-run", "--workers", "1")
+@pytest.mark.parametrize(
+    ("options", "processes"), [((), "with 1 worker ("), (("--model-workers", "1"), "with 1 worker, 1 model worker (")]
+)
+def test_a_dry_run_estimates_and_writes_nothing(
+    audit: AuditProcess, tmp_path: Path, options: tuple[str, ...], processes: str
+) -> None:
+    dry = audit.run(tmp_path / "out", "--dry-run", "--workers", "1", *options)
     assert dry.returncode == 0, dry.stderr
+    assert processes in dry.stdout
     words = dry.stdout.split()
     assert words[words.index("rows") + 1] == str(ROWS)
     assert "tokens" in words
