@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -265,6 +266,14 @@ class AnswerContext:
         self._settings = settings
         given = {"parsed": parsed, "encoded": encoded, "_attention": attention}
         vars(self).update({name: part for name, part in given.items() if part is not None})
+
+    def reparsed(self, parser: AnswerParser) -> Self:
+        """The same answer under another parser; what does not depend on the parse is shared as far as it is known."""
+        other = copy(self)
+        other._models = replace(self._models, parser=parser)
+        for name in ("parsed", "answer_tokens"):
+            vars(other).pop(name, None)
+        return other
 
     def settings_in_force(self, options: MethodOptions) -> MethodOptions:
         """The user's options merged with the model's: the user's, else the model directory's, else the paper's."""

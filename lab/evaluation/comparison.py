@@ -102,10 +102,14 @@ def run_methods(
     tallies = tuple(MethodTally(method.name) for method in methods)
     needs = needs_of(methods)
     for labelled in answers:
-        context = LabelledContext(labelled, models, needs)
-        for method, tally in zip(methods, tallies, strict=True):
-            tally.count(labelled, _results(method, context, tally))
+        count_answer(LabelledContext(labelled, models, needs), methods, tallies)
     return tallies
+
+
+def count_answer(context: LabelledContext, methods: Sequence[LabMethod], tallies: Sequence[MethodTally]) -> None:
+    """Run every method on one answer and add it to the method's tally."""
+    for method, tally in zip(methods, tallies, strict=True):
+        tally.count(context.labelled, _results(method, context, tally))
 
 
 def run_with_costs(

@@ -19,9 +19,9 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.option_types import positive_integer, whole_number
-from attribeam.lab.evaluation.comparison import MethodTally, run_methods
+from attribeam.lab.evaluation.comparison import MethodTally, count_answer
 from attribeam.lab.evaluation.datasets.loaders import LOADERS, read_dataset
-from attribeam.lab.evaluation.lab_methods import LabMethod, chosen_methods, lab_methods, needs_of
+from attribeam.lab.evaluation.lab_methods import LabelledContext, LabMethod, chosen_methods, lab_methods, needs_of
 from attribeam.lab.evaluation.measures.bootstrap import Interval, RowBootstrap
 from attribeam.lab.evaluation.model_arguments import (
     add_method_arguments,
@@ -62,12 +62,17 @@ def compare_parsers(
 ) -> tuple[ParserDifference, ...]:
     """The figures of every method with the parser of ``models`` and with ``other``, over the same resamples of rows.
 
+    The model runs once per answer.
+
     Raises:
         ValueError: if there is no answer.
     """
-    kept = tuple(answers)
-    with_first = run_methods(kept, methods, models)
-    with_second = run_methods(kept, methods, replace(models, parser=other))
+    with_first, with_second = ([MethodTally(method.name) for method in methods] for _ in range(2))
+    needs = needs_of(methods)
+    for labelled in answers:
+        context = LabelledContext(labelled, models, needs)
+        count_answer(context, methods, with_first)
+        count_answer(context.reparsed(other), methods, with_second)
     bootstrap = RowBootstrap(with_first[0].spans, draws=draws, seed=seed)
     return tuple(_difference(*pair, bootstrap) for pair in zip(with_first, with_second, strict=True))
 

@@ -1,6 +1,7 @@
 """Fitting one weight per attention head, following AT2 (Cohen-Wang et al., 2025).
 
 An example holds the attention masses of a span and its log-probabilities under random ablations of the passages.
+Without a language model, labels take its place: whether an ablation keeps a passage that the span comes from.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from attribeam.attribution.attention.observed_attention import head_masses
 from attribeam.attribution.models.language_model import LanguageModel, ablated_row
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import CharRange, QARecord, RowFault
+from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class HeadExample:
     Attributes:
         masses: float32 [attention heads, passages], the attention mass on each passage, averaged over span tokens.
         kept: bool [ablations, passages], whether the passage was in the prompt.
-        log_probabilities: float64 [ablations], the log-probability of the span given that prompt.
+        log_probabilities: float64 [ablations], the log-probability of the span given that prompt; from labels, 1 where
+            a labelled passage was kept and 0 elsewhere.
     """
 
     masses: torch.Tensor
@@ -153,6 +156,30 @@ def row_examples(
             log_probabilities = token_log_probabilities[:, written].sum(1)
             of_span = masses[:, torch.from_numpy(attended)].mean(1)
             examples.append(HeadExample(of_span, torch.from_numpy(kept), torch.from_numpy(log_probabilities)))
+    return examples
+
+
+def labelled_examples(
+    labelled: LabelledAnswer, *, attention: AttentionModel, ablations: int, seed: int
+) -> list[HeadExample]:
+    """One example per labelled span of the answer, from its labels alone: no row is ablated, and none is run twice.
+
+    Spans without a token are left out.
+
+    Raises:
+        RowFault: if the model refuses the row.
+    """
+    record = labelled.record
+    kept = random_ablations(len(record.passages), ablations=ablations, seed=seed, row=record.source.source_row)
+    encoded = attention.encode(record)
+    masses = head_masses(attention, encoded, len(record.passages))
+    examples = []
+    for span, gold in zip(labelled.spans, labelled.gold_passages, strict=True):
+        attended = _overlapping_tokens(span, encoded)
+        if len(attended):
+            is_kept = kept[:, sorted(gold)].any(axis=1).astype(np.float64)
+            of_span = masses[:, torch.from_numpy(attended)].mean(1)
+            examples.append(HeadExample(of_span, torch.from_numpy(kept), torch.from_numpy(is_kept)))
     return examples
 
 

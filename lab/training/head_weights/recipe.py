@@ -3,15 +3,16 @@
 ``attribeam train head-weights --data logs.parquet --model DIR --output head_weights.json`` runs a causal language
 model on every answer under random ablations of its passages. It finds the weights for which the attention on the kept
 passages correlates best with the answer's log-probability (AT2). The file is for ``--head-weights`` of ``audit`` and
-``evaluate``.
+``evaluate``. ``--outcomes labels`` needs no language model, but a log that says which passages its spans come from.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,19 +37,24 @@ _HELD_OUT = 10
 """Every tenth row with an informative example is held out for measuring."""
 
 
+LIKELIHOOD, LABELS = "log-probabilities", "labels"
+"""What the attention on the kept passages is to predict: a language model's log-probabilities, or labels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The model whose attention heads are weighted, and the one that gives log-probabilities."""
+    """The model whose attention heads are weighted, and the one that gives log-probabilities, None with labels."""
 
     attention: AttentionModel
-    language: LanguageModel
+    language: LanguageModel | None
 
     def identity(self) -> dict[str, str]:
         """The settings of both models that the examples depend on."""
-        attention, language = self.attention.provenance(), self.language.provenance()
+        attention = self.attention.provenance()
+        language = {"outcomes": LABELS} if self.language is None else self.language.provenance()
         names = ("model_revision", "layer", "query_position", "softmax_over", "prompt_template", "dtype")
         return {name: attention[name] for name in names} | {
-            name: language[name] for name in language if name.startswith("language_model_")
+            name: language[name] for name in language if name == "outcomes" or name.startswith("language_model_")
         }
 
 
@@ -59,6 +65,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_log_arguments(parser.add_argument)
     add_options(parser, ModelOptions, LOADING)
     parser.add_argument("--language-model", help="a causal language model (default: --model)")
+    parser.add_argument(
+        "--outcomes",
+        choices=(LIKELIHOOD, LABELS),
+        default=LIKELIHOOD,
+        help=f"what the attention on kept passages is to predict: a language model's log-probabilities, or whether a "
+        f"labelled passage is kept, which needs a log with labels (default: {LIKELIHOOD})",
+    )
     parser.add_argument("--layer", type=positive_integer, help="1-based layer (default: the model's)")
     parser.add_argument("--ablations", type=positive_integer, default=32, help="ablations per row (default: 32)")
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N rows")
@@ -72,7 +85,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def load_models(options: argparse.Namespace) -> Models:
-    """Both models; the language model is loaded completely, the attention model up to its layer.
+    """Both models; the language model, if outcomes need it, completely, the attention model up to its layer.
 
     Raises:
         ModelLoadError: if one cannot be loaded, or the language model is not a causal one.
@@ -81,11 +94,12 @@ def load_models(options: argparse.Namespace) -> Models:
     from attribeam.attribution.models.language_model import LanguageModel
 
     own = ModelOptions.from_arguments(options, LOADING)
+    attention = AttentionModel.from_pretrained(own.replaced(layer=options.layer))
+    if options.outcomes == LABELS:
+        return Models(attention, None)
     named = options.language_model
     language = own if named is None else own.replaced(model=named, revision=None)
-    return Models(
-        AttentionModel.from_pretrained(own.replaced(layer=options.layer)), LanguageModel.from_pretrained(language)
-    )
+    return Models(attention, LanguageModel.from_pretrained(language))
 
 
 def usable_records(log: QALog) -> list[QARecord]:
@@ -103,27 +117,52 @@ def usable_records(log: QALog) -> list[QARecord]:
     return records
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A row of the log: its number, and what gives its examples, which may raise a RowFault."""
+
+    row: int
+    examples: Callable[[], list[HeadExample]]
+
+
+def sources_of(log: QALog, options: argparse.Namespace, models: Models) -> list[Source]:
+    """The usable rows of the log, at most ``--limit`` of them.
+
+    Raises:
+        DataError: if the log cannot be read, or has no labels and ``--outcomes labels`` needs them.
+    """
+    from attribeam.lab.evaluation.datasets.labelled_log import load_log
+    from attribeam.lab.training.head_weights.fitting import labelled_examples, row_examples
+
+    drawn = {"attention": models.attention, "ablations": options.ablations, "seed": options.seed}
+    if models.language is None:
+        answers = load_log(options.data, log_options(options)).answers[: options.limit]
+        return [Source(one.record.source.source_row, partial(labelled_examples, one, **drawn)) for one in answers]
+    records = usable_records(log)[: options.limit]
+    return [
+        Source(one.source.source_row, partial(row_examples, one, language=models.language, **drawn)) for one in records
+    ]
+
+
 def collect(
-    records: Sequence[QARecord], models: Models, *, work: Path, ablations: int, seed: int, data: str
+    sources: Sequence[Source], models: Models, *, work: Path, ablations: int, seed: int, data: str
 ) -> list[list[HeadExample]]:
     """The examples of every row, read from ``work`` if an earlier run finished them; refused rows have none.
 
     Raises:
         UsageError: if ``work`` belongs to another run.
     """
-    from attribeam.lab.training.head_weights.fitting import load_examples, row_examples, save_examples
+    from attribeam.lab.training.head_weights.fitting import load_examples, save_examples
 
     _claim_work_folder(work, models.identity() | {"ablations": str(ablations), "seed": str(seed), "data_sha256": data})
     found = []
-    for record in tqdm(records, desc="ablate", unit="row", disable=None):
-        path = work / f"row_{record.source.source_row:08d}.pt"
+    for source in tqdm(sources, desc="ablate", unit="row", disable=None):
+        path = work / f"row_{source.row:08d}.pt"
         if not path.exists():
             try:
-                examples = row_examples(
-                    record, attention=models.attention, language=models.language, ablations=ablations, seed=seed
-                )
+                examples = source.examples()
             except RowFault as fault:
-                tqdm.write(f"row {record.source.source_row} is left out: {fault}")
+                tqdm.write(f"row {source.row} is left out: {fault}")
                 examples = []
             save_examples(path, examples)
         found.append(load_examples(path))
@@ -165,11 +204,13 @@ def run(options: argparse.Namespace) -> None:
     if options.output.is_dir() or not options.output.parent.is_dir():
         raise UsageError(f"--output should be a file in an existing directory, was: {options.output}")
     log = QALog(str(options.data), log_options(options))
-    records = usable_records(log)[: options.limit]
+    if options.outcomes == LABELS and options.language_model is not None:
+        raise UsageError("--language-model is for --outcomes log-probabilities; leave one of them out")
     models = load_models(options)
+    sources = sources_of(log, options, models)
     work = options.work or options.output.with_name(options.output.name + ".work")
     _, digest = log.fingerprint()
-    rows = collect(records, models, work=work, ablations=options.ablations, seed=options.seed, data=digest)
+    rows = collect(sources, models, work=work, ablations=options.ablations, seed=options.seed, data=digest)
     weights = fit(rows, steps=options.steps, seed=options.seed)
     provenance = models.attention.provenance()
     HeadWeights(provenance["model"], provenance["model_revision"], models.attention.layer, weights).write(

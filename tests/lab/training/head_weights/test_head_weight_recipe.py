@@ -16,10 +16,12 @@ from attribeam.attribution.attention.head_weights import HeadWeights
 from attribeam.attribution.attention.observed_attention import head_masses
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
+from attribeam.lab.evaluation.datasets.log_writer import write_log as write_labelled_log
 from attribeam.lab.training.head_weights.fitting import (
     FitPlan,
     HeadExample,
     fit_head_weights,
+    labelled_examples,
     mean_correlation,
     pearson,
     random_ablations,
@@ -28,7 +30,8 @@ from attribeam.lab.training.head_weights.fitting import (
 from attribeam.lab.training.head_weights.recipe import main, usable_records
 from attribeam.logs.qa_log import QALog
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.labelled_answer import LabelledAnswer
 
 BELL = "A bell buoy lies off the rock, and the keeper rows there."
 RECORD = QARecord(
@@ -184,6 +187,57 @@ def test_attention_head_that_a_model_follows_is_found(attention):
     assert mean_correlation(examples, (0, 1, 0, 0)) == pytest.approx(1)
     weights = fit_head_weights(examples, FitPlan(steps=200, rate=1e-2))
     assert mean_correlation(examples, weights) > 0.999
+
+
+def test_examples_from_labels_follow_the_definition(attention):
+    gold = (frozenset({0, 2}), frozenset({1}))
+    examples = labelled_examples(LabelledAnswer(RECORD, gold), attention=attention, ablations=6, seed=5)
+    kept = random_ablations(3, ablations=6, seed=5, row=3)
+    assert [one.log_probabilities.tolist() for one in examples] == [
+        [float(row[0] or row[2]) for row in kept],
+        [float(row[1]) for row in kept],
+    ]
+    masses = head_masses(attention, attention.encode(RECORD), 3)
+    characters = attention.encode(RECORD).response_chars
+    for example, span in zip(examples, RECORD.target_spans, strict=True):
+        tokens = [place for place, chars in enumerate(characters) if chars is not None and chars.overlaps(span)]
+        np.testing.assert_array_equal(example.kept, kept)
+        np.testing.assert_allclose(example.masses, masses[:, tokens].mean(1))
+
+
+def test_head_that_looks_at_the_labelled_passages_gets_the_weight():
+    generator = torch.Generator().manual_seed(2)
+    examples = []
+    for row in range(20):
+        masses = torch.rand(4, 5, generator=generator)
+        masses[2] = 0.1 + 0.8 * (torch.arange(5) == row % 5)
+        kept = torch.rand(32, 5, generator=generator) < 0.5
+        examples.append(HeadExample(masses, kept, kept[:, row % 5].double()))
+    weights = fit_head_weights(examples, FitPlan(steps=250, rate=3e-3))
+    assert weights[2] > 0.9
+
+
+def test_recipe_fits_an_encoder_to_the_labels_of_a_log(tmp_path, capsys):
+    directory = save_tiny_model(tmp_path / "bert", "bert")
+    records = [replace(RECORD, record_id=f"r{row}", source=RowSource("f", row)) for row in range(3)]
+    labelled = [LabelledAnswer(one, (frozenset({0}), frozenset({row}))) for row, one in enumerate(records)]
+    write_labelled_log(tmp_path / "log.parquet", labelled)
+    recipe(tmp_path / "log.parquet", directory, tmp_path / "w.json", "--outcomes", "labels")
+    found = HeadWeights.from_file(tmp_path / "w.json")
+    assert (len(found.weights), sum(found.weights)) == (4, pytest.approx(1))
+    assert "fitted: 3 rows, 6 spans, correlation " in capsys.readouterr().out
+    with pytest.raises(UsageError, match="--language-model is for --outcomes log-probabilities"):
+        recipe(
+            tmp_path / "log.parquet", directory, tmp_path / "v.json", "--outcomes", "labels", "--language-model", "x"
+        )
+    llama = save_tiny_model(tmp_path / "llama")
+    with pytest.raises(UsageError, match=r"rows of a run with another .*outcomes"):
+        recipe(tmp_path / "log.parquet", llama, tmp_path / "w.json")
+
+
+def test_log_without_labels_is_refused(log, directory, tmp_path):
+    with pytest.raises(DataError, match="span_labels"):
+        recipe(log, directory, tmp_path / "w.json", "--outcomes", "labels")
 
 
 @pytest.fixture
