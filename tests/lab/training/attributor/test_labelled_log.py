@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from tokenizers import Tokenizer
 
 from attribeam.lab.evaluation.datasets.labelled_log import load_log
 from attribeam.lab.evaluation.datasets.log_writer import write_log
+from attribeam.lab.training.attributor import labelled_log
 from attribeam.lab.training.attributor.corpus import Corpus
 from attribeam.lab.training.attributor.labelled_log import draw_labelled_answers
+from attribeam.lab.training.attributor.training_rows import draw_row
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
 
@@ -36,7 +42,7 @@ def test_rows_depend_on_the_seed_alone(corpus: Corpus, tokenizer: Tokenizer, ans
     assert again == answers != other
 
 
-def test_log_is_read_with_its_labels(answers: list[LabelledAnswer], tmp_path) -> None:
+def test_log_is_read_with_its_labels(answers: list[LabelledAnswer], tmp_path: Path) -> None:
     assert write_log(tmp_path / "log.parquet", answers) == 40
     found = load_log(tmp_path / "log.parquet").answers
     assert [(one.record.answer, one.spans, one.gold_passages) for one in found] == [
@@ -44,6 +50,10 @@ def test_log_is_read_with_its_labels(answers: list[LabelledAnswer], tmp_path) ->
     ]
 
 
-def test_pages_that_yield_too_few_rows_are_refused(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    with pytest.raises(ValueError, match="expected 2 rows"):
-        list(draw_labelled_answers(Corpus(corpus.pages[:1]), tokenizer, count=2, tokens=16, seed=0))
+def test_pages_that_yield_too_few_rows_are_refused(
+    corpus: Corpus, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = draw_row(corpus, tokenizer, random.Random(0), tokens=192)
+    monkeypatch.setattr(labelled_log, "draw_row", lambda *_, **__: replace(row, claims=[]))
+    with pytest.raises(ValueError, match="expected 1 rows with spans of one passage"):
+        list(draw_labelled_answers(corpus, tokenizer, count=1, tokens=192, seed=0))
