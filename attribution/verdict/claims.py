@@ -87,7 +87,7 @@ class _SpanClaims:
         self._spans = spans
         self._kinds = kinds
         self._content = content
-        self._words = [_words_in(parsed, span.chars) for span in spans]
+        self._words = [words_in(parsed, span.chars) for span in spans]
         self._parents = _parents(spans)
         self._children: dict[int, list[int]] = {}
         for index, parent in enumerate(self._parents):
@@ -157,7 +157,7 @@ def _length(chars: CharRange) -> int:
     return chars.char_end - chars.char_start
 
 
-def _words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
+def words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
     """The words that share a code point with the range."""
     first = bisect_right(parsed.words, chars.char_start, key=lambda word: word.char_end)
     return range(first, bisect_left(parsed.words, chars.char_end, lo=first, key=lambda word: word.char_start))

@@ -17,6 +17,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import WordKinds
+from attribeam.attribution.verdict.claims import words_in
 from attribeam.attribution.verdict.field_agreement import CONFLICTS, UNTOLD, field_agreement, time_agreement
 from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.record_fields import Truth
@@ -281,7 +282,8 @@ class _Measured:
         told = (*self._record.passages, *([Passage(question)] if question.strip() else ()))
         matcher = ValueMatcher(answer=answer.answer, parsed=answer.parsed, passages=told)
         ranges = matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ()
-        return [any(chars.overlaps(one) for one in ranges) for chars in answer.parsed.words]
+        unmatched = {word for one in ranges for word in words_in(answer.parsed, one)}
+        return [word in unmatched for word in range(len(answer))]
 
     def _is_list_item(self, start: int) -> bool:
         first = self._answer.parsed.words[start].char_start

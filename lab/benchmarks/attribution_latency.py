@@ -34,6 +34,7 @@ from attribeam.lab.benchmarks.latency_measurement import (
     method_names,
 )
 from attribeam.lab.benchmarks.machine import machine_description
+from attribeam.lab.benchmarks.precision_agreement import precision_agreement
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
 from attribeam.lab.markdown_table import markdown_table
 
@@ -125,7 +126,18 @@ def main() -> int:
     found = [one for measured in runs if measured is not None for one in measured]
     print(table(found, peak))
     print(ratios(found))
+    if args.dtype != "float32" and args.quantization == "none":
+        print(agreement_line(model, rows=args.rows))
     return 1 if None in runs else 0
+
+
+def agreement_line(model: BenchmarkModel, *, rows: int) -> str:
+    """How much of what float32 finds is found in the precision of ``model``, by AttnUnion and by two stages."""
+    found = precision_agreement(model, rows=rows)
+    return (
+        f"answer tokens with float32's two best columns, on {rows} rows of QuoteSum's shape: AttnUnion "
+        f"{found.ours:.1%}, two stages {found.eager:.1%}"
+    )
 
 
 def _wanted(names: list[str]) -> list[tuple[str, Mode]]:

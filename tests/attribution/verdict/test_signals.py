@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, parse, record
 
+from attribeam.attribution.verdict import similarity
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.signals import answer_signals
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
@@ -39,3 +41,20 @@ def test_every_signal_of_every_judged_word_is_a_number() -> None:
     assert found.values.shape == (len(found.words), len(found.names)) == (7, 85)
     assert found.values.dtype == np.float32
     assert np.isfinite(found.values).all()
+
+
+def test_words_of_an_unmatched_date_are_unmatched_and_their_neighbours_are_not() -> None:
+    answer = "The keeper trimmed the lamp on 7 March 1902, and his daughter wrote the ledger on 4 June 1911."
+    found = column("word_unmatched_value", answer, LANTERN + " She began on 4 June 1911.")
+    assert (found["7"], found["March"], found["1902"]) == (1, 1, 1)
+    assert (found["lamp"], found["daughter"], found["June"], found["1911"]) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 40])
+def test_similarities_that_are_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    answer = "The guard polished the lantern at dusk. A girl noted the storm in a book."
+    names = ("word_similarity", "word_similarity_in_sentence", "word_similarity_in_clause")
+    kept = [column(name, answer, LANTERN) for name in names]
+    monkeypatch.setattr(similarity, "_MOST_COSINES", at_once)
+    for name, expected in zip(names, kept, strict=True):
+        assert column(name, answer, LANTERN) == pytest.approx(expected, abs=1e-6)

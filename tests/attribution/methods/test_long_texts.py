@@ -1,0 +1,64 @@
+"""Evidence for long texts: what it takes grows with the length of a row's passages, and with that of its answer."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from attribeam import Attributor
+from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
+from attribeam.attribution.methods.audit_row import AuditRow, attribute_block, evidence_of
+from attribeam.lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
+from attribeam.lab.benchmarks.long_rows import LongPart, long_row
+from attribeam.schemas import Passage, QARecord, RowSource, SpanEvidence
+
+PAGES = made_up_pages(seed=0, pages=20, vocabulary=2000)
+SHORT, LONG = 600, 2400
+ROOM = 1.3
+
+
+@pytest.fixture(scope="module")
+def attributor() -> Attributor:
+    return Attributor.from_pretrained("bundled", device="cpu", threads=1)
+
+
+def audit_row(attributor: Attributor, part: LongPart, words: int) -> AuditRow:
+    made = long_row(next(benchmark_rows(PAGES, rows=1, seed=0)), part, words, PAGES)
+    passages = tuple(Passage(text=one.text, title=one.title) for one in made.passages)
+    record = QARecord("long", made.question, passages, made.answer, RowSource("", 0))
+    parsed = attributor.parser.parse(record.answer)
+    spans = choose_target_spans(parsed, record.answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    return AuditRow(record, parsed, spans, attributor.model.encode(record))
+
+
+def evidence_and_peak(attributor: Attributor, row: AuditRow) -> tuple[tuple[SpanEvidence, ...], int]:
+    """The evidence of a row, and the most bytes that making it had in use."""
+    (found,) = attribute_block(attributor.model, [row])
+    settings = attributor.model.settings
+    tracemalloc.start()
+    try:
+        spans = evidence_of(row, found, method=attributor.method, options=settings, settings=settings)
+        return spans, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("part", [LongPart.PASSAGE, LongPart.PASSAGES, LongPart.ANSWER])
+def test_memory_of_evidence_grows_no_faster_than_the_text(attributor: Attributor, part: LongPart) -> None:
+    evidence_and_peak(attributor, audit_row(attributor, part, 100))  # loads what the verdict reads
+    rows = [audit_row(attributor, part, words) for words in (SHORT, LONG)]
+    (_, short), (spans, long) = (evidence_and_peak(attributor, row) for row in rows)
+    assert len(spans) == len(rows[1].spans)
+    assert long <= ROOM * LONG / SHORT * short
+
+
+def test_long_part_has_the_words_asked_for_and_nothing_else_changes() -> None:
+    row = next(benchmark_rows(PAGES, rows=1, seed=0))
+    passages = long_row(row, LongPart.PASSAGES, 200, PAGES).passages
+    assert [len(one.text.split()) for one in passages] == [90, 90, 20]
+    passage = long_row(row, LongPart.PASSAGE, 200, PAGES)
+    assert len(passage.passages[0].text.split()) == 200
+    assert (passage.passages[1:], passage.answer) == (row.passages[1:], row.answer)
+    assert len(long_row(row, LongPart.ANSWER, 200, PAGES).answer.split()) == 200
+    assert len(long_row(row, LongPart.QUESTION, 200, PAGES).question.split()) == 200
