@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -100,10 +100,16 @@ class QALog:
         repeated = values[counts > 1]
         return np.array([*_repeated_rows(self._ids(), repeated)] if len(repeated) else [], np.int64)
 
-    def has_any_id(self, ids: Collection[str]) -> bool:
-        """Whether a row has one of the ids; it stops at the first."""
+    def has_any_id(self, ids: Collection[str], written: Callable[[str], str] | None = None) -> bool:
+        """Whether a row has one of the ids, as ``written`` writes it; it stops at the first."""
         wanted = {one.encode() for one in ids}
-        return any(not wanted.isdisjoint(_as_bytes(batch)) for batch in self._ids())
+        for batch in self._ids():
+            found = _as_bytes(batch)
+            if written is not None:
+                found = (written(one.decode(errors="replace")).encode() for one in found)
+            if not wanted.isdisjoint(found):
+                return True
+        return False
 
     def passage_ids(self) -> Iterator[pa.Array]:
         """Lists of the ids of rows' passages, batch by batch; nothing where the log's passages have no ids."""

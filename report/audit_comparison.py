@@ -1,6 +1,7 @@
 """Compares two audits of the same answers: whose verdict changed, whose risk, and what was said of their claims then.
 
-Answers are the same if they have the same ``record_id``.
+Answers are the same if they have the same ``record_id``. Where several answers of an audit have one id, as in several
+logs or behind masks, nobody knows which is which, so they are not compared.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class AnswerChange(StrEnum):
     LESS_RISKY = "less risky"
     SAME = "about the same"
     NEW = "not in the earlier audit"
+    REPEATED = "id not unique"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ class AuditComparison:
     """What changed between two audits.
 
     Attributes:
-        in_both, only_now, only_before: numbers of answers.
+        in_both, only_now, only_before: numbers of answers whose ids are unique.
+        repeated: ids that several answers of an audit have.
         changes: numbers of the answers in both, by change.
         shows_texts: whether the earlier audit's texts may be shown beside this one's: its masks, if any, are the same.
         changed: rows of this audit whose answers changed, the largest change first: a verdict before a risk.
@@ -62,11 +65,14 @@ class AuditComparison:
     only_before: int
     changes: Mapping[AnswerChange, int]
     changed: tuple[RowSource, ...]
+    repeated: frozenset[str]
     shows_texts: bool
     _by_id: Mapping[str, tuple[AnswerChange, float | None]]
 
     def change_of(self, record_id: str) -> AnswerChange:
         """What became of an answer of this audit."""
+        if record_id in self.repeated:
+            return AnswerChange.REPEATED
         return self._by_id[record_id][0] if record_id in self._by_id else AnswerChange.NEW
 
     def words(self) -> str:
@@ -96,10 +102,12 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
         UsageError: if the audits have no answer in common.
         RunError: if a file of one cannot be read.
     """
-    now, before = _answers(audit), _answers(earlier)
+    all_now, all_before = _answers(audit), _answers(earlier)
+    repeated = _repeated(all_now) | _repeated(all_before)
+    now, before = _without(all_now, repeated), _without(all_before, repeated)
     both = now.join(before, keys="id", right_suffix="_before", join_type="inner", use_threads=False)
     if not both.num_rows:
-        raise UsageError(_unrelated(audit, earlier, now, before))
+        raise UsageError(_unrelated(audit, earlier, all_now, all_before))
     rows = [*_changes(both)]
     changed = sorted((one for one in rows if one.change is not AnswerChange.SAME), key=_size_of, reverse=True)
     return AuditComparison(
@@ -109,6 +117,7 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
         only_before=before.num_rows - len(rows),
         changes=Counter(one.change for one in rows),
         changed=tuple(one.source for one in changed),
+        repeated=repeated,
         shows_texts=_privacy(audit) in (None, _privacy(earlier)),
         _by_id={one.record_id: (one.change, one.risk_before) for one in rows},
     )
@@ -147,6 +156,16 @@ def _answers(audit: AuditDirectory) -> pa.Table:
     return answers.select(_COLUMNS).append_column("file", files)
 
 
+def _repeated(answers: pa.Table) -> frozenset[str]:
+    """Ids that several answers have."""
+    counts = answers["id"].value_counts()
+    return frozenset(counts.field("values").filter(pc.greater(counts.field("counts"), 1)).to_pylist())
+
+
+def _without(answers: pa.Table, ids: frozenset[str]) -> pa.Table:
+    return answers.filter(pc.invert(pc.is_in(answers["id"], pa.array(sorted(ids), pa.string())))) if ids else answers
+
+
 def _changes(both: pa.Table) -> Iterator[_Row]:
     for one in both.to_pylist():
         risk, before = one["risk"], one["risk_before"]
@@ -173,8 +192,10 @@ def _unrelated(audit: AuditDirectory, earlier: AuditDirectory, now: pa.Table, be
     def first(answers: pa.Table) -> str:
         return repr(pc.min(answers["id"]).as_py()) if answers.num_rows else "none"
 
+    shared = "has no record id that is unique in both and is one of"
+    shared = shared if _repeated(now) | _repeated(before) else "has none of the record ids of"
     return (
-        f"--previous should be an audit of the same answers, but {str(earlier.root)!r} has none of the record ids of "
+        f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
         f"{str(audit.root)!r}: {before.num_rows:,} and {now.num_rows:,} answers, the first ids are {first(before)} and "
         f"{first(now)}; name another audit, or leave --previous out"
     )

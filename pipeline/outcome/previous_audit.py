@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attribeam.logs.privacy.redactor import Redactor
+from attribeam.logs.privacy.settings import recorded_settings
 from attribeam.pipeline.chunks.input_plan import InputCheck
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
 from attribeam.schemas.errors import UsageError
@@ -20,7 +22,9 @@ def check_previous(previous: str, check: InputCheck) -> None:
     ids: set[str] = set()
     for batch in evidence_columns(audit, ["record_id"]):
         ids.update(batch.column("record_id").unique().to_pylist())
-    if not any(file.log.has_any_id(ids) for file in check.files):
+    redactor = Redactor(recorded_settings(audit.manifest.options.get("privacy")))
+    written = redactor.mask if redactor.settings.masks else None
+    if not any(file.log.has_any_id(ids, written) for file in check.files):
         first = repr(min(ids)) if ids else "none"
         raise UsageError(
             f"--previous should be an audit of the same answers, but none of its {len(ids):,} record ids is in "

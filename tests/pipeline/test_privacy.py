@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import output_digests, read_all
+from tests.pipeline.measures.test_webhook import chat
 from tests.pipeline.secret_log import (
     CARD,
     CASE,
@@ -18,6 +19,7 @@ from tests.pipeline.secret_log import (
     EMAIL,
     EXTRA_COLUMNS,
     PHONE,
+    TRACES,
     leaks,
     secret_rows,
     write_secret_log,
@@ -28,6 +30,7 @@ from attribeam.logs.privacy.redactor import MASK
 from attribeam.pipeline.command_line import main
 
 ROWS = 8
+WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
 REDACT = ("--redact", "--redact-pattern", CASE_PATTERN)
 Audit = Callable[..., Path]
 
@@ -137,6 +140,40 @@ def test_dead_letters_are_masked_too(redacted: Path) -> None:
     assert MASK in letter["record_id"]
 
 
+@pytest.mark.parametrize(
+    ("runner", "hiding"),
+    [
+        ([], [*REDACT, "--dead-letter-text"]),
+        (["--runner", "DirectRunner"], [*REDACT, "--dead-letter-text"]),
+        (["--runner", "DirectRunner"], [*REDACT, "--no-texts"]),
+    ],
+    ids=["local, masks", "Beam, masks", "Beam, no texts"],
+)
+def test_nothing_that_leaves_an_audit_holds_a_secret(
+    runner: list[str], hiding: list[str], log: Path, plain: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Files, what is printed, and the notice of a failed gate: in a local run with the worst claims."""
+    manifest = json.loads((plain / "run_manifest.json").read_text())
+    models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
+    carried = ["--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]
+    gate = ["--fail-if", "rows > 0", "--notify-format", "json", *([] if runner else ["--notify-answers", "5"])]
+    output = tmp_path / "out"
+    with chat(200) as (server, _):
+        given = ["--input", str(log), "--output", str(output), *models, *carried, "--console", "json", *runner]
+        address = f"http://127.0.0.1:{server.server_port}/hooks/KEY"
+        assert main(["audit", *given, *hiding, *gate, "--notify", address]) == 3
+        (notice,) = (body.decode() for body in server.bodies)
+    assert len(json.loads(notice).get("answers", ())) == (0 if runner else 5)
+    printed = "".join(capfd.readouterr())
+    assert '"event": "result"' in printed
+    assert [trace for trace in TRACES if trace in notice + printed] == []
+    assert list(leaks(output)) == []
+    assert read_all(output / "evidence").num_rows == read_all(plain / "evidence").num_rows
+    if "--no-texts" in hiding:
+        said = notice + printed + repr(read_all(output / "evidence").to_pylist())
+        assert [words for words in WORDS if words in said] == []
+
+
 def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit: Audit, redacted: Path, tmp_path: Path) -> None:
     output = audit(tmp_path / "out", *REDACT, "--dead-letter-text")
     chunks = sorted((output / "_chunks").iterdir())
@@ -193,9 +230,7 @@ def test_no_file_of_an_audit_without_texts_holds_words_of_question_passages_or_a
     for path in (one for one in without_texts.rglob("*") if one.is_file()):
         content = path.read_bytes().decode("latin-1")
         content += repr(read_all(path.parent).to_pylist()) if path.suffix == ".parquet" else ""
-        assert [
-            words for words in ("Who is", "west pier", "The office", "Office of", "Write to") if words in content
-        ] == []
+        assert [words for words in WORDS if words in content] == []
 
 
 def test_a_report_without_texts_shows_places_and_with_texts_the_log(

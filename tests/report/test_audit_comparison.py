@@ -114,3 +114,20 @@ def test_answers_have_their_ids_only_where_they_are_asked_for(tmp_path: Path) ->
         answers = tally.answers()
         assert answers["unsupported"].to_pylist() == [1, 0]
         assert ("id" in answers.column_names) is with_ids
+
+
+def test_answers_whose_id_is_repeated_are_not_compared(tmp_path: Path) -> None:
+    now, before = audits(tmp_path, [("a", FLAGGED), ("b", FINE), ("b", FLAGGED)], [("a", FINE), ("b", FINE)])
+    comparison = compare_audits(now, before)
+    assert (comparison.in_both, comparison.only_now, comparison.only_before) == (1, 0, 0)
+    assert comparison.words() == "1 newly flagged"
+    assert (comparison.change_of("b"), comparison.repeated) == (AnswerChange.REPEATED, {"b"})
+    assert comparison.earlier_answers(["a", "b"]).keys() == {"a"}
+    write_html_report(now.root, tmp_path / "page.html", previous=before.root)
+    assert "1 ids that several answers have are not compared" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_an_audit_of_which_every_common_id_is_repeated_is_refused(tmp_path: Path) -> None:
+    now, before = audits(tmp_path, [("b", FINE), ("b", FLAGGED)], [("b", FINE), ("c", FINE)])
+    with pytest.raises(UsageError, match="has no record id that is unique in both"):
+        compare_audits(now, before)

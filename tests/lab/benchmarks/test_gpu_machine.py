@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from attribeam.lab.benchmarks import gpu_machine
 from attribeam.lab.benchmarks.gpu_machine import describe_load, describe_machine
@@ -55,3 +57,21 @@ def test_driver_that_nobody_tells_is_unknown(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(gpu_machine.subprocess, "run", fail)
     assert "unknown" in gpu_machine._driver("aaaa")["driver"]
+
+
+def test_a_gpu_is_described_with_its_driver_and_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(total_memory=80 * 10**9, major=9, minor=0, multi_processor_count=132, uuid="bbbb")
+    monkeypatch.setattr(gpu_machine, "choose_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H100")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (79 * 10**9, 80 * 10**9))
+    monkeypatch.setattr(gpu_machine, "varlen_kernels", lambda *_: ("flash-attn", "torch-varlen"))
+    monkeypatch.setattr(gpu_machine, "_commit", lambda: "abc")
+    answer(monkeypatch, TWO_GPUS)
+    found = describe_machine("cuda:1")
+    assert found["device"] == "NVIDIA H100"
+    assert found["memory"] == "80.00 GB"
+    assert found["compute capability"] == "9.0, 132 processors"
+    assert found["driver"] == "580.2"
+    assert found["kernels for rows of variable length"] == "flash-attn, torch-varlen"
+    assert describe_load("cuda")["free memory of the GPU"] == "79.00 GB"

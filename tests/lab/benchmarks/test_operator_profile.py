@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
+from attribeam.lab.benchmarks import operator_profile
 from attribeam.lab.benchmarks.operator_profile import OperatorProfile, OperatorTime, profile_operators
+from attribeam.schemas.errors import RunError
 
 
 def test_profile_names_what_ran_and_how_often() -> None:
@@ -40,3 +47,46 @@ def test_lines_have_shares_of_all_operators_and_short_names() -> None:
     assert len(lines[1][0]) == 70
     assert found.busy_share == pytest.approx(0.5)
     assert found.shares() == {"products": pytest.approx(0.75), "other": pytest.approx(0.25)}
+
+
+def gpu_event(name: str, device: str, seconds: float, *, annotation: bool = False) -> Any:
+    """As torch's profiler averages events: operators have the time of their kernels, too."""
+    return SimpleNamespace(
+        key=name,
+        count=4,
+        device_type=SimpleNamespace(name=device),
+        self_device_time_total=1e6 * seconds,
+        self_cpu_time_total=1.0,
+        is_user_annotation=annotation,
+    )
+
+
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch, *events: Any) -> OperatorProfile:
+    """The profile of a GPU that is not there, which saw these events."""
+
+    @contextmanager
+    def profile(*, activities: Any) -> Iterator[Any]:
+        assert [one.name for one in activities] == ["CPU", "CUDA"]
+        yield SimpleNamespace(key_averages=lambda: events)
+
+    monkeypatch.setattr(operator_profile, "profile", profile)
+    monkeypatch.setattr(operator_profile, "mean_seconds", lambda *_, **__: 0.1)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    return profile_operators(lambda: None, device="cuda")
+
+
+def test_on_a_gpu_kernels_count_once_and_operators_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_a_gpu(
+        monkeypatch,
+        gpu_event("aten::mm", "CPU", 0.06),
+        gpu_event("nvjet_tst", "CUDA", 0.06),
+        gpu_event("flash_fwd_kernel", "CUDA", 0.02),
+        gpu_event("a step", "CUDA", 0.08, annotation=True),
+    )
+    assert [one.name for one in found.operators] == ["nvjet_tst", "flash_fwd_kernel"]
+    assert found.busy_share == pytest.approx(0.8)
+
+
+def test_profiler_that_sees_no_kernel_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunError, match="saw nothing; may this user profile it"):
+        on_a_gpu(monkeypatch, gpu_event("aten::mm", "CPU", 0.06))

@@ -50,9 +50,14 @@ class OpenPage:
         self.loads = 0
 
     def forget(self) -> None:
-        """Drop what earlier tests left: marks, downloads, console, size and colours."""
+        """Drop what earlier tests left: marks, downloads, console, size and colours.
+
+        No page may be open while its storage is cleared: the browser tells the page's process of that later, and the
+        next page in that process could lose a mark that it has just stored.
+        """
         self.size(1400, 900)
         self.colours("light")
+        self.driver.get("about:blank")
         self.driver.execute_cdp_cmd("Storage.clearDataForStorageKey", {"storageKey": "file:///", "storageTypes": "all"})
         for file in self.downloads.iterdir():
             file.unlink()
