@@ -19,7 +19,10 @@ import psutil
 import torch
 
 from attribeam.attribution.attention.end_to_end_attention import ROW_BY_ROW, varlen_kernels
+from attribeam.attribution.attention.model_setup import configured_layer
+from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_loading import choose_device, format_size
+from attribeam.attribution.options import ModelOptions
 from attribeam.lab.benchmarks.machine import processor_name
 from attribeam.schemas.errors import AttribeamError
 
@@ -108,11 +111,15 @@ def _commit() -> str:
 
 
 def main() -> int:
-    """Print both descriptions as JSON; returns 1 with the reason if there is no such device."""
+    """Print both descriptions as JSON; returns 1 with the reason if there is no such device or model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    device = parser.parse_args().device
+    parser.add_argument("--model", help="a model that has to be there, too")
+    args = parser.parse_args()
+    device = args.device
     try:
+        if args.model:
+            configured_layer(read_model_directory(ModelOptions(model=args.model)))
         found: dict[str, Any] = {"machine": describe_machine(device), "at_start": describe_load(device)}
     except AttribeamError as error:
         print(error, file=sys.stderr)

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 import signal
 import subprocess
 import sys
+import time
 
 from attribeam.lab.benchmarks.gpu_report.part import PARTS
 from attribeam.lab.benchmarks.gpu_report.report_run import ReportRun
@@ -30,42 +32,52 @@ _MACHINE_SECONDS = 300
 
 def main() -> int:
     """Measure and write the report; returns 1 if a step failed, crashed or did not fit, 2 for bad usage."""
+    began = time.monotonic()
     args = _parser().parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        found = _machine(args.device)
+        found = _machine(args.device, args.model)
         command = shlex.join(["python", "-m", "attribeam.lab.benchmarks.gpu_report", *sys.argv[1:]])
-        run = ReportRun(args.output, [part for part in PARTS if part.name in args.parts], args.minutes, command)
+        parts = [part for part in PARTS if part.name in args.parts]
+        run = ReportRun(args.output, parts, args.minutes - (time.monotonic() - began) / 60, command)
         return run.run(args.device, args.model, machine=found["machine"], at_start=found["at_start"])
     except AttribeamError as error:
         print(error, file=sys.stderr)
         return int(error.exit_code)
 
 
-def _machine(device: str) -> dict[str, dict[str, str]]:
+def _machine(device: str, model: str | None) -> dict[str, dict[str, str]]:
     """What the device and the versions are, asked in another process: this one never touches the GPU.
 
     Raises:
-        UsageError: if there is no such device.
+        UsageError: if there is no such device or no such model.
         RunError: if it does not answer.
     """
-    command = [sys.executable, "-m", "attribeam.lab.benchmarks.gpu_machine", "--device", device]
+    named = ["--model", model] if model else []
+    command = [sys.executable, "-m", "attribeam.lab.benchmarks.gpu_machine", "--device", device, *named]
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=_MACHINE_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise RunError(f"{device} should answer within {_MACHINE_SECONDS} s, does not; is it in use?") from error
     if asked.returncode:
-        last = asked.stderr.strip().rpartition("\n")[2]
-        raise UsageError(f"--device {device} cannot be used: {last}")
+        raise UsageError(asked.stderr.strip().rpartition("\n")[2])
     found: dict[str, dict[str, str]] = json.loads(asked.stdout.splitlines()[-1])
     return found
+
+
+def _minutes(text: str) -> float:
+    """A number above 0."""
+    minutes = float(text)
+    if not 0 < minutes < math.inf:
+        raise ValueError
+    return minutes
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", required=True, metavar="DIR", help="directory of the report")
     parser.add_argument("--model", metavar="NAME", help="a hub id or a directory instead of random models")
-    parser.add_argument("--minutes", type=float, default=8.0, help="time for all parts (default: %(default)s)")
+    parser.add_argument("--minutes", type=_minutes, default=8.0, help="time for all parts (default: %(default)s)")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu (default: %(default)s)")
     names = [part.name for part in PARTS]
     parser.add_argument("--parts", nargs="+", choices=names, default=names, help="only these parts (default: all)")

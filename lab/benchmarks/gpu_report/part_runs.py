@@ -23,6 +23,7 @@ LOG = "parts.log"
 _LEAST_SECONDS = 3.0
 """A part with less time than this is not started."""
 _TAIL_BYTES = 2000
+_KILL_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +116,5 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """End a part's process and everything that it has started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):  # a driver that hangs keeps its process; the report goes on
+        process.wait(_KILL_SECONDS)
