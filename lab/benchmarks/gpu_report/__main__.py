@@ -27,8 +27,6 @@ from attribeam.lab.benchmarks.gpu_report.part import PARTS
 from attribeam.lab.benchmarks.gpu_report.report_run import ReportRun
 from attribeam.schemas.errors import AttribeamError, RunError, UsageError
 
-_MACHINE_SECONDS = 300
-
 
 def main() -> int:
     """Measure and write the report; returns 1 if a step failed, crashed or did not fit, 2 for bad usage."""
@@ -36,7 +34,7 @@ def main() -> int:
     args = _parser().parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        found = _machine(args.device, args.model)
+        found = _machine(args.device, args.model, args.minutes)
         command = shlex.join(["python", "-m", "attribeam.lab.benchmarks.gpu_report", *sys.argv[1:]])
         parts = [part for part in PARTS if part.name in args.parts]
         run = ReportRun(args.output, parts, args.minutes - (time.monotonic() - began) / 60, command)
@@ -46,19 +44,19 @@ def main() -> int:
         return int(error.exit_code)
 
 
-def _machine(device: str, model: str | None) -> dict[str, dict[str, str]]:
+def _machine(device: str, model: str | None, minutes: float) -> dict[str, dict[str, str]]:
     """What the device and the versions are, asked in another process: this one never touches the GPU.
 
     Raises:
         UsageError: if there is no such device or no such model.
-        RunError: if it does not answer.
+        RunError: if it does not answer within ``minutes``.
     """
     named = ["--model", model] if model else []
     command = [sys.executable, "-m", "attribeam.lab.benchmarks.gpu_machine", "--device", device, *named]
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=_MACHINE_SECONDS, check=False)
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=60 * minutes, check=False)
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"{device} should answer within {_MACHINE_SECONDS} s, does not; is it in use?") from error
+        raise RunError(f"{device} should answer within {minutes:g} minutes, does not; is it in use?") from error
     if asked.returncode:
         raise UsageError(asked.stderr.strip().rpartition("\n")[2])
     found: dict[str, dict[str, str]] = json.loads(asked.stdout.splitlines()[-1])
