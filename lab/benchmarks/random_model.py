@@ -38,6 +38,15 @@ SHAPES = {
         num_key_value_heads=2,
         tie_word_embeddings=True,
     ),
+    "qwen2-1.5b": Qwen2Config(
+        vocab_size=151_936,
+        hidden_size=1_536,
+        intermediate_size=8_960,
+        num_hidden_layers=28,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    ),
     "qwen2-7b": Qwen2Config(
         vocab_size=152_064,
         hidden_size=3_584,
