@@ -114,6 +114,13 @@ def span_kinds(text: str) -> tuple[SpanKind, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def existing_file(text: str) -> str:
+    """The path of an existing file."""
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"should be a file, there is no file {text!r}")
+    return text
+
+
 def prompt_template(text: str) -> str:
     """The name of a prompt template, or the path of an existing file."""
     if text not in TEMPLATE_NAMES and not Path(text).is_file():

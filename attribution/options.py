@@ -24,6 +24,7 @@ from attribeam.attribution.option_types import (
     TokenCount,
     TokenDistance,
     WholeNumber,
+    existing_file,
     prompt_template,
     span_kinds,
     verdict_source,
@@ -115,6 +116,11 @@ class ModelOptions(Options):
     max_tokens: PositiveInteger | None = option(
         default=None, group=READING, metavar="N", default_words="the model's context",
         help="tokens that the model reads at once; longer rows are read in windows",
+    )  # fmt: skip
+    attribution_config: str | None = option(
+        default=None, group=READING, metavar="FILE.json", reads=existing_file, quiet=True,
+        default_words="the model directory's attribution_config.json",
+        help="settings of the model, in the place of its directory's own, as models check --sweep-layers writes them",
     )  # fmt: skip
     trust_remote_code: Value[bool] = option(default=False, group=LOADING, help="run code from the model's repository")
     head_weights: str | None = option(

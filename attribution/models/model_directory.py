@@ -49,7 +49,7 @@ class ModelDirectory:
 
 
 def read_model_directory(options: ModelOptions) -> ModelDirectory:
-    """Config and ``attribution_config.json`` of a model; reads no weights, and fetches none of a hub model.
+    """Config and settings of a model; reads no weights, and fetches none of a hub model.
 
     Raises:
         ModelLoadError: if there is no such model, or it is none that attention can be taken from.
@@ -63,12 +63,19 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
     with as_load_errors(options.model):
         check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
-        path = folder / FILE_NAME
         _forget_implementations(config)
-        defaults = AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
+        defaults = _defaults(options, folder)
     _check_kind(options.model, config)
     check_position_embeddings(options.model, config)
     return ModelDirectory(str(folder), config, defaults, options, commit)
+
+
+def _defaults(options: ModelOptions, folder: Path) -> AttributionConfig:
+    """What the options name, which has to exist, else what the folder has, else the paper's."""
+    if options.attribution_config is not None:
+        return AttributionConfig.from_file(options.attribution_config)
+    path = folder / FILE_NAME
+    return AttributionConfig.from_file(path) if path.is_file() else AttributionConfig()
 
 
 def load_tokenizer(directory: ModelDirectory) -> Tokenizer:

@@ -7,11 +7,15 @@ import math
 from pathlib import Path
 
 import pytest
+from tests.attribution.tiny_models import save_tiny_model
 
+from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.schemas.errors import ModelLoadError
 
 
 def written(tmp_path: Path, values: object) -> Path:
@@ -100,3 +104,20 @@ def test_threshold_given_alone_moves_the_one_it_would_cross(
 ) -> None:
     settings = given.with_model(MethodOptions(supported_threshold=0.3, weak_threshold=0.2))
     assert (settings.supported_threshold, settings.weak_threshold) == expected
+
+
+def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path: Path) -> None:
+    model = save_tiny_model(tmp_path / "model")
+    (model / "attribution_config.json").write_text('{"layer": 2, "top_k": 5}', encoding="utf-8")
+    own = tmp_path / "own.json"
+    own.write_text('{"layer": 1, "isolation_tau": 3}', encoding="utf-8")
+    loaded = AttentionModel.from_pretrained(
+        ModelOptions(model=str(model), device="cpu", attribution_config=str(own)), method=MethodOptions()
+    )
+    assert (loaded.layer, loaded.settings.top_k, loaded.settings.isolation_tau) == (1, 2, 3)
+
+
+def test_settings_of_a_file_that_is_missing_are_an_error(tmp_path: Path) -> None:
+    options = ModelOptions(model=str(save_tiny_model(tmp_path)), attribution_config=str(tmp_path / "absent.json"))
+    with pytest.raises(ModelLoadError, match=r"absent\.json should be a readable JSON file"):
+        read_model_directory(options)
