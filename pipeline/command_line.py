@@ -70,7 +70,9 @@ COMMANDS = (
         "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"
     ),
     Command("config", "check or print a configuration file of audit", "attribeam.pipeline.commands.config_command"),
-    Command("models", "check whether a model can serve, and how fast", "attribeam.pipeline.commands.models_command"),
+    Command(
+        "models", "check whether a model can serve, or say which size fits", "attribeam.lab.model_choice.models_command"
+    ),
     Command(
         "completion",
         "print a script that completes commands in bash or zsh",

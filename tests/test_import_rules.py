@@ -22,6 +22,7 @@ ALLOWED = {
     "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
     "lab/evaluation": {"schemas", "logs", "attribution", "report", "lab"},
     "lab/calibration": {"schemas", "logs", "attribution", "report", "lab"},
+    "lab/model_choice": {"schemas", "logs", "attribution", "lab"},
     "lab/training": {"schemas", "logs", "attribution", "lab"},
     "examples": {"schemas", "attribution"},
 }
@@ -33,6 +34,7 @@ FORBIDDEN = {
     "attribution": {"apache_beam"},
     "report": {"torch", "transformers", "spacy", "apache_beam"},
     "lab/evaluation": {"apache_beam"},
+    "lab/model_choice": {"apache_beam"},
 }
 
 

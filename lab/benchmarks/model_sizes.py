@@ -121,13 +121,14 @@ def _measured(wanted: Wanted, *, seconds: float, limit: float) -> dict[str, obje
         parser=parser, model=model, spans=DEFAULT_SPAN_KINDS, options=MethodOptions(method=wanted.method)
     )
     run = _pass_over_model(model, wanted.method)
+    shows_others = wanted.size == BUNDLED and wanted.device == "cpu" and wanted.method == ATTN_UNION_DEP
     cost, figures, others = Cost(), [], []
     with CostMeter(LoadedModels(attention=model)).measuring(cost):
         for shape in LATENCY_SHAPES:
             records = [replace(one, target_spans=None) for one in latency_records(shape, _MOST_ROWS)]
             figure = _figure(records, model, run, device=wanted.device, seconds=seconds)
             figures.append(figure)
-            others.append(_others(records[: figure.rows], attributor, figure))
+            others += [_others(records[: figure.rows], attributor, figure)] if shows_others else []
             if 4 * figure.seconds > limit:
                 break
     entry = MeasuredModel(
@@ -140,7 +141,6 @@ def _measured(wanted: Wanted, *, seconds: float, limit: float) -> dict[str, obje
         figures=tuple(figures),
     )
     models = Measurements(models=(entry,))
-    shows_others = wanted.size == BUNDLED and wanted.device == "cpu" and wanted.method == ATTN_UNION_DEP
     other = OtherStages(entry.machine, entry.command, tuple(others)) if shows_others else None
     return asdict(replace(models, other_stages=other))
 
@@ -210,7 +210,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--quantizations", nargs="+", default=["none"], choices=("none", "nf4"))
     parser.add_argument("--methods", nargs="+", default=[ATTN_UNION_DEP], metavar="NAME")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--seconds", type=float, default=15.0, help="time per length of row (default: %(default)s)")
     parser.add_argument(
         "--limit",

@@ -13,20 +13,22 @@ from attribeam.attribution.models.model_directory import BUNDLED_MODEL, ModelDir
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 
-_MINILM = {
-    "vocab_size": 32_768,
-    "hidden_size": 384,
-    "intermediate_size": 1_536,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 12,
-    "max_position_embeddings": 512,
-}
-"""The shape of the sentence encoder all-MiniLM-L6-v2, with a vocabulary as large as the bundled tokenizer's."""
+
+def _minilm() -> BertConfig:
+    """The shape of the sentence encoder all-MiniLM-L6-v2, with a vocabulary as large as the bundled tokenizer's."""
+    return BertConfig(
+        vocab_size=32_768,
+        hidden_size=384,
+        intermediate_size=1_536,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        max_position_embeddings=512,
+    )
 
 
 def random_minilm(*, device: str = "cpu", dtype: str = "float32") -> AttentionModel:
     """The layers up to L*, with the tokenizer of the bundled model; rows beyond 512 tokens take several windows."""
-    config = BertConfig(**_MINILM)
+    config = _minilm()
     directory = ModelDirectory(str(BUNDLED_MODEL), config, AttributionConfig(), ModelOptions(device=device))
     layer = choose_layer(config, None)
     torch.manual_seed(0)

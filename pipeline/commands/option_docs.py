@@ -43,7 +43,16 @@ def option_helps(command: str) -> dict[str, str]:
     module = import_module(next(one.module for one in COMMANDS if one.name == command))
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
-    return {flag: action.help or "" for flag, action in parser._option_string_actions.items()}
+    return dict(_helps(parser))
+
+
+def _helps(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Flag and help of every option of a command and of the actions below it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _helps(below)
+        yield from ((flag, action.help or "") for flag in action.option_strings)
 
 
 def with_tables(text: str) -> str:

@@ -47,7 +47,9 @@ class SensitivityFigure:
 
 
 @dataclass(slots=True)
-class _Tally:
+class PointTally:
+    """What each point scored, answer by answer; the lists have one item per row."""
+
     credits: dict[SensitivityPoint, list[float]]
     spans: list[int] = field(default_factory=list)
     isolated: Counter[SensitivityPoint] = field(default_factory=Counter)
@@ -89,17 +91,33 @@ def sweep(
     Raises:
         ValueError: if there is no answer or no point, or if a layer was not loaded or has no attention.
     """
-    model = _model(models)
-    union = model.union_settings(settings.union_options(method))
-    tally = _Tally({point: [] for point in points})
-    for labelled in answers:
-        _count(labelled, models, union, tally, settings.passage_score)
+    tally = tally_points(answers, models, points, settings=settings, method=method)
     bootstrap = RowBootstrap(tally.spans, draws=draws, seed=seed)
     return tuple(_figure(point, tally, bootstrap) for point in points)
 
 
+def tally_points(
+    answers: Iterable[LabelledAnswer],
+    models: LoadedModels,
+    points: Sequence[SensitivityPoint],
+    *,
+    settings: MethodSettings,
+    method: str = ATTN_UNION_DEP,
+) -> PointTally:
+    """What ``method`` scored at each of ``points`` on each answer, as ``sweep``.
+
+    Raises:
+        ValueError: if a layer was not loaded or has no attention.
+    """
+    union = _model(models).union_settings(settings.union_options(method))
+    tally = PointTally({point: [] for point in points})
+    for labelled in answers:
+        _count(labelled, models, union, tally, settings.passage_score)
+    return tally
+
+
 def _count(
-    labelled: LabelledAnswer, models: LoadedModels, union: MethodOptions, tally: _Tally, passage_score: PassageScore
+    labelled: LabelledAnswer, models: LoadedModels, union: MethodOptions, tally: PointTally, passage_score: PassageScore
 ) -> None:
     """Add one answer at every point."""
     context = LabelledContext(labelled, models)
@@ -131,7 +149,7 @@ def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
     return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
 
 
-def _figure(point: SensitivityPoint, tally: _Tally, bootstrap: RowBootstrap) -> SensitivityFigure:
+def _figure(point: SensitivityPoint, tally: PointTally, bootstrap: RowBootstrap) -> SensitivityFigure:
     credits = tally.credits[point]
     return SensitivityFigure(
         point=point,

@@ -15,6 +15,9 @@ from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.attribution.models.weight_memory import WeightGroup, held_size, total_size
 from attribeam.attribution.options import Quantization
+from attribeam.lab.evaluation.comparison import MethodScore
+from attribeam.lab.evaluation.report import interval_cell, text_table
+from attribeam.lab.model_choice.quality import Candidate, Quality, Serving
 from attribeam.schemas import QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import ModelLoadError
 
@@ -85,6 +88,15 @@ def example_lines(record: QARecord, outcome: Sequence[SpanEvidence] | RowFault) 
         best = max(span.evidence, key=lambda piece: piece.score, default=None)
         evidence = "" if best is None else f": {best.text}"
         yield f"{span.support:<12}{span.text}  <-  {place}{evidence}"
+    yield from _bare_pieces([piece.text for span in outcome for piece in span.evidence])
+
+
+def _bare_pieces(texts: Sequence[str]) -> Iterator[str]:
+    """A line about pieces of evidence that say nothing, such as a full stop."""
+    bare = sum(not any(character.isalnum() for character in text) for text in texts)
+    if bare:
+        yield ""
+        yield _line("evidence", f"{bare} of its {len(texts)} pieces hold no letter or digit")
 
 
 def shares_line(shares: AttentionShares) -> str:
@@ -94,6 +106,73 @@ def shares_line(shares: AttentionShares) -> str:
         f"{shares.passages:.0%} of the answer's attention on the passages ({shares.passage_tokens:.0%} of the prompt's "
         f"tokens), {shares.outside:.0%} on the rest of the prompt, {shares.rest:.0%} on the answer itself",
     )
+
+
+def quality_lines(quality: Quality) -> Iterator[str]:
+    """A table of methods and the passages that they find, and the best of them."""
+    best = quality.best
+    yield _line("quality", _rows(best.score))
+    yield ""
+    header = ["method", "reads", "passages %", "95% interval", "vs words", "95% interval"]
+    lines = [_cells(one.score, _read_part(one, quality.layer)) for one in quality.candidates]
+    lines.append(_cells(quality.words, "the words alone"))
+    lines.append(["chance", "nothing", f"{quality.chance:.1f}", "", "", ""])
+    if best.score.highlights is not None:
+        header.append("evidence F1 %")
+        scores = [one.score for one in quality.candidates] + [quality.words]
+        lines = [[*line, cell] for line, cell in zip(lines, [*map(_f1, scores), ""], strict=True)]
+    yield text_table(header, lines)
+    yield ""
+    yield _line("best", f"{best.score.method}, {_read_part(best, quality.layer)}: {_percent(best)} of the passages")
+
+
+def serving_line(model: str, quality: Quality) -> str:
+    """Whether the model serves, and with which method."""
+    best, default = quality.best, quality.default
+    found = f"finds {_percent(best)} of the passages, {quality.words.method} {quality.words.passage_accuracy:.0f} %"
+    match quality.serving:
+        case Serving.BY_DEFAULT:
+            return f"{model} can serve: {default.score.method} at layer {quality.layer} finds {_percent(default)}."
+        case Serving.BY_OTHER_METHOD:
+            return (
+                f"{model} can serve with {best.options}, which {found}. Its attention at layer {quality.layer} does "
+                f"not: {default.score.method}, the audit's default, finds {_percent(default)}."
+            )
+        case Serving.NOT:
+            found += ", which needs no model" if quality.beats_chance else f", chance {quality.chance:.0f} %"
+            return (
+                f"{model} runs, but does not serve at layer {quality.layer}: its best method, {best.score.method}, "
+                f"{found}. Look for a better layer with --sweep-layers, or choose another model."
+            )
+
+
+def _rows(score: MethodScore) -> str:
+    failed = f"; {len(score.failed_rows)} rows failed and count as wrong" if score.failed_rows else ""
+    return f"share of {score.spans} labelled spans of {score.rows} rows whose passage is found{failed}"
+
+
+def _read_part(one: Candidate, layer: int) -> str:
+    return f"attention of layer {layer}" if one.hidden_layer is None else f"hidden states of layer {one.hidden_layer}"
+
+
+def _cells(score: MethodScore, part: str) -> list[str]:
+    ahead = score.difference_to_words
+    return [
+        score.method,
+        part,
+        f"{score.passage_accuracy:.1f}",
+        interval_cell(score.interval),
+        "" if ahead is None else f"{ahead:+.1f}",
+        interval_cell(score.difference_interval, sign="+"),
+    ]
+
+
+def _f1(score: MethodScore) -> str:
+    return "" if score.highlights is None else f"{score.highlights.f1:.1f}"
+
+
+def _percent(one: Candidate) -> str:
+    return f"{one.score.passage_accuracy:.0f} %"
 
 
 def _table(groups: Sequence[WeightGroup]) -> Iterator[str]:

@@ -1,0 +1,77 @@
+"""What ``attribeam models check --sweep-layers`` prints about the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attribeam.attribution.options import ATTN_UNION_DEP
+from attribeam.lab.evaluation.measures.layer_sweep import AtLayer
+from attribeam.lab.evaluation.measures.sensitivity import SensitivityPoint
+from attribeam.lab.evaluation.measures.source_folds import FOLDS
+from attribeam.lab.evaluation.report import interval_cell, text_table
+from attribeam.lab.model_choice.layer_search import ISOLATION_TAUS, STATE_METHODS, TOP_KS, LayerSearch
+from attribeam.lab.model_choice.setting_search import ROUNDS, Choice
+
+_MOST_NAMED = 3
+
+
+def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
+    """A table of the layers, the choices with what cross-validation says of them, and which to use."""
+    usual = found.attention.usual
+    yield ""
+    yield f"sweep      passages found in percent on {rows} rows; layer 0 is the embeddings"
+    yield ""
+    header = (
+        "layer",
+        f"{ATTN_UNION_DEP}, k {usual.top_k}, tau {usual.isolation_tau:g}",
+        f"best of {len(TOP_KS)} k and {len(ISOLATION_TAUS)} tau",
+        f"{STATE_METHODS[0]}, its states",
+    )
+    yield text_table(header, [(str(layer), *map(_cell, cells)) for layer, cells in found.by_layer.items()])
+    yield ""
+    yield from _choice_lines("attention", found.attention)
+    if found.states is not None:
+        yield from _choice_lines("states", found.states)
+    yield ""
+    yield _advice(found)
+
+
+def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
+    """The choice, how good such choices are on other rows, and how much they vary."""
+    validated = choice.cross_validated
+    yield f"{name:<11}{_words(choice.setting)}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
+    yield (
+        f"{'':<11}{validated.mean:.1f} % by cross-validation ({validated.low:.1f} to {validated.high:.1f} in {ROUNDS} "
+        f"rounds of {FOLDS} folds)"
+    )
+    yield f"{'':<11}usual: {_words(choice.usual)}: {choice.usual_accuracy:.1f} %; gain of the choice {_gain(choice)}"
+    folds = sum(choice.chosen.values())
+    named = [f"{_words(one)} ({count})" for one, count in [*choice.chosen.items()][:_MOST_NAMED]]
+    more = f" and {len(choice.chosen) - _MOST_NAMED} others" if len(choice.chosen) > _MOST_NAMED else ""
+    yield f"{'':<11}chosen in {folds} folds: {'; '.join(named)}{more}"
+
+
+def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
+    certain = "" if choice.is_gain else ", which is not certain"
+    ahead = choice.cross_validated.mean - choice.usual_accuracy
+    return f"{ahead:+.1f} (95% interval {interval_cell(choice.gain, sign='+')}){certain}"
+
+
+def _advice(found: LayerSearch) -> str:
+    if found.states is None or not found.prefers_states:
+        return f"best       attention: {_words(found.attention.setting)}"
+    at = found.states.setting
+    return (
+        f"best       hidden states find more than attention: --method {at.method} --hidden-layer {at.layer}; the file "
+        "below is for attention"
+    )
+
+
+def _words(setting: SensitivityPoint | AtLayer) -> str:
+    if isinstance(setting, AtLayer):
+        return f"{setting.method}, layer {setting.layer}"
+    return f"layer {setting.layer}, k {setting.top_k}, tau {setting.isolation_tau:g}"
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
