@@ -38,12 +38,13 @@ def choose_half_precision(options: ModelOptions) -> DtypeChoice | None:
     """Half precision or float32 for a model that is stored in half precision and runs on the CPU.
 
     None if nothing is to be chosen: the dtype is given by the user or the model's directory, the device is a GPU, the
-    weights are stored otherwise or quantised.
+    weights are stored otherwise or quantised, or the processor has no instructions for products in half precision.
 
     Raises:
         ModelLoadError: if there is no such model or device.
     """
-    if options.dtype != AUTO_DTYPE or options.quantization is not Quantization.NONE:
+    asked = options.dtype != AUTO_DTYPE or options.quantization is not Quantization.NONE
+    if asked or not half_precision_instructions():
         return None
     directory = read_model_directory(options)
     given = directory.defaults.model.dtype != AUTO_DTYPE or stored_quantization(directory.config) is not None
