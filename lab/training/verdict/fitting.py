@@ -14,6 +14,26 @@ from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas.errors import UsageError
 
 _DIGITS = 6
+_FALLING = frozenset(
+    {
+        *(f"word_{name}" for name in (
+            "seen", "seen_as_written", "run", "run_nearby", "previous_adjacent", "next_adjacent", "head_near",
+            "clause_around", "sentence_around", "in_sentence_coverage", "in_clause_coverage", "similarity",
+            "similarity_in_sentence", "similarity_in_clause",
+        )),
+        *(f"clause_{name}" for name in ("coverage", "pair_coverage", "similarity", "run")),
+        *(f"sentence_{name}" for name in ("coverage", "pair_coverage", "similarity", "similarity_anywhere", "run")),
+        *(f"answer_{name}" for name in ("similarity", "similarity_in_sentences", "copied_3", "copied_5", "copied_8")),
+    }
+)  # fmt: skip
+"""The signals of a match: with more of one, and all else equal, a word is no more likely to be unsupported."""
+_RISING = frozenset(
+    {
+        "word_unmatched_value", "clause_unseen_share", "clause_unseen", "sentence_unseen_share", "sentence_unseen",
+        "sentence_previous_unseen_share", "sentence_next_unseen_share", "answer_unseen_share", "answer_unseen",
+    }
+)  # fmt: skip
+"""The signals of a missing match: with more of one, and all else equal, a word is no less likely to be unsupported."""
 _WORDS_OF_FULL_WEIGHT = 3
 _LEAST_WEIGHT = 0.2
 _MARK_EXPONENT = 0.6
@@ -43,11 +63,16 @@ def fit_trees(rows: Sequence[VerdictRow], *, seed: int) -> dict[str, Any]:
         l2_regularization=5,
         max_features=0.3,
         early_stopping=False,
+        monotonic_cst=[_direction(name) for name in rows[0].signals.names],
         random_state=seed,
     ).fit(values, labels, sample_weight=weights)
     trees = [_tree(predictors[0].nodes) for predictors in fitted._predictors]
     depth = max(int(predictors[0].nodes["depth"].max()) for predictors in fitted._predictors)
     return trees_json(bias=float(fitted._baseline_prediction.ravel()[0]), depth=depth, trees=trees)
+
+
+def _direction(signal: str) -> int:
+    return (signal in _RISING) - (signal in _FALLING)
 
 
 def _tree(nodes: Any) -> dict[str, list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +118,14 @@ def test_word_table_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     assert table.row("ink") == -1
     assert table.rarity("lamp") == pytest.approx(np.log(10 / 5))
     assert table.rarity("ink") == pytest.approx(np.log(10 / 2))
+
+
+def test_better_match_never_makes_a_word_more_suspect(rows: list[VerdictRow]) -> None:
+    upside_down = [replace(row, marked_words=~row.marked_words) for row in rows]
+    trees = BoostedTrees.from_json(fit_trees(upside_down, seed=0))
+    values = np.concatenate([row.signals.values for row in rows])
+    names = rows[0].signals.names
+    for name, better, worse in (("word_similarity", 1.0, -0.5), ("word_run", 8.0, 0.0), ("word_unmatched_value", 0, 1)):
+        low, high = values.copy(), values.copy()
+        low[:, names.index(name)], high[:, names.index(name)] = better, worse
+        assert (trees.log_odds(low) <= trees.log_odds(high) + 1e-6).all(), name
