@@ -16,7 +16,7 @@ from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_ve
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
 from attribeam.lab.training.verdict import recipe
 from attribeam.lab.training.verdict.cross_validation import cross_validated
-from attribeam.lab.training.verdict.fitting import fit_trees, word_log_odds
+from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -125,6 +125,7 @@ def test_better_match_never_makes_a_word_more_suspect(rows: list[VerdictRow]) ->
     trees = BoostedTrees.from_json(fit_trees(upside_down, seed=0))
     values = np.concatenate([row.signals.values for row in rows])
     names = rows[0].signals.names
+    assert set(names) >= _FALLING | _RISING
     for name, better, worse in (("word_similarity", 1.0, -0.5), ("word_run", 8.0, 0.0), ("word_unmatched_value", 0, 1)):
         low, high = values.copy(), values.copy()
         low[:, names.index(name)], high[:, names.index(name)] = better, worse
