@@ -16,7 +16,7 @@ from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_ve
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
 from attribeam.lab.training.verdict import recipe
 from attribeam.lab.training.verdict.cross_validation import cross_validated
-from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees
+from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
