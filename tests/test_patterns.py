@@ -1,0 +1,82 @@
+"""Every regular expression of the package ends soon on text that repeats one thing, whoever wrote that text."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import attribeam
+
+ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "pipeline")
+UNITS = (
+    *"-_=*#|:;,.'\"()[]{}<>/\\a1é中 \t\n\u00a0",
+    *("- ", "| ", "|-", "* ", "a ", "a-", "a.", "a'", "1 ", "1,", "1.", "1-", "1:", "[1", "[1]", "(a", "a,", "A "),
+    *("the ", "and ", "one ", "two hundred ", "passage ", "first ", "no ", "not a ", "it ", "is ", "a@", "a@b.", "+1 "),
+)
+REPEATS = 60
+SECONDS = 60
+"""Far more than any pattern needs; one that backtracks exponentially would take years."""
+
+
+def _modules() -> Iterator[str]:
+    for room in ROOMS:
+        package = importlib.import_module(f"attribeam.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield found.name
+
+
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """All patterns of modules by their names, the same pattern once."""
+    assert attribeam.__version__
+    found: dict[re.Pattern[str], str] = {}
+    for module in _modules():
+        for name, value in vars(importlib.import_module(module)).items():
+            for place, one in enumerate(value if isinstance(value, list | tuple) else [value]):
+                if hasattr(one, "finditer") and isinstance(getattr(one, "pattern", None), str):
+                    found.setdefault(one, f"{module}.{name}[{place}]")
+    return {name: pattern for pattern, name in found.items()}
+
+
+@contextmanager
+def _ends_in_time(what: str) -> Iterator[None]:
+    def give_up(_: int, __: object) -> None:
+        raise TimeoutError(f"{what} backtracks without end")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _texts() -> Iterator[str]:
+    """One thing over and over, then with something else now and then: a pattern that needs much text must try, too."""
+    for unit in UNITS:
+        yield from (unit * REPEATS + tail for tail in ("", "!", "x"))
+        yield (unit * REPEATS + " x\n") * 10
+
+
+def test_no_pattern_backtracks_without_end() -> None:
+    patterns = _patterns()
+    assert len(patterns) > 60
+    for name, pattern in patterns.items():
+        for text in _texts():
+            with _ends_in_time(f"{name} on {text[:20]!r}"):
+                for _ in pattern.finditer(text):
+                    pass
+
+
+def test_a_pattern_that_backtracks_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SECONDS", 1)
+    with pytest.raises(TimeoutError, match="backtracks"), _ends_in_time("a pattern"):
+        re.search(r"(?:[!-~]|[^\w\s]){501,}", ("-" * REPEATS + " x\n") * 10)
