@@ -30,7 +30,7 @@ _BEHIND = rf"(?:\s+(?:(?:that\s+)?{_IS}\s+)?(?:provided|given|supplied|above|bel
 
 SOURCE = (
     rf"(?:(?:(?:the|this|in)\s+)?{_NUMBERED}"
-    rf"|(?:{_DETERMINER}\s+)?(?:{_COUNT}\s+)*(?:{_ORDINAL}\s+|{_GIVEN}\s+)*(?:{_COUNT}\s+)*{_NOUN}{_BEHIND}"
+    rf"|(?:{_DETERMINER}\s+)?(?:{_COUNT}\s+)*+(?:{_ORDINAL}\s+|{_GIVEN}\s+)*+(?:{_COUNT}\s+)*+{_NOUN}{_BEHIND}"
     rf"|(?:{_DETERMINER}\s+)?{_GIVEN}\s+{_PROVIDED_NOUN}{_BEHIND}"
     rf"|{_DETERMINER}\s+{_SOURCE_NOUN}{_BEHIND})(?:\s+in\s+JSON\s+format)?(?!\w)"
 )
