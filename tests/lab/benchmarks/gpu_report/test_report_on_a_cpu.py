@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("gpu_report")  # one report for all tests
+pytestmark = [pytest.mark.whole_report, pytest.mark.xdist_group("gpu_report")]  # one report for all tests
 
 ROOT = Path(__file__).parents[4]
 MINUTES = 60
