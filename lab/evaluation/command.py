@@ -36,7 +36,6 @@ from attribeam.lab.evaluation.measures.faithfulness_command import (
     check_faithfulness_arguments,
     evaluate_faithfulness,
 )
-from attribeam.lab.evaluation.measures.layer_sweep import SWEPT, run_at_layers, with_all_layers
 from attribeam.lab.evaluation.model_arguments import (
     add_method_arguments,
     add_model_arguments,
@@ -160,7 +159,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep-layers",
         action="store_true",
-        help=f"run {', '.join(SWEPT)} at every layer of the model (passages only)",
+        help="run attn-union, attn-union-dep, hss-union, hss-union-dep at every layer of the model (passages only)",
     )
     parser.add_argument("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     parser.add_argument(
@@ -211,10 +210,14 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
     )
     check_needed(args, needs_of(methods))
     dataset = _load_dataset(args, LOADERS)
-    choice = with_all_layers(model_choice(args)) if args.sweep_layers else model_choice(args)
+    choice = model_choice(args)
+    run = run_with_costs if args.cost else run_methods
+    if args.sweep_layers:
+        from attribeam.lab.evaluation.measures import layer_sweep  # torch is not needed otherwise
+
+        choice, run = layer_sweep.with_all_layers(choice), layer_sweep.run_at_layers
     models = load_models(choice, needs_of(methods))
     bar = tqdm(dataset.answers, desc="evaluate", unit="answer", disable=None)
-    run = run_at_layers if args.sweep_layers else run_with_costs if args.cost else run_methods
     tallies = run(bar, methods, models)
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     description = _describe(args, dataset, models)
