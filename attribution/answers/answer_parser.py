@@ -41,8 +41,9 @@ _PROBE = "Rain fell. It cleared, and birds sang."
 _LONGEST_FAULT = 300
 _LONGEST_TEXT = 1_000_000_000
 _LONGEST_RUN = 500
-_RUN = re.compile(r"(?:[!-~]|[^\w\s!-~])++")  # no character has two ways to match, and none is tried twice
-"""spaCy's tokeniser searches such a run from end to end once per mark at its edges."""
+"""spaCy's tokeniser searches a run from end to end once per mark at its edges."""
+_RUN = re.compile(r"(?:[!-~]|[^\w\s!-~])++")
+"""ASCII without white space, and marks of any script. No character matches both parts, so nothing is tried twice."""
 _NEEDED_FACTORIES = frozenset(
     {
         "tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "attribute_ruler", "senter",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 
 WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
-_KEPT_WORDS = 1 << 15
 _STEM_LETTERS = 6
 _POSSESSIVES = ("'s", "’s")
 
@@ -23,14 +21,12 @@ NEGATIONS = word_set("not no never n't without none neither nor unable lack lack
 MODALS = word_set("can could may might should must will would")
 
 
-@lru_cache(maxsize=_KEPT_WORDS)
 def stem(word: str) -> str:
     """The first six letters in lower case, without a possessive ending."""
     word = word.lower()
     return (word[:-2] if word.endswith(_POSSESSIVES) else word)[:_STEM_LETTERS]
 
 
-@lru_cache(maxsize=_KEPT_WORDS)
 def carries_content(word: str) -> bool:
     """True for words of three letters and more that are no function words, and for everything with a digit."""
     word = word.lower()

@@ -22,7 +22,7 @@ from attribeam.pipeline.workers.import_server import has_gpu, thread_environment
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
 
-_ASKED_WITH = ("model", "revision", "quantization", "device", "trust_remote_code")
+_ASKED_WITH = ("model", "revision", "quantization", "device", "attribution_config", "trust_remote_code")
 
 
 def with_auto_dtype(

@@ -51,6 +51,17 @@ def test_model_stored_in_half_precision_runs_in_it_where_products_are_faster(
     assert measured == [getattr(torch, dtype)]
 
 
+def test_dtype_in_the_attribution_config_that_is_named_leaves_nothing_to_choose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor_with(monkeypatch, "bfloat16")
+    options = stored_in(tmp_path / "model", "bfloat16")
+    config = tmp_path / "own_config.json"
+    config.write_text(json.dumps({"dtype": "float32"}), encoding="utf-8")
+    assert choose_half_precision(options) is not None
+    assert choose_half_precision(options.replaced(attribution_config=str(config))) is None
+
+
 def test_float32_is_chosen_without_a_measurement_on_a_processor_without_instructions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

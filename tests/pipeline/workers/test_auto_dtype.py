@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,6 +161,19 @@ def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: 
     found = auto_dtype._chosen(settings)
     assert (found is None) is not bool(half_precision_instructions())
     assert found is None or found[0] in ("float32", "bfloat16")
+
+
+def test_process_is_told_of_the_attribution_config_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def run(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
+        told.append(input)
+        return subprocess.CompletedProcess(command, returncode=0, stdout="null\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    settings = replace(SETTINGS, model=SETTINGS.model.replaced(attribution_config="own_config.json"))
+    assert auto_dtype._chosen(settings) is None
+    assert json.loads(told[0])["attribution_config"] == "own_config.json"
 
 
 def test_nothing_is_chosen_for_a_model_that_cannot_be_read(tmp_path: Path) -> None:
