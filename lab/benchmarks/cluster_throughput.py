@@ -3,7 +3,7 @@
     python -m attribeam.lab.benchmarks.cluster_throughput --rows 5000 20000 --record lab/benchmarks/cluster_runs.json
 
 Start it in the root of a checkout; it needs Java and what ``deploy/flink/get_flink.py`` fetches. Each length is audited
-by both, one after the other. The record is what ``cluster_cost`` reads.
+by both, one after the other. The record is what ``cluster_cost`` reads; it is written anew after each length.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def main() -> int:
     with FlinkCluster(folder / "flink", get_flink(), worker_environment={"OMP_NUM_THREADS": "1"}) as cluster:
         for rows in args.rows:
             log = folder / f"{rows}.parquet"
-            write_log(log, benchmark_rows(pages, rows=rows, seed=0, shape=RowShape.WIKIPEDIA))
+            write_log(log, benchmark_rows(pages, rows=rows, seed=0, shape=args.shape))
             runs.append(_measure(rows, log, cluster, args.rows_per_chunk))
             print(_line(runs[-1]), file=sys.stderr, flush=True)
-    if args.record:
-        record = {"machine": machine, "runs": [asdict(run) for run in runs]}
-        args.record.write_text(json.dumps(record, indent=2) + "\n")
+            if args.record:
+                record = {"machine": machine, "shape": args.shape, "runs": [asdict(run) for run in runs]}
+                args.record.write_text(json.dumps(record, indent=2) + "\n")
     print(_table(runs))
     return 0
 
@@ -86,6 +86,9 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[5000, 20_000], help="lengths of the logs")
+    parser.add_argument(
+        "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows: %(choices)s"
+    )
     parser.add_argument("--rows-per-chunk", type=int, default=500, help="of both (default: %(default)s)")
     parser.add_argument("--record", type=Path, help="JSON file to write the figures to")
     return parser

@@ -111,6 +111,8 @@ _CONNECTING = (
 )
 _SHORT_CONNECTING = ("In short,", "It is said that", "also,", "while", "The answer is that", "and later", "there,")
 _QUOTESUM_PASSAGE_WORDS = 82
+_SHORT_PASSAGE_WORDS = 30
+SHORT_ANSWER_WORDS = 8
 _LOG_BATCH_ROWS = 1000
 _PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 _SPAN = pa.struct([("char_start", pa.int32()), ("char_end", pa.int32())])
@@ -130,10 +132,12 @@ class RowShape(StrEnum):
 
     ``WIKIPEDIA``: two to six passages of 90 words, an answer of 40 words, no spans. ``QUOTESUM``: three to five
     passages with 2,000 characters in total, an answer of 275 characters with four or five spans, 4.6 on average.
+    ``SHORT``: one or two passages of 30 words, an answer of one clause of 8 words, no spans.
     """
 
     WIKIPEDIA = "wikipedia"
     QUOTESUM = "quotesum"
+    SHORT = "short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ def benchmark_rows(
     pages: Sequence[PageWords], *, rows: int, seed: int, shape: RowShape = RowShape.WIKIPEDIA
 ) -> Iterator[BenchmarkRow]:
     """``rows`` rows; row n depends only on the pages, ``seed``, ``shape`` and n."""
-    make = _wikipedia_row if shape is RowShape.WIKIPEDIA else _quotesum_row
+    make = _ROW_OF[shape]
     for number in range(rows):
         yield make(pages, number, random.Random(f"{seed}/{number}"))
 
@@ -188,6 +192,16 @@ def _quotesum_row(pages: Sequence[PageWords], number: int, rng: random.Random) -
         spans.append((len(answer), len(answer) + len(quote)))
         answer += quote + ". "
     return _benchmark_row(number, chosen, texts, answer.rstrip(), tuple(spans))
+
+
+def _short_row(pages: Sequence[PageWords], number: int, rng: random.Random) -> BenchmarkRow:
+    chosen = _chosen_pages(pages, rng, others=rng.randint(0, 1))
+    texts = [_passage_words(page, rng, _SHORT_PASSAGE_WORDS) for page in chosen]
+    answer = _with_full_stop(list(_run_of(texts[0], rng, length=SHORT_ANSWER_WORDS)))
+    return _benchmark_row(number, chosen, texts, " ".join(answer))
+
+
+_ROW_OF = {RowShape.WIKIPEDIA: _wikipedia_row, RowShape.QUOTESUM: _quotesum_row, RowShape.SHORT: _short_row}
 
 
 def _benchmark_row(

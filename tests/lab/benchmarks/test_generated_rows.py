@@ -12,6 +12,7 @@ from attribeam.lab.benchmarks.generated_rows import (
     ANSWER_WORDS,
     LATENCY_SHAPES,
     PASSAGE_WORDS,
+    SHORT_ANSWER_WORDS,
     LatencyShape,
     RowShape,
     benchmark_rows,
@@ -50,6 +51,14 @@ def test_answer_holds_runs_of_passage_words(pages):
         words = row.answer.split()
         runs = {" ".join(words[start : start + 4]) for start in range(len(words) - 3)}
         assert any(run in passage.text for run in runs for passage in row.passages)
+
+
+def test_short_rows_are_short_and_quote_their_first_passage(pages):
+    rows = list(benchmark_rows(pages, rows=100, seed=0, shape=RowShape.SHORT))
+    assert {len(row.passages) for row in rows} == {1, 2}
+    assert {len(passage.text.split()) for row in rows for passage in row.passages} == {30}
+    assert {len(row.answer.split()) for row in rows} == {SHORT_ANSWER_WORDS}
+    assert all(row.answer.rstrip(".") in row.passages[0].text for row in rows)
 
 
 def test_quotesum_rows_have_the_shape_of_quotesum(pages):
