@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
 from attribeam.attribution.answers.clock_times import clock_times_in
+from attribeam.attribution.answers.converted_measures import converted_measures
 from attribeam.attribution.answers.label_schemes import base_label
 from attribeam.attribution.answers.numbers_and_dates import (
     DATE,
@@ -101,7 +102,8 @@ class AnswerValue:
 def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerValue, ...]:
     """The values of an answer, ascending; a number that is part of a date, time or version is none of its own.
 
-    ``text`` is the answer without its markup. Numbers that say something about the answer alone are no values.
+    ``text`` is the answer without its markup. Numbers that say something about the answer alone are no values. A
+    measure that is given in two units has the numbers of both.
     """
     values: list[AnswerValue] = []
     taken = bytearray(len(text))
@@ -114,7 +116,19 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
             if not any(taken[place]):
                 values.append(found)
                 taken[place] = b"\1" * (place.stop - place.start)
-    return tuple(sorted(values, key=lambda value: value.chars))
+    return tuple(sorted(_with_conversions(values, text), key=lambda value: value.chars))
+
+
+def _with_conversions(values: Sequence[AnswerValue], text: str) -> list[AnswerValue]:
+    """The values; of a measure in two units, as in "350°F (175°C)", a passage repeats both if it has either number."""
+    places = {value.chars.char_start: place for place, value in enumerate(values) if len(value.numbers) == 1}
+    found = [*values]
+    for first, second in converted_measures(text):
+        if first in places and second in places:
+            meant = values[places[first]].numbers[0] | values[places[second]].numbers[0]
+            for start in (first, second):
+                found[places[start]] = replace(found[places[start]], numbers=(meant,))
+    return found
 
 
 def _dates(text: str) -> Iterator[AnswerValue]:

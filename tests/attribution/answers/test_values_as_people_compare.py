@@ -110,13 +110,32 @@ def test_an_amount_or_time_is_found_in_another_form(answer: str, passage: str) -
         ("It closes at 8:00 PM.", "hours: 11:0-17:0", ("8:00 PM",)),
         ("It closes at 5 AM.", "It closes at 5 p.m.", ("5 AM",)),
         ("It dates from the 18th century.", "in the nineteenth century", ("18",)),
-        ("Heat it to 350°F (175°C).", "Heat it to 350 degrees.", ("175",)),
+        ("Heat it to 350°F (195°C).", "Heat it to 350 degrees.", ("195",)),
         ("It got 4 stars, good reviews, thanks and praise.", "It got 3 stars.", ("4",)),
         ("They open seven days a week.", "Monday Tuesday Wednesday: 9-17", ("seven",)),
         ("It has two towers.", "It has three towers.", ("two",)),
     ],
 )
 def test_another_amount_or_time_is_unmatched(answer: str, passage: str, expected: tuple[str, ...]) -> None:
+    assert unmatched(answer, passage) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("Dry the figs at 350°F (175°C).", "Dry figs in an oven at 350 degrees.", ()),
+        ("Dry the figs at 350°F (175°C).", "Dry figs at 175 C.", ()),
+        ("Dry the figs at 350°F (175°C).", "Dry figs at 300 F.", ("350", "175")),
+        ("Dry the figs at 350°F (190°C).", "Dry figs at 350 F.", ("190",)),
+        ("Keep figs at 60-75°F (16-24°C).", "Figs like 60 to 75 degrees.", ()),
+        ("The canal is four miles (6.4 km) long.", "The canal has a length of 4 miles.", ()),
+        ("The canal is four miles (6.4 km) long.", "A length of 6.4 kilometres.", ()),
+        ("The canal is four miles (8.4 km) long.", "The canal has a length of 4 miles.", ("8.4",)),
+    ],
+)
+def test_a_measure_in_two_units_is_matched_by_either_number(
+    answer: str, passage: str, expected: tuple[str, ...]
+) -> None:
     assert unmatched(answer, passage) == expected
 
 

@@ -1,0 +1,130 @@
+"""Measures that an answer gives a second time in another unit, as in "350°F (175°C)" and "10 miles (16 km)"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+
+from attribeam.attribution.answers.numbers_and_dates import NUMBER, amounts, worded_amount, worded_numbers
+from attribeam.attribution.answers.passage_values import plain_text
+
+_FAHRENHEIT, _CELSIUS = "fahrenheit", "celsius"
+_UNITS: tuple[tuple[str, str, str], ...] = (
+    (_FAHRENHEIT, "1", r"(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)"),
+    (_CELSIUS, "1", r"(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)"),
+    ("speed", "1.609344", r"mph|miles\s(?:per|an)\shour"),
+    ("speed", "1", r"km/h|kmh|kph|kilomet(?:er|re)s\s(?:per|an)\shour"),
+    ("length", "1609.344", r"miles?|mi"),
+    ("length", "1000", r"kilomet(?:er|re)s?|kms?"),
+    ("length", "0.3048", r"feet|foot|ft"),
+    ("length", "0.9144", r"yards?|yds?"),
+    ("length", "0.0254", r"inch(?:es)?|in"),
+    ("length", "0.001", r"millimet(?:er|re)s?|mm"),
+    ("length", "0.01", r"centimet(?:er|re)s?|cm"),
+    ("length", "1", r"met(?:er|re)s?|m"),
+    ("mass", "453.59237", r"pounds?|lbs?"),
+    ("mass", "28.349523", r"ounces?|oz"),
+    ("mass", "1000", r"kilograms?|kilos?|kgs?"),
+    ("mass", "1", r"grams?|g"),
+    ("volume", "3.785412", r"gallons?|gal"),
+    ("volume", "0.001", r"millilit(?:er|re)s?|ml"),
+    ("volume", "1", r"lit(?:er|re)s?|l"),
+    ("area", "0.40468564", r"acres?"),
+    ("area", "1", r"hectares?|ha"),
+)
+"""Dimension, size in the dimension's base unit, and how the unit is written behind a number."""
+
+_UNIT_BEHIND = [
+    (dimension, Decimal(size), re.compile(rf"[\s-]?(?:{written})\.?(?!\w)", re.IGNORECASE))
+    for dimension, size, written in _UNITS
+]
+_RANGE = re.compile(r"\s?(?:[-–]|to|and)\s?", re.IGNORECASE)
+_AGAIN = re.compile(
+    r"\s?(?:[(\[/]|,?\sor)\s?(?:(?:about|around|approximately|approx\.?|roughly|or)\s|[~≈])?", re.IGNORECASE
+)
+_RELATIVE_ERROR = Decimal("0.05")
+_DEGREES_ERROR = Decimal(1)
+_OVEN_ERROR, _OVEN_STEP, _COOLEST_OVEN = Decimal(5), 5, Decimal(100)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """A number with the unit behind it; ``readings`` are what it may amount to, ``end`` is that of the unit."""
+
+    start: int
+    end: int
+    readings: tuple[Decimal, ...]
+    dimension: str
+    size: Decimal
+
+
+def converted_measures(text: str) -> Iterator[tuple[int, int]]:
+    """Where the numbers of a measure start that is given in two units, each number with its conversion, ascending.
+
+    The second measure stands in brackets, behind a slash or behind "or". Both may be ranges: "60-75°F (15-24°C)". They
+    must agree as people round: lengths, weights and the like to 5% or to the last written digit, temperatures to one
+    degree Celsius, and in ovens to five.
+    """
+    groups = [*_measures(text)]
+    for first, second in pairwise(groups):
+        is_again = _AGAIN.fullmatch(text, first[-1].end, second[0].start) is not None
+        if is_again and len(first) == len(second) and all(map(_agree, first, second)):
+            yield from ((one.start, other.start) for one, other in zip(first, second, strict=True))
+
+
+def _measures(text: str) -> Iterator[list[_Measure]]:
+    """The measures of a text, ascending, those of a range together."""
+    waiting: list[re.Match[str]] = []
+    for match in sorted((*NUMBER.finditer(text), *worded_numbers(text)), key=lambda one: one.start()):
+        if waiting and _RANGE.fullmatch(text, waiting[-1].end(), match.start()) is None:
+            waiting.clear()
+        waiting = [*waiting[-1:], match]
+        found = _unit_behind(text, match)
+        if found is not None:
+            dimension, size, end = found
+            yield [_Measure(one.start(), end, _readings(one), dimension, size) for one in waiting]
+            waiting = []
+
+
+def _unit_behind(text: str, number: re.Match[str]) -> tuple[str, Decimal, int] | None:
+    """Dimension and size of the unit, and where it ends; the letter of "3 m" is one, though it may mean millions."""
+    digits_end = number.end("digits") if "digits" in number.re.groupindex else number.end()
+    for dimension, size, pattern in _UNIT_BEHIND:
+        unit = pattern.match(text, number.end()) or pattern.match(text, digits_end)
+        if unit is not None:
+            return dimension, size, unit.end()
+    return None
+
+
+def _readings(number: re.Match[str]) -> tuple[Decimal, ...]:
+    if "digits" not in number.re.groupindex:
+        return (worded_amount(number.group()),)
+    plain = NUMBER.match(plain_text(number.group()))
+    return () if plain is None else tuple(amounts(plain))
+
+
+def _agree(first: _Measure, second: _Measure) -> bool:
+    """Whether any reading of the first measure is one of the second in another unit."""
+    pairs = [(one, other) for one in first.readings for other in second.readings]
+    if {first.dimension, second.dimension} == {_FAHRENHEIT, _CELSIUS}:
+        if first.dimension == _CELSIUS:
+            pairs = [(other, one) for one, other in pairs]
+        return any(_is_same_heat(*pair) for pair in pairs)
+    if first.dimension != second.dimension or first.size == second.size:
+        return False
+    return any(_is_same_size(one * first.size / second.size, other) for one, other in pairs)
+
+
+def _is_same_heat(fahrenheit: Decimal, celsius: Decimal) -> bool:
+    error = abs((fahrenheit - 32) * 5 / 9 - celsius)
+    is_oven = celsius >= _COOLEST_OVEN and not celsius % _OVEN_STEP and not fahrenheit % _OVEN_STEP
+    return error <= (_OVEN_ERROR if is_oven else _DEGREES_ERROR)
+
+
+def _is_same_size(exact: Decimal, written: Decimal) -> bool:
+    exponent = written.as_tuple().exponent
+    last_digit = Decimal(10) ** exponent if isinstance(exponent, int) else Decimal(0)
+    return abs(exact - written) <= max(_RELATIVE_ERROR * exact, last_digit / 2)
