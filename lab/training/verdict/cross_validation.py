@@ -70,8 +70,9 @@ def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int) -> FittedPar
     odds: list[_Numbers] = [np.empty(0)] * len(rows)
     for fold in range(folds):
         trees = fit_trees([row for row, one in zip(rows, inside, strict=True) if one != fold], seed=seed)
-        for place in np.flatnonzero(inside == fold).tolist():
-            odds[place] = word_log_odds(trees, [rows[place]])[0]
+        places = np.flatnonzero(inside == fold).tolist()
+        for place, found in zip(places, word_log_odds(trees, [rows[place] for place in places]), strict=True):
+            odds[place] = found
     answers = _fit_answers(rows, odds)
     return FittedParts(fit_trees(rows, seed=seed), answers, _fit_claims(rows, odds, answers))
 
