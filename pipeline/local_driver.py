@@ -60,7 +60,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     plan = plan_model_workers(settings, options)
     check = check_input(options.input, settings)
     if options.previous is not None:
-        check_previous(options.previous, check)
+        check_previous(options.previous, check, settings.privacy)
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), interrupted_once():
         directory.remove_attempts()
