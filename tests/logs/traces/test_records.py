@@ -212,10 +212,3 @@ def test_memory_does_not_grow_with_the_file(as_list: bool) -> None:
         assert tracemalloc.get_traced_memory()[1] < 12 << 20
     finally:
         tracemalloc.stop()
-
-
-def test_quote_that_is_not_closed_names_the_lines_that_it_takes_along() -> None:
-    found = read('a,b\n1,"x"\n2,"y\n3,"z"\n4,"w"\n')
-    (damaged,) = [one for one in found if isinstance(one.value, RowFault)]
-    assert str(damaged.value).startswith("line 3 should be CSV, is not, and takes the lines up to 4 along")
-    assert [one.value for one in found if one is not damaged] == [{"a": "1", "b": "x"}, {"a": "4", "b": "w"}]

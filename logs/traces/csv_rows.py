@@ -1,0 +1,150 @@
+"""The rows of a CSV file, with a line of names; a row whose quotes are wrong costs no other row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+
+from attribeam.logs.traces.json_values import Found
+from attribeam.schemas import Reason, RowFault
+from attribeam.schemas.errors import DataError, LogFormatError
+
+MOST_CHARS = 1 << 26
+"""The longest row that is read, 64 Mi characters; a quote that is never closed takes no more along."""
+
+csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+
+
+def csv_rows(file: BinaryIO) -> Iterator[Found]:
+    """The rows as objects, each with the line where it begins; a ``RowFault`` stands in the place of a faulty one.
+
+    Where a row's quotes are wrong, as where one is opened and never closed, reading goes on at the next line that
+    begins a row with as many fields as there are names. The fault names the lines that are passed over.
+
+    Raises:
+        LogFormatError: if the first line is none of names.
+        DataError: if a line is too long.
+    """
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        yield from _rows(_Lines(text))
+    finally:
+        text.detach()
+
+
+class _Lines:
+    """The lines of a text, which can be given back."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._text = text
+        self._returned = deque[str]()
+        self.taken = 0
+
+    def take(self) -> str | None:
+        """The next line, None at the end."""
+        line = self._returned.popleft() if self._returned else self._text.readline(MOST_CHARS + 1)
+        if not line:
+            return None
+        self.taken += 1
+        if len(line) > MOST_CHARS:
+            raise DataError(f"should have lines of at most {MOST_CHARS} characters, line {self.taken} is longer")
+        return line
+
+    def give_back(self, lines: Sequence[str]) -> None:
+        """Have ``lines``, the last ones that were taken, read again."""
+        self._returned.extendleft(reversed(lines))
+        self.taken -= len(lines)
+
+
+class _Row(NamedTuple):
+    """The row that the next lines hold: its ``cells``, None at the end, or the ``damage`` that hides where it ends."""
+
+    lines: Sequence[str]
+    cells: list[str] | None = None
+    damage: csv.Error | None = None
+
+
+def _rows(lines: _Lines) -> Iterator[Found]:
+    names = _names(lines)
+    while names:
+        first = lines.taken + 1
+        row = _next_row(lines)
+        if row.damage is not None:
+            last = _pass_over(lines, row.lines, len(names))
+            yield Found(first, _damaged(first, last, row.damage))
+        elif row.cells is None:
+            return
+        elif row.cells:
+            yield Found(first, _row_of(names, row.cells, first))
+
+
+def _next_row(lines: _Lines) -> _Row:
+    taken: list[str] = []
+    try:
+        cells = next(csv.reader(_feed(lines, taken), strict=True), None)
+    except csv.Error as error:
+        return _Row(taken, damage=error)
+    return _Row(taken, cells)
+
+
+def _feed(lines: _Lines, taken: list[str]) -> Iterator[str]:
+    """Lines for one row, which are added to ``taken``."""
+    size = 0
+    while (line := lines.take()) is not None:
+        taken.append(line)
+        size += len(line)
+        if size > MOST_CHARS:
+            raise csv.Error(f"no end after {MOST_CHARS} characters")
+        yield line
+
+
+def _pass_over(lines: _Lines, damaged: Sequence[str], width: int) -> int:
+    """Go on behind the first of some ``damaged`` lines, at a row of ``width`` cells; the last line passed over."""
+    while True:
+        lines.give_back(damaged[1:])
+        last = lines.taken
+        row = _next_row(lines)
+        if row.damage is None and (row.cells is None or len(row.cells) == width):
+            lines.give_back(row.lines)
+            return last
+        damaged = row.lines
+
+
+def _damaged(first: int, last: int, error: csv.Error) -> RowFault:
+    where = f"line {first} should be CSV, is not"
+    if last > first:
+        where = f"{where}, and the lines up to {last} begin no row"
+    return RowFault(Reason.INVALID_VALUE, f"{where}: {error}; close its quotes, or export the file again", column=None)
+
+
+def _names(lines: _Lines) -> list[str]:
+    """The names of the columns; none in an empty file."""
+    row = _next_row(lines)
+    while row.cells == []:
+        row = _next_row(lines)
+    if row.damage is not None:
+        first = lines.taken - len(row.lines) + 1
+        raise LogFormatError(f"should be CSV with a line of names, line {first} is none: {row.damage}")
+    names = row.cells or []
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise LogFormatError(f"should name each column once, line 1 has {repeated[0]!r} twice")
+    if len(names) == 1:
+        raise LogFormatError(
+            "should be CSV with commas and a line of names, line 1 has no comma; check the format's name"
+        )
+    return names
+
+
+def _row_of(names: Sequence[str], cells: Sequence[str], line: int) -> object:
+    if len(cells) != len(names):
+        return RowFault(
+            Reason.INVALID_VALUE,
+            f"line {line} should have {len(names)} fields as line 1 has, has {len(cells)}; export the file again",
+            column=None,
+        )
+    return {name: cell or None for name, cell in zip(names, cells, strict=True)}

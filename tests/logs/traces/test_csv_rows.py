@@ -1,0 +1,95 @@
+"""CSV: a row whose quotes are wrong is one fault that names its lines, and the rows after it are read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from tests.logs.traces.exports import ANSWER, PASSAGES, QUESTION, imported
+
+from attribeam.logs.traces import csv_rows
+from attribeam.schemas import Reason, RowFault
+from attribeam.schemas.errors import DataError, LogFormatError
+
+Read = tuple[list[tuple[int, object]], list[str]]
+
+
+def read(content: str) -> Read:
+    """The rows of a CSV file, each with its line, and what is said of its faults."""
+    found = list(csv_rows.csv_rows(io.BytesIO(content.encode())))
+    rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
+    return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
+
+
+def row(line: int, first: str, second: str) -> tuple[int, object]:
+    return line, {"a": first, "b": second}
+
+
+def test_quote_that_is_never_closed_costs_its_own_row_only() -> None:
+    rows, (fault,) = read('a,b\n1,x\n2,"y\n3,z\n4,w\n')
+    assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(5, "4", "w")]
+    assert fault.startswith("line 3 should be CSV, is not: unexpected end of data; close its quotes")
+
+
+def test_quote_that_the_next_one_seems_to_close_costs_its_own_row_only() -> None:
+    rows, (fault,) = read('a,b\n1,"x"\n2,"y\n3,"z"\n4,"w"\n')
+    assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(5, "4", "w")]
+    assert fault.startswith("line 3 should be CSV, is not")
+
+
+def test_text_over_lines_with_a_bare_quote_is_one_fault_that_names_its_lines() -> None:
+    rows, (fault,) = read('a,b\n1,"first\nsays "hello" there\nlast"\n2,"x\ny"\n')
+    assert rows == [row(5, "2", "x\ny")]
+    assert fault.startswith("line 2 should be CSV, is not, and the lines up to 4 begin no row")
+
+
+def test_each_of_several_open_quotes_is_named() -> None:
+    rows, faults = read('a,b\n1,"x\n2,y\n3,"z\n4,w\n')
+    assert rows == [row(3, "2", "y"), row(5, "4", "w")]
+    assert [fault.split(" should")[0] for fault in faults] == ["line 2", "line 4"]
+
+
+def test_file_that_is_cut_off_within_quotes_loses_its_last_row_only() -> None:
+    rows, faults = read('a,b\r\n1,x\r\n2,"y\r\nand')
+    assert rows == [row(2, "1", "x")]
+    assert faults[0].startswith("line 3 should be CSV, is not, and the lines up to 4 begin no row")
+
+
+def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_rows, "MOST_CHARS", 100)
+    lines = [f"{number},{'x' * 20}" for number in range(50)]
+    rows, (fault,) = read("\n".join(["a,b", '0,"open', *lines]))
+    assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
+    assert "line 2 should be CSV, is not: no end after 100 characters" in fault
+    with pytest.raises(DataError, match="should have lines of at most 100 characters, line 2 is longer"):
+        read("a,b\n1," + "x" * 200)
+
+
+def test_line_of_names_may_follow_empty_lines_and_has_to_be_whole() -> None:
+    assert read("\n\na,b\n1,x\n") == ([row(4, "1", "x")], [])
+    with pytest.raises(LogFormatError, match="line of names, line 1 is none: unexpected end of data"):
+        read('a,"b\n1,x\n')
+
+
+def test_what_pythons_csv_writes_is_read_as_it_was() -> None:
+    texts = ['"', '""', "a\nb", "a\r\nb", ",", "'", 'x "y", z', "", "\n", "ä\u2028b"]
+    wanted = [{"a": one or None, "b": other or None} for one in texts for other in texts]
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerows([["a", "b"], *([one["a"] or "", one["b"] or ""] for one in wanted)])
+    rows, faults = read(file.getvalue())
+    assert faults == []
+    assert [value for _, value in rows] == wanted
+
+
+def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path: Path) -> None:
+    contexts = f"{[text for _, text in PASSAGES]!r}".replace('"', '""')
+    good = f'{QUESTION},"{contexts}","{ANSWER}"'
+    lines = ["user_input,retrieved_contexts,response", good, f'{QUESTION},"{contexts}","{ANSWER}', *[good] * 3]
+    (tmp_path / "ragas.csv").write_text("\n".join(lines), encoding="utf-8")
+    summary, rows, (letter,) = imported("ragas", str(tmp_path / "ragas.csv"), output=tmp_path / "log.parquet")
+    assert summary.read == len(rows) + 1 == 5
+    assert letter["reason"] == Reason.INVALID_VALUE
+    assert str(letter["message"]).startswith("line 3 should be CSV, is not")
