@@ -20,6 +20,7 @@ _MEANINGS = {
     Support.WEAK: "The passages may say it; have a look.",
     Support.UNSUPPORTED: "The passages do not say it, or say something else.",
 }
+_BUNDLED = "bundled"
 _MORE_IS_BETTER = {Support.SUPPORTED: True, Support.WEAK: False, Support.UNSUPPORTED: False}
 
 
@@ -211,10 +212,19 @@ def model_line(audit: AuditDirectory) -> str:
         f"model {models['model']}" if "model" in models else "",
         f"layer {models['layer']} of {models.get('layer_count', '?')}" if "layer" in models else "",
         models.get("method", ""),
+        fitted_verdict(models),
         f"supported from {models['supported_threshold']}" if "supported_threshold" in models else "",
         f"unsupported below {models['weak_threshold']}" if "weak_threshold" in models else "",
     )
     return " · ".join(part for part in parts if part)
+
+
+def fitted_verdict(models: Mapping[str, str]) -> str:
+    """A fitted verdict other than the package's own, and the risk from which it flags answers; else empty."""
+    name = models.get("verdict", _BUNDLED)
+    if name == _BUNDLED or "verdict_model" not in models:
+        return ""
+    return f"verdict {name}, risk from {models.get('answer_risk_threshold', '?')}"
 
 
 def audit_key(audit: AuditDirectory) -> str:

@@ -1,21 +1,23 @@
 """Reads marks that people saved on the page: CSV, JSONL or Parquet, one row per marked claim or answer.
 
-A row needs ``record_id`` and ``label``; a mark on a claim also ``char_start`` and ``char_end``. Rows without a label,
-such as those of people who were unsure, say nothing and are counted.
+A row needs ``record_id`` and ``label``; a mark on a claim also ``char_start`` and ``char_end``. ``source_file`` and
+``source_row`` tell answers with one id apart. Rows without a label, such as those of people who were unsure, say
+nothing and are counted.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.schemas import CharRange
+from attribeam.schemas import CharRange, RowSource
 from attribeam.schemas.errors import DataError
 
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
@@ -29,11 +31,13 @@ class Mark:
 
     Attributes:
         chars: the claim's place in the answer; None for the answer as a whole.
+        source: the row that the answer stood in when it was marked, None where the file does not say.
     """
 
     record_id: str
     chars: CharRange | None
     supported: bool
+    source: RowSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,15 @@ class Marks:
     disputed: int
 
 
+class _Place(NamedTuple):
+    record_id: str
+    source: RowSource | None
+    chars: CharRange | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Said:
-    place: tuple[str, CharRange | None]
+    place: _Place
     supported: bool | None
     reviewer: str
     moment: str
@@ -66,21 +76,46 @@ def read_marks(files: Sequence[Path]) -> Marks:
         DataError: if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
     said = [one for file in files for one in _marks_of(file)]
-    newest: dict[tuple[tuple[str, CharRange | None], str], _Said] = {}
+    newest: dict[tuple[_Place, str], _Said] = {}
     for one in said:
         key = (one.place, one.reviewer)
         if key not in newest or newest[key].moment <= one.moment:
             newest[key] = one
-    opinions: dict[tuple[str, CharRange | None], set[bool]] = {}
+    opinions: dict[_Place, set[bool]] = {}
     for one in newest.values():
         if one.supported is not None:
             opinions.setdefault(one.place, set()).add(one.supported)
     agreed = {place: found for place, found in opinions.items() if len(found) == 1}
     return Marks(
-        marks=tuple(Mark(*place, supported=found.copy().pop()) for place, found in agreed.items()),
+        marks=tuple(
+            Mark(place.record_id, place.chars, found.copy().pop(), place.source) for place, found in agreed.items()
+        ),
         silent=sum(one.supported is None for one in said),
         disputed=len(opinions) - len(agreed),
     )
+
+
+def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSource]]) -> dict[RowSource, list[Mark]]:
+    """The marks of each answer that has some, given the ids and rows of an audit's answers.
+
+    A mark is of the answer with its id. Where several answers have this id, as behind masks, it is of the one in its
+    row.
+    """
+    rows: dict[str, set[RowSource]] = {}
+    for record_id, source in answers:
+        rows.setdefault(record_id, set()).add(source)
+    by_id: dict[str, list[Mark]] = {}
+    for mark in marks:
+        by_id.setdefault(mark.record_id, []).append(mark)
+    found: dict[RowSource, list[Mark]] = {}
+    for record_id, own in by_id.items():
+        sources = rows.get(record_id, set())
+        is_one = len(sources) == 1 and len({mark.source for mark in own} - {None}) <= 1
+        for mark in own:
+            place = next(iter(sources)) if is_one else mark.source
+            if place is not None and place in sources:
+                found.setdefault(place, []).append(mark)
+    return found
 
 
 def _marks_of(file: Path) -> Iterator[_Said]:
@@ -104,7 +139,8 @@ def _said(row: Mapping[str, object], where: str) -> _Said:
         raise DataError(f"{where}: label should be {SUPPORTED!r}, {UNSUPPORTED!r} or empty, was: {label!r}")
     chars = _chars(row, where)
     reviewer, moment = (str(row.get(name) or "") for name in ("reviewer", "marked_at"))
-    return _Said((record_id, chars), None if label is None else label == SUPPORTED, reviewer, moment)
+    place = _Place(record_id, _source(row, where), chars)
+    return _Said(place, None if label is None else label == SUPPORTED, reviewer, moment)
 
 
 def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
@@ -118,6 +154,16 @@ def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
             f"{where}: char_start and char_end should be the claim's place in the answer, or empty for a mark on the "
             f"whole answer, were: {start!r} and {end!r}"
         ) from error
+
+
+def _source(row: Mapping[str, object], where: str) -> RowSource | None:
+    file, number = (row.get(name) for name in ("source_file", "source_row"))
+    if file in (None, "") or number in (None, ""):
+        return None
+    try:
+        return RowSource(str(file), int(str(number)))
+    except ValueError as error:
+        raise DataError(f"{where}: source_row should be the number of a row, was: {number!r}") from error
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, object]]:

@@ -155,7 +155,7 @@ def _more(found: Sequence[Need]) -> str:
 
 
 def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:
-    return f"{len(items):,} marked {what} of {audit_title(audit)}"
+    return f"{len(items):,} marked {what} of {audit_title(audit)}, which its thresholds were fitted to"
 
 
 def _marks_line(marks: Marks, marked: MarkedAudit) -> str:

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
-from attribeam.report.mark_file import Mark, Marks
+from attribeam.report.mark_file import Mark, Marks, marks_by_answer
 from attribeam.schemas import CharRange, SpanEvidence
 
 _Numbers = npt.NDArray[np.float64]
@@ -63,13 +63,12 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     Raises:
         RunError: if a file of the audit cannot be read.
     """
-    by_id: dict[str, list[Mark]] = {}
-    for mark in marks.marks:
-        by_id.setdefault(mark.record_id, []).append(mark)
+    audited = _answers(audit, sorted({mark.record_id for mark in marks.marks}))
+    by_answer = marks_by_answer(marks.marks, ((one.record_id, one.source) for one in audited))
     answers, scored, massed = _Collected(), _Collected(), _Collected()
     found = 0
-    for number, answer in enumerate(_answers(audit, sorted(by_id))):
-        own = by_id[answer.record_id]
+    for number, answer in enumerate(audited):
+        own = by_answer.get(answer.source, [])
         claims = _marked_claims(answer, own)
         found += sum(_is_found(answer, mark) for mark in own)
         for span, lacking in claims.items():

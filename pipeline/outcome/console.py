@@ -13,6 +13,8 @@ from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.outcome.run_record import REPORT_PAGE, FinishedRun
 from attribeam.pipeline.progress import readable_duration
+from attribeam.report.audit_summary import fitted_verdict
+from attribeam.report.verdict_meaning import MEASURED_ON
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
@@ -118,7 +120,9 @@ def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
 
 
 def _remarks(manifest: RunManifest) -> Iterator[str]:
-    """Why there are no verdicts, or not all."""
+    """What judged the answers where it is not the package's verdict, and why there are no verdicts, or not all."""
+    if verdict := fitted_verdict(manifest.models):
+        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, '?')}"
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
         model = manifest.models.get("model", "this model")
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"

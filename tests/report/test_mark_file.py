@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attribeam.report.mark_file import Mark, read_marks
-from attribeam.schemas import CharRange
+from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
+from attribeam.schemas import CharRange, RowSource
 from attribeam.schemas.errors import DataError
 
 ROWS = [
@@ -68,6 +68,28 @@ def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cance
     assert (found.marks, found.disputed) == ((), 1)
 
 
+FIRST, SECOND = RowSource("log.parquet", 3), RowSource("log.parquet", 4)
+
+
+def test_answers_with_one_id_are_told_apart_by_their_rows(tmp_path: Path) -> None:
+    rows = [{**mark("supported", "Ada", "2026"), "source_file": "log.parquet", "source_row": row} for row in (3, 4)]
+    rows[1]["label"] = "unsupported"
+    marks = read_marks([written(tmp_path / "marks.jsonl", *rows)]).marks
+    assert [(one.source, one.supported) for one in marks] == [(FIRST, True), (SECOND, False)]
+    found = marks_by_answer(marks, [("a", FIRST), ("a", SECOND), ("b", RowSource("log.parquet", 5))])
+    assert {source: [one.supported for one in own] for source, own in found.items()} == {FIRST: [True], SECOND: [False]}
+
+
+def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id() -> None:
+    moved, rowless = Mark("a", None, True, FIRST), Mark("b", None, True)
+    elsewhere = RowSource("other.parquet", 0)
+    assert marks_by_answer([moved, rowless], [("a", elsewhere), ("b", SECOND)]) == {
+        elsewhere: [moved],
+        SECOND: [rowless],
+    }
+    assert marks_by_answer([moved, rowless], [(one, RowSource("x", row)) for one in "ab" for row in (0, 1)]) == {}
+
+
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
@@ -78,6 +100,7 @@ def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cance
         ),
         ({"record_id": None, "label": "supported"}, "record_id should be the id"),
         ({"record_id": "a", "label": "supported", "char_start": 5}, "char_start and char_end should be"),
+        ({"record_id": "a", "label": "supported", "source_file": "x", "source_row": "y"}, "source_row should be"),
     ],
 )
 def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.mark_file import Mark, read_marks
+from attribeam.report.mark_file import Mark, marks_by_answer, read_marks
 from attribeam.schemas import QARecord, RowSource
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow, UnsupportedRange
@@ -28,19 +27,21 @@ def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
         DataError: if the marks cannot be read, or a claim ends beyond its answer.
         RunError: if a file of the audit cannot be read.
     """
-    by_id: defaultdict[str, list[Mark]] = defaultdict(list)
-    for mark in read_marks([path]).marks:
-        by_id[mark.record_id].append(mark)
-    sources = _sources(audit, sorted(by_id))
-    records = {one.record_id: one for one in AuditedLogs.of(audit).answers(frozenset(sources.values()))}
-    answers = tuple(_judged(records[one], by_id[one], path) for one in by_id if one in records)
-    return JudgedDataset(answers, tuple(_skipped(by_id, sources, records)))
+    marks = read_marks([path]).marks
+    by_answer = marks_by_answer(marks, _audited(audit, sorted({mark.record_id for mark in marks})))
+    records = {one.source: one for one in AuditedLogs.of(audit).answers(frozenset(by_answer))}
+    answers = tuple(_judged(records[one], found, path) for one, found in by_answer.items() if one in records)
+    kept = {mark for found in by_answer.values() for mark in found}
+    unknown = {(mark.record_id, mark.source) for mark in marks if mark not in kept}
+    gone = tuple(SkippedRow(one.source_row, "text_gone", one.source_file) for one in by_answer if one not in records)
+    return JudgedDataset(answers, (*gone, *(SkippedRow(-1, "not_in_audit") for _ in unknown)))
 
 
-def _sources(audit: AuditDirectory, record_ids: Sequence[str]) -> dict[str, RowSource]:
+def _audited(audit: AuditDirectory, record_ids: Sequence[str]) -> set[tuple[str, RowSource]]:
+    """The ids of the audit's answers with one of ``record_ids``, each with its row."""
     where = ds.field("record_id").isin(pa.array(record_ids, pa.string()))
     return {
-        row["record_id"]: RowSource(row["source_file"], row["source_row"])
+        (row["record_id"], RowSource(row["source_file"], row["source_row"]))
         for batch in audit.evidence_batches(["record_id", "source_file", "source_row"], where=where)
         for row in batch.to_pylist()
     }
@@ -64,14 +65,3 @@ def _judged(record: QARecord, marks: Sequence[Mark], path: Path) -> JudgedAnswer
         group=record.generator,
         answer_supported=whole,
     )
-
-
-def _skipped(
-    by_id: Mapping[str, object], sources: Mapping[str, RowSource], records: Mapping[str, object]
-) -> Iterator[SkippedRow]:
-    for record_id in by_id:
-        source = sources.get(record_id)
-        if source is None:
-            yield SkippedRow(-1, "not_in_audit")
-        elif record_id not in records:
-            yield SkippedRow(source.source_row, "text_gone", source.source_file)

@@ -38,7 +38,7 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
     assert 0.45 < fitted.thresholds.unsupported < 0.65
     assert fitted.thresholds.supported >= fitted.thresholds.unsupported
     assert fitted.thresholds.unmatched == base.thresholds.unmatched
-    assert fitted.measured_on == "120 marked answers of log.parquet"
+    assert fitted.measured_on == "120 marked answers of log.parquet, which its thresholds were fitted to"
     assert fitted.digest != base.digest
     assert fitted.risk_of_false_alarms(0.1) < 1
     text = capsys.readouterr().out
