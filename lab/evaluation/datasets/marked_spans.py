@@ -19,6 +19,8 @@ from attribeam.schemas.labelling_tasks import ANSWER, LABELS, QUESTION
 
 _NOT_MARKED, _NOT_IN_LOG, _ANSWER_CHANGED = "not_marked", "not_in_log", "answer_changed"
 _OUT_OF_RANGE, _NO_VERDICT = "span_out_of_range", "no_verdict"
+_ARGILLA_RESPONSES, _ARGILLA_STATUS = f"{QUESTION}.responses", f"{QUESTION}.responses.status"
+_SUBMITTED = "submitted"
 
 _Mark: TypeAlias = tuple[CharRange, str]
 
@@ -48,17 +50,41 @@ def label_studio_tasks(path: Path) -> Iterator[MarkedTask | SkippedRow]:
 
 
 def argilla_records(path: Path) -> Iterator[MarkedTask | SkippedRow]:
-    """The records of an Argilla export (``dataset.records.to_json``); one without a submitted response is skipped.
+    """The records of an Argilla export; one without a submitted response is skipped.
+
+    ``records.to_list(flatten=True)`` says which responses are submitted. ``records.to_json`` does not, so there every
+    response counts.
 
     Raises:
         DataError: as ``label_studio_tasks``.
     """
     for record in read_json_rows(path, field="records"):
-        responses = _object(record, "responses")
-        given = responses.objects(QUESTION) if QUESTION in responses.fields else []
-        done = [one for one in given if one.fields.get("status") in (None, "submitted")]
-        marks = [_argilla_mark(span) for one in done for span in one.objects("value")]
-        yield _task(record.row, _object(record, "metadata"), _object(record, "fields"), marks)
+        if _ARGILLA_RESPONSES in record.fields or f"{QUESTION}.suggestion" in record.fields:
+            spans, place, texts = _flat_spans(record), record, record
+        else:
+            spans = _nested_spans(record)
+            place, texts = _object(record, "metadata"), _object(record, "fields")
+        yield _task(record.row, place, texts, [_argilla_mark(span) for span in spans])
+
+
+def _nested_spans(record: DataRow) -> list[DataRow]:
+    responses = _object(record, "responses")
+    given = responses.objects(QUESTION) if QUESTION in responses.fields else []
+    done = [one for one in given if one.fields.get("status") in (None, _SUBMITTED)]
+    return [span for one in done for span in one.objects("value")]
+
+
+def _flat_spans(record: DataRow) -> list[DataRow]:
+    """The spans of the submitted responses; null stands where a record has none."""
+    values, statuses = (record.fields.get(name) or [] for name in (_ARGILLA_RESPONSES, _ARGILLA_STATUS))
+    if not isinstance(values, list) or not isinstance(statuses, list) or len(values) != len(statuses):
+        raise record.error(_ARGILLA_RESPONSES, f"should be a list with as many items as {_ARGILLA_STATUS!r}")
+    responses = [
+        DataRow({"value": value}, record.row, f"{record.where}, {_ARGILLA_RESPONSES}[{number}]")
+        for number, (value, status) in enumerate(zip(values, statuses, strict=True))
+        if status == _SUBMITTED
+    ]
+    return [span for one in responses for span in one.objects("value")]
 
 
 LABELLING_TOOLS: Mapping[str, Callable[[Path], Iterator[MarkedTask | SkippedRow]]] = {

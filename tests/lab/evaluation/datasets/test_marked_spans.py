@@ -174,6 +174,45 @@ def test_a_range_that_does_not_have_its_own_text_is_left_out(
     assert "skipped, span_out_of_range: 1 rows: 1" in capsys.readouterr().out
 
 
+def flattened(record: dict, *responses: tuple[list[dict] | None, str]) -> dict:
+    """A record with (value, status) responses as ``records.to_list(flatten=True)`` of Argilla 2.8.0 writes it."""
+    flat = {"id": record["id"], "status": "completed", "_server_id": "0d0c", **record["fields"], **record["metadata"]}
+    suggestion = {f"support.suggestion{name}": None for name in (".score", ".agent")}
+    names = ("support.responses", "support.responses.users", "support.responses.status")
+    columns = zip(*((value, "person", status) for value, status in responses), strict=True) if responses else [None] * 3
+    found = {name: None if one is None else list(one) for name, one in zip(names, columns, strict=True)}
+    return {**flat, **found, "support.suggestion": record["suggestions"]["support"]["value"], **suggestion}
+
+
+def test_only_submitted_responses_of_a_flat_argilla_export_count(
+    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both, discarded, nobody = export(audit, "argilla", tmp_path)
+    taken, draft = both["suggestions"]["support"]["value"], [{"label": "unsupported", "start": 0, "end": 5}]
+    records = [
+        flattened(both, (taken, "submitted"), (draft, "draft")),
+        flattened(discarded, (draft, "discarded"), (None, "draft")),
+        flattened(nobody),
+    ]
+    code, output = import_back("argilla", records, audit, tmp_path)
+    assert code == ExitCode.DONE
+    (row,) = pq.read_table(output).to_pylist()
+    assert [one["supported"] for one in row["span_labels"]] == [True, False]
+    assert len(row["target_spans"]) == len(taken) == 2
+    assert "skipped, not_marked: 2 rows: 1, 2" in capsys.readouterr().out
+
+
+def test_flat_argilla_export_without_its_statuses_is_refused(
+    audit: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, *_ = export(audit, "argilla", tmp_path)
+    flat = flattened(record, (record["suggestions"]["support"]["value"], "submitted"))
+    del flat["support.responses.status"]
+    code, _ = import_back("argilla", [flat], audit, tmp_path)
+    assert code == ExitCode.FAILED
+    assert "should be a list with as many items as 'support.responses.status'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_an_unknown_label_is_an_error_that_names_its_place(
     audit: MadeAudit, tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
