@@ -59,8 +59,8 @@ class Tree(NamedTuple):
 def tree_of(spans: Sequence[Span]) -> Tree:
     """Order the spans of one trace; one that was exported twice counts once.
 
-    The root is the record of the trace itself, else the earliest span without a parent, else the only one whose
-    parent was not exported. Where clocks tie, the order of the export decides.
+    The root is the record of the trace itself, else the earliest span that is marked as root, else the earliest without
+    a parent, else the only one whose parent was not exported. Where clocks tie, the order of the export decides.
     """
     spans = sorted(_once_each(spans), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
     places: dict[str | None, int] = {one.span_id: place for place, one in enumerate(spans) if one.span_id is not None}
@@ -88,9 +88,12 @@ def _parent_place(span: Span, place: int, places: Mapping[str | None, int]) -> i
 
 def _root(spans: Sequence[Span], parents: Sequence[int | None]) -> Span | None:
     tops = [one for one, parent in zip(spans, parents, strict=True) if parent is None]
-    own = [one for one in tops if one.is_trace or not one.parent_id]
+    named = next((one for one in spans if one.is_trace or one.is_root), None)
+    if named is not None:
+        return named
+    own = [one for one in tops if not one.parent_id]
     if own:
-        return next((one for one in own if one.is_trace or one.role in _SPEAKING), own[0])
+        return next((one for one in own if one.role in _SPEAKING), own[0])
     return tops[0] if len(tops) == 1 else None
 
 

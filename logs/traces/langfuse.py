@@ -19,6 +19,8 @@ _ROLES = {
 }
 _TRACE = ("trace_id", "traceId")
 _START = ("start_time", "startTime")
+_PARENT = ("parent_observation_id", "parentObservationId")
+_IS_ROOT = ("is_root_observation", "isRootObservation", "is_app_root", "isAppRoot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,13 @@ def _observation(record: Record, trace_id: str | None) -> Span:
     trace_id = trace_id or text_or_none(first_of(record, _TRACE))
     if trace_id is None:
         raise fault(Reason.MISSING_VALUE, "trace_id", "observation should have a trace_id, has none; export the field")
+    parent_id = text_or_none(first_of(record, _PARENT))
     kind = (text_or_none(record.get("type")) or "").upper()
     name = text_or_none(record.get("name")) or ""
     return Span(
         trace_id=trace_id,
         span_id=text_or_none(record.get("id")),
-        parent_id=text_or_none(first_of(record, ("parent_observation_id", "parentObservationId"))),
+        parent_id=parent_id,
         role=_role(kind, name),
         name=name,
         kind=kind,
@@ -83,6 +86,7 @@ def _observation(record: Record, trace_id: str | None) -> Span:
         model=text_or_none(first_of(record, ("provided_model_name", "providedModelName", "model"))),
         session_id=text_or_none(first_of(record, ("session_id", "sessionId"))),
         failed=record.get("level") == "ERROR",
+        is_root=bool(parent_id) and str(first_of(record, _IS_ROOT)).lower() in ("true", "1"),
     )
 
 

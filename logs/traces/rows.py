@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,8 @@ _ID = ("record_id", "id", "sample_id", "trace_id", "request_id", "row_id")
 _MOMENT = ("answered_at", "created_at", "timestamp", "time")
 _GENERATOR = ("generator", "model", "model_name")
 _SESSION = ("session_id", "conversation_id", "thread_id")
+_CONVERSATION = re.compile(r"""\s*\[\s*\{\s*['"](?:content|role|type)['"]\s*:""")
+"""How a list of messages begins, as Python, JSON and numpy print it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Rows:
                 continue
             if isinstance(value, str):
                 read = _printed(name, value) if name in (*self.fields.passages, *self.fields.passage_ids) else None
-                return _messages_or_text(value) if read is None else read
+                return _messages_or_text(name, value) if read is None else read
             return value
         return None
 
@@ -167,11 +170,16 @@ def _printed(name: str, text: str) -> list[object] | None:
         ) from error
 
 
-def _messages_or_text(text: str) -> object:
+def _messages_or_text(name: str, text: str) -> object:
     """The conversation that a text prints, else the text as it is, since a question may begin with a bracket."""
     try:
         printed = printed_list(text)
-    except ValueError:
+    except ValueError as error:
+        if _CONVERSATION.match(text):
+            message = (
+                f"field {name!r} should be a text or a conversation, is {error}; export the data set as JSON lines"
+            )
+            raise fault(Reason.INVALID_VALUE, name, message) from error
         return text
     return printed if printed and messages_of(printed) is not None else text
 

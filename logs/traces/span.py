@@ -38,7 +38,8 @@ class Span(NamedTuple):
 
     ``input`` and ``output`` are texts or parsed JSON, ``documents`` what a retriever or reranker returned (None: look
     for them in ``output``), ``inputs_reranked`` what a reranker was given. Times are microseconds since 1970 in UTC.
-    ``is_trace`` marks a record of the trace itself, which is the root whatever its parent.
+    ``is_trace`` marks a record of the trace itself, which is the root whatever its parent; ``is_root`` a span that the
+    store calls a root although it has a parent.
     """
 
     trace_id: str
@@ -58,6 +59,7 @@ class Span(NamedTuple):
     session_id: str | None = None
     failed: bool = False
     is_trace: bool = False
+    is_root: bool = False
 
 
 class TraceRow(NamedTuple):

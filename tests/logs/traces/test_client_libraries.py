@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.logs.traces.exports import ANSWER, MODEL, PASSAGES, QUESTION, ROW, imported, text_of, write_lines
+from tests.logs.traces.exports import ANSWER, MODEL, PASSAGES, QUESTION, ROW, imported, langfuse, text_of, write_lines
 
 trace_sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
 
@@ -132,6 +132,28 @@ def test_runs_of_langsmiths_client(tmp_path: Path) -> None:
     runs = [json.loads(json.dumps(one._get_dicts_safe(), default=str)) for one in (root, found)]
     _, (row,), _ = imported("langsmith", write_lines(tmp_path / "a.jsonl", runs), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
+
+
+def test_pages_of_langfuses_client(tmp_path: Path) -> None:
+    """What ``client.api.observations.get_many`` returns, as its own models write it."""
+    pytest.importorskip("langfuse", reason="langfuse is not installed")
+    from langfuse.api.commons.types.observation_v2 import ObservationV2
+    from langfuse.api.observations.types.observations_v2meta import ObservationsV2Meta
+    from langfuse.api.observations.types.observations_v2response import ObservationsV2Response
+
+    given = [{**row, "model": row.pop("provided_model_name") or None} for row in langfuse()[:3]]
+    found = [ObservationV2(**row) for row in given]  # type: ignore[arg-type]
+    page = ObservationsV2Response(data=found, meta=ObservationsV2Meta())
+    files = {
+        "page.json": page.json(),
+        "lines.jsonl": "".join(f"{one.json()}\n" for one in found),
+        "snake.json": json.dumps([one.model_dump(mode="json") for one in found]),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        _, (row,), _ = imported("langfuse", str(tmp_path / name), output=tmp_path / f"{name}.parquet")
+        assert text_of(row) == ROW, name
+        assert row["generator"] == MODEL
 
 
 def test_data_set_that_ragas_and_datasets_wrote(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.logs.traces.exports import (
     SPAN_FORMATS,
     imported,
     langfuse,
+    langfuse_observation,
     langsmith,
     mlflow,
     openinference,
@@ -200,6 +201,20 @@ def test_camel_case_of_langfuses_interface_is_read(tmp_path: Path) -> None:
     rows = [{camel(name): one for name, one in row.items()} for row in langfuse()[:3]]
     (tmp_path / "a.json").write_text(json.dumps({"data": rows}))
     _, (row,), _ = imported("langfuse", str(tmp_path / "a.json"), output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+
+
+@pytest.mark.parametrize(("name", "value"), [("is_root_observation", True), ("isRootObservation", "true")])
+def test_span_that_langfuse_calls_a_root_counts_before_the_request_around_it(
+    name: str, value: object, tmp_path: Path
+) -> None:
+    root, *rest = langfuse()[:3]
+    request = langfuse_observation("http", "", "SPAN", 0, {"method": "POST"}, {"status": 200})
+    records = [{**request, name: value}, {**root, "parent_observation_id": "http", name: value}, *rest]
+    _, (row,), _ = imported("langfuse", write_lines(tmp_path / "a.jsonl", records), output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+    outside = [{**root, "parent_observation_id": "not exported", name: value}, *rest]
+    _, (row,), _ = imported("langfuse", write_lines(tmp_path / "b.jsonl", outside), output=tmp_path / "log.parquet")
     assert text_of(row) == ROW
 
 
