@@ -112,10 +112,11 @@ def _apart_figures(counts: AuditCounts) -> Iterator[Figure]:
         yield Figure("not_calibrated", "Not calibrated", f"{uncalibrated:,}", "claims without a verdict")
     if refusals := counts.answers.get(AnswerKind.REFUSAL, 0):
         note = f"{_percent(_share(refusals, counts.audited))} of the answers"
-        yield Figure("refusals", "Refusals", f"{refusals:,}", note)
+        yield Figure("refusals", "Refusals", f"{refusals:,}", note, meaning="Answers that decline to answer.")
     if counts.not_judged_count:
         reasons = ", ".join(sorted(counts.not_judged, key=lambda kind: -counts.not_judged[kind]))
-        yield Figure("not_judged", "Not judged", f"{counts.not_judged_count:,}", f"spans: {reasons}")
+        meaning = "Spans in another language, in code or in a table, which cannot be judged."
+        yield Figure("not_judged", "Not judged", f"{counts.not_judged_count:,}", f"spans: {reasons}", meaning=meaning)
 
 
 def _dead_letter_figure(counts: AuditCounts, before: AuditCounts | None) -> Figure:

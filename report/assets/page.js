@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 bec08c344daa7521876217c936c1487ae2f7d57545ee44c127f50e14764dff59
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 95ba1b6e59acc92bef401f153937c8570a44d5fa672a7097e61a4e70e110174d
 "use strict";
 (() => {
   // elements.js
@@ -1338,7 +1338,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function rankCard(ranks) {
     if (ranks.length < 2) return null;
     const used = ranks.filter((one) => one.used).at(-1);
-    const sub = `Dark: claims whose best passage stands at that place. Light: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
+    const sub = `Narrow bars: claims whose best passage stands at that place. Wide bars behind them: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
     const rows = ranks.map((one) => [
       String(one.rank),
       number.format(one.offered),

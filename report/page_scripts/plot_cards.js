@@ -174,7 +174,7 @@ function shareCard(share, pick) {
 function rankCard(ranks) {
   if (ranks.length < 2) return null;
   const used = ranks.filter((one) => one.used).at(-1);
-  const sub = `Dark: claims whose best passage stands at that place. Light: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
+  const sub = `Narrow bars: claims whose best passage stands at that place. Wide bars behind them: claims with any evidence there.${used ? ` The last place with evidence is ${used.rank}.` : ""}`;
   const rows = ranks.map((one) => [
     String(one.rank),
     number.format(one.offered),

@@ -74,6 +74,11 @@ class OpenPage:
         self.driver.execute_async_script(GO, place)
 
     def reload(self) -> None:
+        """Load the page anew and wait until the new one's scripts are through.
+
+        On a busy machine the driver comes back while the old page is still there, which must not pass for the new one.
+        """
+        self.script("delete document.documentElement.dataset.ready")
         self.driver.refresh()
         self.wait(lambda: self.script("return 'ready' in document.documentElement.dataset"))
 

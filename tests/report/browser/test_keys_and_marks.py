@@ -125,6 +125,17 @@ def test_keys_show_help_and_overview(page: OpenPage, harbour: LoggedAudit) -> No
     assert opened(page) == "ferry-0"
 
 
+def test_help_opens_at_its_first_line(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.size(1280, 500)
+    page.open(harbour.page, "#answers/1")
+    page.press("?")
+    assert page.script("const help = document.querySelector('#help'); return help.scrollHeight > help.clientHeight")
+    assert page.script("return [document.querySelector('#help').scrollTop, document.activeElement.id]") == [
+        0,
+        "help-title",
+    ]
+
+
 def saved(page: OpenPage, harbour: LoggedAudit, ending: str):
     marked(page, harbour)
     page.one("#export-menu summary").click()

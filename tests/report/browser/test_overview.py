@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.report.browser.audits import LoggedAudit
 from tests.report.browser.open_page import OpenPage
 
@@ -53,3 +54,31 @@ def test_paper_has_light_colours_and_no_buttons(page: OpenPage, harbour: LoggedA
     assert page.script("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.one(".bar").is_displayed()
     assert page.one(".figures").is_displayed()
+
+
+def test_paper_has_claims_whole(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.colours("light", medium="print")
+    page.open(harbour.page, "#answers/1")
+    page.script("document.querySelector('.span-text').textContent = 'leaves at noon '.repeat(60)")
+    height, shown = page.script(
+        "const claim = document.querySelector('.span-text'); return [claim.scrollHeight, claim.clientHeight]"
+    )
+    assert height <= shown + 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_bars_of_places_are_told_apart_by_width_in_either_colours(
+    page: OpenPage, harbour: LoggedAudit, scheme: str
+) -> None:
+    page.colours(scheme)
+    page.open(harbour.page)
+    card = '.plot:has([aria-label="Which place in the prompt is used"])'
+    (words,) = page.texts(f"{card} .sub")
+    assert words.startswith("Narrow bars: claims whose best passage stands at that place. Wide bars behind them: ")
+    used, best = (
+        page.all(f'{card} rect[fill="var(--rest)"], {card} [fill="var(--rest)"] rect'),
+        page.all(f'{card} rect[fill="var(--bar)"], {card} [fill="var(--bar)"] rect'),
+    )
+    assert used
+    assert best
+    assert max(bar.rect["width"] for bar in best) < min(bar.rect["width"] for bar in used)
