@@ -122,7 +122,13 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         arguments = parse_with_config(parser, argv) if command.takes_config else parser.parse_args(argv)
         if command.takes_config:
             set_verbosity(verbose=arguments.verbose)
-        return run(arguments) or ExitCode.DONE
+        code = run(arguments) or ExitCode.DONE
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes when it exits goes there
+        messages.say("standard output was closed before all was said", event="error", exit_code=ExitCode.FAILED)
+        return ExitCode.FAILED
     except AttribeamError as error:
         messages.say(str(error), event="error", exit_code=error.exit_code)
         return error.exit_code

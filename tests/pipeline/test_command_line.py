@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from attribeam.attribution.options import ATTN_UNION
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.options.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.schemas import SpanKind
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import ExitCode, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 
@@ -125,3 +128,16 @@ def test_an_unknown_command_ends_with_exit_code_2() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["audlt"])
     assert ended.value.code == 2
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text('input = ["x.parquet"]\noutput = "out"\n', encoding="utf-8")
+    command = [sys.executable, "-m", "attribeam", "config", "print", str(tmp_path / "audit.toml")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert found.returncode == ExitCode.FAILED
+    assert found.stderr == "attribeam config: standard output was closed before all was said\n"
