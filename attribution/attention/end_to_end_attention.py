@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -66,12 +65,12 @@ def varlen_kernels(device_index: int | None, device_type: str, dtype: torch.dtyp
 
 
 def _can_import_flash_attn() -> bool:
-    """Whether flash-attn is installed and was built for this torch."""
+    """Whether flash-attn is installed, was built for this torch, and has the kernel: its fourth version has another."""
     if find_spec("flash_attn") is None:
         return False
     try:
-        import_module("flash_attn")
-    except (ImportError, OSError) as error:
+        from flash_attn import flash_attn_varlen_func  # noqa: F401 - an extra, not installed on most machines
+    except (ImportError, OSError, AttributeError, RuntimeError) as error:
         logging.warning("flash-attn is installed, but cannot be imported (%s); torch's own kernel is used", error)
         return False
     return True

@@ -46,7 +46,8 @@ def choose_device(name: str) -> torch.device:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ModelLoadError(f"device {name!r} should be usable, but is not: {error}; use --device cpu") from error
+        reason = str(error).partition("\n")[0]  # CUDA's advice to programmers follows
+        raise ModelLoadError(f"device {name!r} should be usable, but is not: {reason}; use --device cpu") from error
     return device
 
 

@@ -345,20 +345,36 @@ def gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("gpu_that_is_not_there")
-def test_flash_attn_that_was_built_for_another_torch_is_passed_over_and_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("flash_attn.py", "raise ImportError('undefined symbol: _ZN2at4')", "undefined symbol"),
+        ("flash_attn.py", "raise AttributeError('torch has no such operator')", "no such operator"),
+        ("flash_attn/cute/__init__.py", "", "cannot import name 'flash_attn_varlen_func'"),
+    ],
+    ids=["built for another torch", "written for another torch", "another version's package"],
+)
+def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(
+    file: str,
+    content: str,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    (tmp_path / "flash_attn.py").write_text("raise ImportError('undefined symbol: _ZN2at4')\n", encoding="utf-8")
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
     assert varlen_kernels(0, "cuda", torch.bfloat16) == (TORCH_VARLEN,)
-    assert "undefined symbol" in caplog.text
+    assert told in caplog.text
 
 
 @pytest.mark.usefixtures("gpu_that_is_not_there")
 def test_kernels_take_half_precision_only(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("flash_attn")
     package.__spec__ = ModuleSpec("flash_attn", None)
+    package.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     assert varlen_kernels(0, "cuda", torch.float16) == (FLASH_ATTN, TORCH_VARLEN)
     assert varlen_kernels(0, "cuda", torch.float32) == ()

@@ -145,6 +145,16 @@ def test_device_that_is_not_there_is_named(name: str) -> None:
         choose_device(name)
 
 
+def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: invalid device ordinal\nCompile with TORCH_USE_CUDA_DSA\n")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "empty", fail)
+    with pytest.raises(ModelLoadError, match="is not: CUDA error: invalid device ordinal; use --device cpu"):
+        choose_device("cuda:7")
+
+
 def test_encoder_decoder_is_refused(tmp_path: Path) -> None:
     T5Config().save_pretrained(tmp_path)
     with pytest.raises(ModelLoadError, match="is an encoder-decoder"):
