@@ -19,6 +19,7 @@ from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, Repo
 from safetensors.torch import load_file
 from tests.attribution.models.test_hub_files import COMMIT, NAME, cache_folder
 from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer
+from tests.lab.model_choice.own_rows import write_own_rows
 from transformers import (
     AutoModelForCausalLM,
     BertTokenizerLegacy,
@@ -37,7 +38,7 @@ from attribeam.attribution.models.model_check import EXAMPLE_RECORD
 from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.comparison import MethodTally, score_methods
 from attribeam.lab.model_choice.check_report import example_lines, quality_lines, serving_line
-from attribeam.lab.model_choice.labelled_rows import LABELLED_ROWS, labelled_answers
+from attribeam.lab.model_choice.labelled_rows import labelled_answers
 from attribeam.lab.model_choice.quality import (
     CANDIDATES,
     Quality,
@@ -62,11 +63,7 @@ def _one_sample_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def few_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first rows of the package's, as a user's own log."""
-    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    lines = LABELLED_ROWS.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(lines[:3]), encoding="utf-8")
-    return path
+    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
+from tests.lab.model_choice.own_rows import write_own_rows
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -19,7 +20,7 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.lab.evaluation.measures.layer_sweep import AtLayer
 from attribeam.lab.evaluation.measures.sensitivity import SensitivityPoint
 from attribeam.lab.model_choice import layer_search
-from attribeam.lab.model_choice.labelled_rows import LABELLED_ROWS, labelled_answers
+from attribeam.lab.model_choice.labelled_rows import labelled_answers
 from attribeam.lab.model_choice.layer_search import LayerSearch, found_settings, search_layers
 from attribeam.lab.model_choice.search_report import search_lines
 from attribeam.lab.model_choice.setting_search import Choice, choose
@@ -36,11 +37,7 @@ def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve of the package's rows, as a log of the user's own."""
-    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    lines = LABELLED_ROWS.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(lines[:12]), encoding="utf-8")
-    return path
+    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
 
 
 @pytest.fixture
@@ -99,8 +96,7 @@ def test_sweep_that_could_not_end_well_is_refused_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = LABELLED_ROWS.read_text(encoding="utf-8").splitlines(keepends=True)
-    Path("few.jsonl").write_text("".join(lines[:9]), encoding="utf-8")
+    write_own_rows(Path("few.jsonl"), 9)
     assert main(["models", "check", "--model", "./absent", *options]) == 2
     assert complaint in capsys.readouterr().err
 
