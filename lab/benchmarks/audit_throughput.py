@@ -110,6 +110,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(rows: int, pages: Sequence[PageWords], args: argparse.Namespace) -> Measurement:
+    if args.keep is not None:
+        args.keep.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"attribeam-{rows}-", dir=args.keep))
     log, output = folder / "qa_logs.parquet", folder / "audit"
     write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed, shape=args.shape))

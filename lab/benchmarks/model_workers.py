@@ -125,11 +125,12 @@ class FedAudit:
     more: Sequence[str] = ()
 
     def measure(self, output: Path) -> Measurement:
-        """Run the audit into ``output``, which is removed.
+        """Run the audit into ``output``, which is removed, also before: a killed audit would go on, half measured.
 
         Raises:
             RunError: if it failed.
         """
+        shutil.rmtree(output, ignore_errors=True)
         options = {
             "--input": self.log,
             "--output": output,
