@@ -6,7 +6,7 @@ measured beside it: what it loses is the price of the precision, not of the kern
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import (
     FLASH_ATTN,
     ROW_BY_ROW,
@@ -24,7 +25,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
 from attribeam.attribution.options import MethodOptions, SoftmaxOver
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel
-from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, latency_records
 from attribeam.schemas import QARecord, RowFault
 from attribeam.schemas.errors import RunError
 
@@ -73,16 +74,26 @@ class KernelExactness:
         )
 
 
-def missing_kernels(device: str, dtype: str) -> list[str]:
-    """The kernels for rows of variable length that the device or the installation lacks; none takes float32."""
+def unmeasured_kernels(device: str, dtype: str, measured: Collection[str]) -> dict[str, str]:
+    """The kernels for rows of variable length that are not ``measured``, and why; none takes float32."""
     if dtype == "float32":
-        return []
+        return {}
     there = _kernels(torch.device(device), getattr(torch, dtype))
-    return [name for name in (FLASH_ATTN, TORCH_VARLEN) if name not in there]
+    return {
+        name: "cannot run this model, or failed on it" if name in there else _why_missing(name, device)
+        for name in (FLASH_ATTN, TORCH_VARLEN)
+        if name not in measured
+    }
+
+
+def _why_missing(kernel: str, device: str) -> str:
+    if torch.device(device).type == "cpu":
+        return "needs a GPU"
+    return "not installed, not loadable, or this GPU is too old" if kernel == FLASH_ATTN else "not in this torch"
 
 
 def measure_exactness(model: BenchmarkModel, *, rows: int = 2) -> Iterator[KernelExactness]:
-    """Compare every kernel that is there with eager attention.
+    """Compare every kernel that is there with eager attention; of a model whose rows are padded, the one that it runs.
 
     The batch has ``rows`` rows each of the two shorter shapes of the latency table, and one that shares its prompt
     with another. At most one model is in memory at a time.
@@ -104,7 +115,8 @@ def measure_exactness(model: BenchmarkModel, *, rows: int = 2) -> Iterator[Kerne
     attributor = model.attributor(token_budget=2**20).with_method(MethodOptions(top_k=_EVERY_COLUMN))
     if attributor.softmax_over is not SoftmaxOver.VISIBLE:
         raise RunError("the model's softmax runs over the prompt alone, for which there is no eager attention")
-    for kernel in (*_kernels(attributor.device, attributor.dtype), ROW_BY_ROW):
+    end_to_end = attributor.layout is RowLayout.END_TO_END
+    for kernel in (*(_kernels(attributor.device, attributor.dtype) if end_to_end else ()), ROW_BY_ROW):
         with using_kernel(kernel):
             found = _similarities(attributor, encoded, records)
         positions = [_responses(attributor, row) for row in encoded]

@@ -18,8 +18,8 @@ from transformers import PreTrainedConfig
 
 from attribeam.attribution.attention.batching import pack_by_token_budget
 from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel
-from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, LatencyShape, latency_records
 from attribeam.lab.benchmarks.latency_methods import CCI, AttnUnion, AttnUnionDep, HSSAvg, LatencyMethod, TwoStageUnion
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, LatencyShape, latency_records
 from attribeam.lab.benchmarks.machine import peak_bytes
 from attribeam.schemas import QARecord
 

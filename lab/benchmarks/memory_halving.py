@@ -70,54 +70,56 @@ def measure_halving(model: BenchmarkModel, *, rows: int, tokens: int) -> Iterato
     if attributor.device.type == "cpu":
         _give_memory_back_when_freed()
     _in_enough(attributor, short)  # what stays with the process after the first time is not needed a second time
-    expected, needed, seconds = _in_enough(attributor, short)
-    yield _in_too_little("a batch", attributor, short, expected, needed, needed // 3, seconds)
+    batch = _in_enough(attributor, short)
+    yield _in_too_little("a batch", attributor, short, batch, allowed=batch.needed // 3)
     long = random_row(8 * tokens, vocabulary)
-    _, one, _ = _in_enough(attributor, short[:1])
-    _, most, _ = _in_enough(attributor, [long])
+    one, most = _in_enough(attributor, short[:1]), _in_enough(attributor, [long])
     mixed = [*short[:2], long, *short[2:4]]
-    expected, needed, seconds = _in_enough(attributor, mixed)
-    yield _in_too_little("one row is too long", attributor, mixed, expected, needed, (one + most) // 2, seconds)
+    batch = _in_enough(attributor, mixed)
+    allowed = (one.needed + most.needed) // 2
+    yield _in_too_little("one row is too long", attributor, mixed, batch, allowed=allowed)
 
 
-_Outcomes = Sequence[TokenAttribution | RowFault]
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The outcomes of rows, the bytes that they needed beside the model, and the seconds they took."""
+
+    outcomes: Sequence[TokenAttribution | RowFault]
+    needed: int
+    seconds: float
 
 
-def _in_enough(attributor: AttentionModel, rows: Sequence[EncodedRow]) -> tuple[_Outcomes, int, float]:
-    """The outcomes, the bytes that they needed beside the model, and the seconds they took."""
+def _in_enough(attributor: AttentionModel, rows: Sequence[EncodedRow]) -> _Batch:
     before = _start_of_peak(attributor.device)
     with StopWatch(str(attributor.device)) as watch:
         found = attributor.attribute(rows, [_PASSAGES] * len(rows))
-    return found, _peak(attributor.device) - before, watch.seconds
+    return _Batch(found, _peak(attributor.device) - before, watch.seconds)
 
 
 def _in_too_little(
-    what: str,
-    attributor: AttentionModel,
-    rows: Sequence[EncodedRow],
-    expected: _Outcomes,
-    needed: int,
-    allowed: int,
-    seconds: float,
+    what: str, attributor: AttentionModel, rows: Sequence[EncodedRow], batch: _Batch, *, allowed: int
 ) -> Halving:
+    """The same rows in ``allowed`` bytes, compared with ``batch``."""
     watch = StopWatch(str(attributor.device))
     with _limited(attributor.device, allowed), _counted_passes(attributor) as passes, watch:
         found = attributor.attribute(rows, [_PASSAGES] * len(rows))
     if len(passes) < 2:
-        raise RunError(f"{what}: {allowed:,} bytes should be too little where {needed:,} are needed, but were enough")
-    pairs = [(one, other) for one, other in zip(found, expected, strict=True) if not isinstance(one, RowFault)]
+        raise RunError(
+            f"{what}: {allowed:,} bytes should be too little where {batch.needed:,} are needed, but were enough"
+        )
+    pairs = [(one, other) for one, other in zip(found, batch.outcomes, strict=True) if not isinstance(one, RowFault)]
     faults = [one for one in found if isinstance(one, RowFault)]
     if not pairs or any(fault.reason is not Reason.OUT_OF_MEMORY for fault in faults):
         raise RunError(f"{what}: {len(faults)} of {len(rows)} rows got no result: {faults[0]}")
     return Halving(
         what=what,
         rows=len(rows),
-        needed=needed,
+        needed=batch.needed,
         allowed=allowed,
         passes=len(passes),
         faults=len(faults),
         difference=max(_difference(one, other) for one, other in pairs),
-        slowdown=watch.seconds / max(seconds, 1e-9),
+        slowdown=watch.seconds / max(batch.seconds, 1e-9),
     )
 
 

@@ -9,8 +9,8 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models.model_check import top_columns_agreement
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel
-from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
 from attribeam.lab.benchmarks.latency_methods import TwoStage
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, latency_records
 
 _TOP_K = 2
 

@@ -1,6 +1,6 @@
 """The measured speed and memory of models by size and precision, as ``measured_models.json`` holds them.
 
-``attribeam.lab.benchmarks.model_sizes`` writes the file. Each entry names its machine and the command that measured it.
+``attribeam.lab.benchmarks.model_sizes`` writes the file. Each entry names its machine and a command that measures it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MeasuredModel:
         method: the method whose pass over the model was timed.
         device: "cpu" or "cuda".
         machine: processor or GPU, load and versions, in words.
-        command: what measured it.
+        command: what measures it alone.
         layer, layer_count: L*, and the number of layers of the whole model.
         peak_bytes: peak memory: of the process on a CPU, parser and libraries included; of torch's allocations on a
             GPU.

@@ -1,13 +1,14 @@
-"""Everything that is to be measured on a GPU in one call: tests, exactness, speed, memory, idle share, profile.
+"""Everything that is to be measured on a GPU in one call: tests, exactness, speed, memory, idle share, profile, sizes.
 
 python -m attribeam.lab.benchmarks.gpu_report --output DIR
 python -m attribeam.lab.benchmarks.gpu_report --output DIR --model Qwen/Qwen2-7B-Instruct --minutes 20
 python -m attribeam.lab.benchmarks.gpu_report --output DIR --device cpu --minutes 10
 
 Every part runs in a process of its own with its share of the time; what did not fit is said. DIR gets report.md and
-report.json, anew whenever a part has ended, steps.jsonl with every step as it ended, and parts.log. After a kill, or if
-time was up, the same command goes on where the last one stopped: it keeps what was done or left out, and tries the rest
-again. On another machine, with other versions or another commit it refuses to: choose another DIR.
+report.json, anew whenever a part has ended, steps.jsonl with every step as it ended, parts.log, and
+measured_models.json, which model_sizes --add adds to what attribeam models suggest reads. After a kill, or if time was
+up, the same command goes on where the last one stopped: it keeps what was done or left out, and tries the rest again.
+On another machine, with other versions or another commit it refuses to: choose another DIR.
 
 Without --model the models are random ones of Qwen2's shapes, made in memory; nothing is downloaded.
 """
@@ -58,7 +59,8 @@ def _machine(device: str, model: str | None, minutes: float) -> dict[str, dict[s
     except subprocess.TimeoutExpired as error:
         raise RunError(f"{device} should answer within {minutes:g} minutes, does not; is it in use?") from error
     if asked.returncode:
-        raise UsageError(asked.stderr.strip().rpartition("\n")[2])
+        reason = asked.stderr.strip().rpartition("\n")[2]
+        raise UsageError(reason or f"asking for {device} ended with exit code {asked.returncode}")
     found: dict[str, dict[str, str]] = json.loads(asked.stdout.splitlines()[-1])
     return found
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from attribeam.lab.benchmarks.gpu_report.journal import Finding
 
 
 class LeftOutError(Exception):
     """A step cannot be run here, because something that it needs is not there; the message says what."""
+
+
+def need_nf4() -> None:
+    """Leave the step out where weights cannot be kept in NF4.
+
+    Raises:
+        LeftOutError: if bitsandbytes is not installed.
+    """
+    if find_spec("bitsandbytes") is None:
+        raise LeftOutError("NF4 needs bitsandbytes, which is not installed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +61,6 @@ PARTS = (
     Part("audit", "Idle share of a whole audit", f"{_PARTS}.audit", 15),
     Part("halving", "Running out of memory", f"{_PARTS}.halving", 5),
     Part("profile", "Profile of the slowest step", f"{_PARTS}.profile", 8),
+    Part("sizes", "Sizes of models, for attribeam models suggest", f"{_PARTS}.sizes", 8),
 )
 """Most telling first."""

@@ -26,19 +26,22 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """Run the part; returns 0, or ``DEVICE_LOST`` if another process should run the rest."""
+    """Run the part; returns 0, or ends with ``DEVICE_LOST`` if another process should run the rest."""
     module, part, folder = sys.argv[1:]
     _end_with_driver()
     journal = Journal(Path(folder) / JOURNAL)
     state = journal.read()
     work = Path(folder) / WORK
     work.mkdir(exist_ok=True)
-    steps: list[Step] = importlib.import_module(module).steps(ReportPlan.from_values(state.plan["sizes"]), state, work)
+    plan = ReportPlan.from_values(state.plan["sizes"])
+    steps: list[Step] = importlib.import_module(module).steps(plan, state, work)
     journal.add_steps(part, [step.name for step in steps])
     wanted = set(journal.read().open_steps(part))
     for step in steps:
-        if step.name in wanted and not _run(step, part, journal):
-            return DEVICE_LOST
+        if step.name in wanted and not _run(step, part, journal, plan.device):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(DEVICE_LOST)  # an orderly end could abort: CUDA's libraries raise errors then, too
     return 0
 
 
@@ -53,8 +56,8 @@ def _end_with_driver() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _run(step: Step, part: str, journal: Journal) -> bool:
-    """Run a step and note its outcome; False if the device is lost."""
+def _run(step: Step, part: str, journal: Journal, device: str) -> bool:
+    """Run a step and note its outcome; False if ``device`` is lost."""
     print(f"== {part}: {step.name}", file=sys.stderr, flush=True)
     journal.add_start(part, step.name)
     began = time.monotonic()
@@ -70,20 +73,20 @@ def _run(step: Step, part: str, journal: Journal) -> bool:
         traceback.print_exc()
         status, words = Status.FAILED, f"{type(error).__name__}: {_first_line(str(error))}"
     journal.add_outcome(part, step.name, status, seconds=time.monotonic() - began, findings=found, words=words)
-    return status is not Status.FAILED or not _device_is_lost()
+    return status is not Status.FAILED or not _is_lost(device)
 
 
 def _first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "")
 
 
-def _device_is_lost() -> bool:
-    """Whether an error of a GPU, such as an illegal address, makes every later call of this process fail, too."""
+def _is_lost(device: str) -> bool:
+    """Whether an error of the GPU, such as an illegal address, makes every later call of this process fail, too."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False
     try:
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
     except RuntimeError:
         return True
     return False

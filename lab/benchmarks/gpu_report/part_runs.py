@@ -116,6 +116,5 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """End a part's process and everything that it has started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
     with suppress(subprocess.TimeoutExpired):  # a driver that hangs keeps its process; the report goes on
         process.wait(_KILL_SECONDS)

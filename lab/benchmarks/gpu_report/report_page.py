@@ -1,4 +1,4 @@
-"""The report as one Markdown page and as JSON, from what the journal holds so far."""
+"""The report as one Markdown page and as JSON, and what ``attribeam models suggest`` reads of it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from attribeam.lab.benchmarks.gpu_report.part import Part
 from attribeam.lab.benchmarks.gpu_report.part_runs import LOG
 from attribeam.lab.benchmarks.gpu_report.summary import HEADER, at_a_glance
 from attribeam.lab.markdown_table import markdown_table
+from attribeam.lab.model_choice.measured_models import Measurements
 
-PAGE, FIGURES = "report.md", "report.json"
+PAGE, FIGURES, SIZES = "report.md", "report.json", "measured_models.json"
 
 
 def write_report(folder: Path, parts: Sequence[Part], state: JournalState, about: Mapping[str, Any]) -> None:
-    """Replace both files; ``about`` are the command's options and what is true of this run only."""
+    """Replace the files by what ``state`` holds so far; ``SIZES`` is not written before a size was measured.
+
+    ``about`` are the command's options and what is true of this run only.
+    """
     _replace(folder / PAGE, "\n".join(_page(parts, state, about)) + "\n")
     _replace(folder / FIGURES, json.dumps(_figures(parts, state, about), indent=1) + "\n")
+    sizes = state.values_of("sizes", "Sizes")
+    if sizes:
+        Measurements.from_values({"other_stages": None, "models": sizes}).write(folder / SIZES)
 
 
 def _replace(path: Path, text: str) -> None:

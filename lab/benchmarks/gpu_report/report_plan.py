@@ -24,6 +24,7 @@ class ReportPlan:
         memory_tokens: lengths of the rows in the table of memory.
         audit_rows, rows_per_chunk, audit_workers: the audits whose idle share is measured.
         halving_rows, halving_tokens: the batch that does not fit.
+        suggested_sizes: names of random models whose figures ``attribeam models suggest`` reads.
     """
 
     device: str
@@ -38,6 +39,7 @@ class ReportPlan:
     audit_workers: tuple[int, ...]
     halving_rows: int
     halving_tokens: int
+    suggested_sizes: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,6 +88,7 @@ def plan_for(device: str, *, model: str | None, cores: int) -> ReportPlan:
             audit_workers=(1,),
             halving_rows=8,
             halving_tokens=2000,
+            suggested_sizes=("tiny",),
         )
     return ReportPlan(
         device=device,
@@ -100,4 +103,5 @@ def plan_for(device: str, *, model: str | None, cores: int) -> ReportPlan:
         audit_workers=tuple(dict.fromkeys(max(1, cores // part) for part in (1, 2, 4))),
         halving_rows=16,
         halving_tokens=2000,
+        suggested_sizes=("qwen2-7b", "qwen2-0.5b", "qwen2-1.5b"),
     )

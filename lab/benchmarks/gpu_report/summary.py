@@ -1,11 +1,12 @@
-"""The report at a glance: each question of the goals, with the answer that the figures give."""
+"""The report at a glance: each question of the goals, with the answer that the figures give, and what they lack."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attribeam.lab.benchmarks.gpu_report.journal import JournalState
+from attribeam.lab.benchmarks.gpu_report.journal import JournalState, Status
 
 NOT_MEASURED = "not measured"
 HEADER = ("question", "goal", "found")
@@ -13,26 +14,40 @@ HEADER = ("question", "goal", "found")
 
 def at_a_glance(state: JournalState) -> list[tuple[str, str, str]]:
     """One line per question, below ``HEADER``."""
-    return [
-        ("GPU tests", "all pass", _tests(state)),
-        ("exactness against eager attention", "within bounds", _exactness(state)),
-        ("share of the measured peak, AttnUnion in batches", "60 %", _peak_share(state)),
-        ("AttnUnion against the two stages", "5 times", _factors(state, "two_stage")),
-        ("NF4 against full precision, time", "at most 1.5 times", _nf4(state)),
-        ("memory of the longest row beside the model", "linear", _memory(state)),
-        ("idle share of the device in an audit", "at most 5 %", _idle(state)),
-        ("out of memory", "halved, same results", _halving(state)),
+    lines = [
+        ("tests", "GPU tests", "all pass", _tests(state)),
+        ("exactness", "exactness against eager attention", "within bounds", _exactness(state)),
+        ("latency", "share of the measured peak, AttnUnion in batches", "60 %", _peak_share(state)),
+        ("latency", "AttnUnion against the two stages", "5 times", _factors(state, "two_stage")),
+        ("latency", "NF4 against full precision, time", "at most 1.5 times", _nf4(state)),
+        ("memory", "memory of the longest row beside the model", "linear", _memory(state)),
+        ("audit", "idle share of the device in an audit", "at most 5 %", _idle(state)),
+        ("halving", "out of memory", "halved, same results", _halving(state)),
     ]
+    return [(question, goal, answer + _without_figures(state, part)) for part, question, goal, answer in lines]
+
+
+def _without_figures(state: JournalState, part: str) -> str:
+    """How many steps of the part gave no answer, and why; empty if all did."""
+    ended = state.outcomes_of(part)
+    bare = [one for one in ended if one.status is not Status.DONE and not any(found.is_bad for found in one.findings)]
+    counts = Counter(str(one.status) for one in bare)
+    missing = len(state.steps.get(part, ())) - len(ended)
+    if missing:
+        counts["not run"] = missing
+    told = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f" (steps without figures: {told})" if told else ""
 
 
 _Values = Sequence[Mapping[str, Any]]
+_OUTCOMES = ("passed", "failed", "skipped", "not run")
 
 
 def _tests(state: JournalState) -> str:
     found = state.values_of("tests", "Tests")
-    counts = {outcome: sum(one["outcome"] == outcome for one in found) for outcome in ("passed", "failed", "skipped")}
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    return told or NOT_MEASURED
+    counts = Counter(one["outcome"] for one in found)
+    order = sorted(counts, key=lambda outcome: _OUTCOMES.index(outcome))
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in order) or NOT_MEASURED
 
 
 def _exactness(state: JournalState) -> str:

@@ -8,8 +8,8 @@ import torch
 
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks.benchmark_model import NamedModel
-from attribeam.lab.benchmarks.generated_rows import LATENCY_SHAPES, latency_records
 from attribeam.lab.benchmarks.latency_measurement import LatencyRun, Mode, measure
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, latency_records
 from attribeam.lab.benchmarks.random_model import RandomModel
 
 

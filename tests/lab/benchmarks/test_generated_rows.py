@@ -10,17 +10,15 @@ import pytest
 
 from attribeam.lab.benchmarks.generated_rows import (
     ANSWER_WORDS,
-    LATENCY_SHAPES,
     PASSAGE_WORDS,
     SHORT_ANSWER_WORDS,
-    LatencyShape,
     RowShape,
     benchmark_rows,
-    latency_records,
     made_up_pages,
     read_pages,
     write_log,
 )
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, LatencyShape, latency_records
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attribeam.attribution.attention import batching
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
-from attribeam.lab.benchmarks.kernel_exactness import KernelExactness, measure_exactness, missing_kernels
+from attribeam.lab.benchmarks import kernel_exactness
+from attribeam.lab.benchmarks.kernel_exactness import KernelExactness, measure_exactness, unmeasured_kernels
 from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import RowFault
 
@@ -56,5 +58,17 @@ def test_bounds_follow_from_what_eager_attention_loses() -> None:
 
 
 def test_kernels_that_are_not_there_are_named() -> None:
-    assert missing_kernels("cpu", "bfloat16") == ["flash-attn", "torch-varlen"]
-    assert missing_kernels("cpu", "float32") == []
+    words = "needs a GPU"
+    assert unmeasured_kernels("cpu", "bfloat16", ["sdpa"]) == {"flash-attn": words, "torch-varlen": words}
+    assert unmeasured_kernels("cpu", "float32", []) == {}
+
+
+def test_no_kernel_is_said_to_be_exact_where_rows_are_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a kernel that failed when the model was tried: whatever is asked for, none of them runs."""
+    monkeypatch.setattr(batching, "captures_agree", lambda *_: False)
+    monkeypatch.setattr(kernel_exactness, "varlen_kernels", lambda *_: ("flash-attn",))
+    (found,) = measure_exactness(RandomModel("tiny", dtype="bfloat16", peaked=True), rows=1)
+    assert (found.kernel, found.layout) == ("sdpa", "padded")
+    unmeasured = unmeasured_kernels("cuda", "bfloat16", [found.kernel])
+    assert unmeasured["flash-attn"] == "cannot run this model, or failed on it"
+    assert unmeasured["torch-varlen"] == "not in this torch"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 from transformers import Qwen2Config
 
-from attribeam.lab.benchmarks import model_sizes, random_model
-from attribeam.lab.model_choice.measured_models import MeasuredModel, Measurements
+from attribeam.lab.benchmarks import model_size_measurement, model_sizes, random_model
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, latency_records
+from attribeam.lab.model_choice.measured_models import MeasuredModel, Measurements, RowFigure
 
 TINY = Qwen2Config(
     vocab_size=32_768, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4,
@@ -19,7 +24,7 @@ TINY = Qwen2Config(
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row per length, of a tiny model, without processes of its own."""
-    monkeypatch.setattr(model_sizes, "_MOST_ROWS", 1)
+    monkeypatch.setattr(model_size_measurement, "_MOST_ROWS", 1)
     monkeypatch.setitem(random_model.SHAPES, "thin", TINY)
     monkeypatch.setattr(model_sizes.subprocess, "run", _run)
 
@@ -92,3 +97,49 @@ def test_model_that_fails_is_told_and_the_others_are_kept(
 def test_longer_rows_are_left_out_where_they_take_too_long(tmp_path: Path) -> None:
     (model,) = measured(tmp_path / "m.json", "--sizes", "thin", "--limit", "0").models
     assert len(model.figures) == 1
+
+
+def test_figures_of_a_gpu_report_are_added_without_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known, found = tmp_path / "known.json", tmp_path / "found.json"
+    one = MeasuredModel("thin", "bfloat16", "none", "attn-union-dep", "cpu", "here", "this", 3, 4, 7, ())
+    other = replace(one, device="cuda", machine="a GPU")
+    Measurements(models=(one, replace(other, peak_bytes=9))).write(known)
+    Measurements(models=(other,)).write(found)
+    assert model_sizes.main(["--output", str(known), "--add", str(found)]) == 0
+    assert Measurements.from_file(known).models == (one, other)
+    assert model_sizes.main(["--output", str(known), "--add", str(tmp_path / "absent.json")]) == 2
+    assert "absent.json should hold measured models" in capsys.readouterr().err
+    assert Measurements.from_file(known).models == (one, other)
+
+
+def test_device_of_several_gpus_is_a_gpu_to_the_suggestion() -> None:
+    wanted = model_size_measurement.SizedModel("thin", "bfloat16", "none", "attn-union-dep", "cuda:1")
+    assert wanted.device_kind == "cuda"
+    assert "--device cuda " in wanted.command
+
+
+@pytest.mark.parametrize(("device", "passes"), [("cpu", [1, 1, 3]), ("cuda:1", [1, 1, 3, 3])])
+def test_whole_batch_warms_up_on_a_gpu_whose_kernels_load_when_first_used(
+    device: str, passes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Watch:
+        seconds = 1.5
+
+        def __init__(self, measured: str) -> None:
+            assert measured == device
+
+        def __enter__(self) -> Watch:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    ran: list[int] = []
+    monkeypatch.setattr(model_size_measurement, "StopWatch", Watch)
+    model: Any = SimpleNamespace(device=torch.device(device), encode=lambda _: SimpleNamespace(token_ids=[1, 2]))
+    records = latency_records(LATENCY_SHAPES[0], 3)
+    found = model_size_measurement._figure(records, model, lambda rows, _: ran.append(len(rows)), seconds=9.0)
+    assert ran == passes
+    assert found == RowFigure(2, 3, 0.5)

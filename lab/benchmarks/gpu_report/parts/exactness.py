@@ -7,12 +7,11 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from attribeam.attribution.attention.end_to_end_attention import FLASH_ATTN
 from attribeam.lab.benchmarks.gpu_report.journal import Finding, JournalState
 from attribeam.lab.benchmarks.gpu_report.part import Step
-from attribeam.lab.benchmarks.gpu_report.parts.loaded import OneLoaded
+from attribeam.lab.benchmarks.gpu_report.parts.loaded import release_memory
 from attribeam.lab.benchmarks.gpu_report.report_plan import ReportPlan
-from attribeam.lab.benchmarks.kernel_exactness import HEADER, measure_exactness, missing_kernels
+from attribeam.lab.benchmarks.kernel_exactness import HEADER, measure_exactness, unmeasured_kernels
 
 TABLE = "Errors of S"
 _HEADER = ("model", *HEADER)
@@ -28,13 +27,13 @@ def steps(plan: ReportPlan, _: JournalState, __: Path) -> list[Step]:
 
 
 def _compare(plan: ReportPlan, name: str, precision: str) -> Iterator[Finding]:
-    OneLoaded().release()
+    release_memory()
+    measured = []
     for one in measure_exactness(plan.made(name, precision=precision)):
+        measured.append(one.kernel)
         values = {"model": name, **asdict(one), "is_exact": one.is_exact}
         yield Finding(TABLE, _HEADER, (name, *one.cells()), values, is_bad=not one.is_exact)
-    for kernel in missing_kernels(plan.device, precision):
-        why = "not installed or not loadable" if kernel == FLASH_ATTN else "not in this torch"
-        words = "needs a GPU" if plan.device == "cpu" else why
+    for kernel, words in unmeasured_kernels(plan.device, precision, measured).items():
         empty = ("-",) * (len(_HEADER) - 4)
         cells = (name, precision, kernel, *empty, words)
         yield Finding(TABLE, _HEADER, cells, {"model": name, "dtype": precision, "kernel": kernel, "missing": words})

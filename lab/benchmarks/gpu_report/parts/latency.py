@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attribeam.lab.benchmarks.attribution_latency import HEADER, METHOD_NAMES, cells, speedups
 from attribeam.lab.benchmarks.gpu_report.journal import Finding, JournalState
-from attribeam.lab.benchmarks.gpu_report.part import LeftOutError, Step
+from attribeam.lab.benchmarks.gpu_report.part import LeftOutError, Step, need_nf4
 from attribeam.lab.benchmarks.gpu_report.parts.loaded import OneLoaded
 from attribeam.lab.benchmarks.gpu_report.report_plan import ReportPlan
 from attribeam.lab.benchmarks.latency_measurement import LatencyMeasurement, LatencyRun, Mode, measured_peak
@@ -122,7 +122,7 @@ def _key(one: LatencyMeasurement) -> tuple[str, str, str]:
 
 
 def _check_installed(weights: Weights, method: str) -> None:
-    if weights.quantization != "none" and find_spec("bitsandbytes") is None:
-        raise LeftOutError("NF4 needs bitsandbytes, which is not installed")
+    if weights.quantization != "none":
+        need_nf4()
     if method == "attn_union_dep" and find_spec("spacy") is None:
         raise LeftOutError("dependency augmentation needs spaCy, which is not installed")

@@ -27,5 +27,10 @@ class OneLoaded:
     def release(self) -> None:
         """Give the memory back."""
         self._key = self._value = None
-        gc.collect()
-        torch.cuda.empty_cache()  # does nothing if CUDA was never used
+        release_memory()
+
+
+def release_memory() -> None:
+    """Give the device back what nothing refers to."""
+    gc.collect()
+    torch.cuda.empty_cache()  # does nothing if CUDA was never used

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 from attribeam.lab.benchmarks.attribution_memory import HEADER, measure_lengths, measure_row
 from attribeam.lab.benchmarks.gpu_report.journal import Finding, JournalState
-from attribeam.lab.benchmarks.gpu_report.part import LeftOutError, Step
+from attribeam.lab.benchmarks.gpu_report.part import Step, need_nf4
 from attribeam.lab.benchmarks.gpu_report.parts.loaded import OneLoaded
 from attribeam.lab.benchmarks.gpu_report.report_plan import ReportPlan
 
@@ -30,8 +29,8 @@ def steps(plan: ReportPlan, _: JournalState, __: Path) -> list[Step]:
 
 
 def _measure(plan: ReportPlan, loaded: OneLoaded, name: str, form: str, tokens: int) -> Iterator[Finding]:
-    if form == "nf4" and find_spec("bitsandbytes") is None:
-        raise LeftOutError("NF4 needs bitsandbytes, which is not installed")
+    if form == "nf4":
+        need_nf4()
     model = plan.made(name, quantization="nf4" if form == "nf4" else "none")
     if plan.device == "cpu":
         (found,) = measure_lengths(model, [tokens])

@@ -9,19 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from attribeam.attribution.options import ATTN_UNION_DEP, ModelOptions
-from attribeam.lab.benchmarks.generated_rows import (
-    LATENCY_SHAPES,
-    RowShape,
-    benchmark_rows,
-    latency_records,
-    made_up_pages,
-    write_log,
-)
+from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
 from attribeam.lab.benchmarks.gpu_report.journal import Finding, JournalState
 from attribeam.lab.benchmarks.gpu_report.part import LeftOutError, Step
 from attribeam.lab.benchmarks.gpu_report.parts.latency import TIMES, Weights
 from attribeam.lab.benchmarks.gpu_report.report_plan import ReportPlan
 from attribeam.lab.benchmarks.latency_measurement import LatencyMeasurement, LatencyRun, Mode
+from attribeam.lab.benchmarks.latency_rows import LATENCY_SHAPES, latency_records
 from attribeam.lab.benchmarks.operator_profile import HEADER, profile_operators
 
 WHAT, KINDS, OPERATORS, STAGES = "What is profiled", "Kinds of operators", "Operators", "Stages of one audit process"

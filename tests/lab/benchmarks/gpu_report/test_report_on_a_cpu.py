@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from attribeam.lab.model_choice.measured_models import Measurements
+
 pytestmark = [pytest.mark.whole_report, pytest.mark.xdist_group("gpu_report")]  # one report for all tests
 
 ROOT = Path(__file__).parents[4]
@@ -40,7 +42,7 @@ def values(steps: list[dict[str, Any]], table: str) -> list[dict[str, Any]]:
 
 
 def test_every_step_of_every_part_ends(parts: dict[str, list[dict[str, Any]]]) -> None:
-    assert list(parts) == ["tests", "exactness", "latency", "memory", "audit", "halving", "profile"]
+    assert list(parts) == ["tests", "exactness", "latency", "memory", "audit", "halving", "profile", "sizes"]
     assert {(name, step["status"]) for name, steps in parts.items() for step in steps} == {
         (name, "done") for name in parts
     }
@@ -102,6 +104,14 @@ def test_profile_is_that_of_the_slowest_step(parts: dict[str, list[dict[str, Any
     assert stages == ["read", "parse", "spans", "encode", "attention", "evidence", "write", "all"]
 
 
+def test_sizes_are_written_as_the_suggestion_reads_them(folder: Path) -> None:
+    found = Measurements.from_file(folder / "measured_models.json").models
+    assert [(one.size, one.quantization, one.device) for one in found] == [
+        ("tiny", "nf4", "cpu"),
+        ("tiny", "none", "cpu"),
+    ]
+
+
 def test_page_states_the_machine_and_every_part(folder: Path) -> None:
     page = (folder / "report.md").read_text(encoding="utf-8")
     assert "Measured on a CPU" in page
@@ -110,6 +120,7 @@ def test_page_states_the_machine_and_every_part(folder: Path) -> None:
     assert "not measured" not in page
     assert sorted(path.name for path in folder.iterdir()) == [
         ".lock",
+        "measured_models.json",
         "parts.log",
         "report.json",
         "report.md",

@@ -79,10 +79,12 @@ class TimeIsUpOnceItHangs(subprocess.Popen[bytes]):
     """A process whose time is up as soon as its part hangs, and not before."""
 
     hangs: Callable[[], bool]
+    was_up = False
 
     def wait(self, timeout: float | None = None) -> int:
-        while timeout is not None and self.poll() is None:
+        while timeout is not None and not self.was_up and self.poll() is None:
             if type(self).hangs():
+                self.was_up = True
                 raise subprocess.TimeoutExpired("the part", timeout)
             time.sleep(0.05)
         return super().wait()
@@ -114,6 +116,23 @@ def test_part_that_runs_out_of_time_keeps_its_steps_and_the_next_part_runs(
     assert "| before | 7 |" in page
     for pid in (tmp_path / "pids").read_text(encoding="utf-8").split():
         wait_until(lambda pid=pid: not is_running(int(pid)))  # type: ignore[misc]
+
+
+def test_process_that_a_driver_holds_on_to_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float | None] = []
+
+    class Held:
+        pid = 7
+
+        def wait(self, timeout: float | None = None) -> int:
+            waited.append(timeout)
+            raise subprocess.TimeoutExpired("the part", timeout or 0.0)
+
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(part_runs.os, "killpg", lambda *sent: killed.append(sent))
+    part_runs._kill(Held())  # type: ignore[arg-type]
+    assert killed == [(7, signal.SIGKILL)]
+    assert None not in waited
 
 
 def test_every_bad_end_is_said_and_the_steps_behind_it_run(tmp_path: Path) -> None:

@@ -26,6 +26,26 @@ def test_nothing_is_claimed_without_figures(tmp_path: Path) -> None:
     assert {answer for _, _, answer in found} == {NOT_MEASURED}
 
 
+def test_steps_that_gave_no_figures_are_told_beside_those_that_did(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "steps.jsonl")
+    passed = Finding("Tests", ("a",), ("1",), {"outcome": "passed"})
+    failed = Finding("Tests", ("a",), ("1",), {"outcome": "failed"}, is_bad=True)
+    unknown = Finding("Tests", ("a",), ("1",), {"outcome": "not run"}, is_bad=True)
+    journal.add_steps("tests", ["passes", "fails", "is not run", "crashes", "is cut", "never begins"])
+    journal.add_outcome("tests", "passes", Status.DONE, seconds=1.0, findings=[passed])
+    journal.add_outcome("tests", "fails", Status.FAILED, seconds=1.0, findings=[failed])
+    journal.add_outcome("tests", "is not run", Status.FAILED, seconds=1.0, findings=[unknown])
+    journal.add_outcome("tests", "crashes", Status.CRASHED, seconds=1.0)
+    journal.add_outcome("tests", "is cut", Status.CUT, seconds=1.0)
+    journal.add_steps("halving", ["raises"])
+    journal.add_outcome("halving", "raises", Status.FAILED, seconds=1.0)
+    answers = {question: answer for question, _, answer in at_a_glance(journal.read())}
+    assert answers["GPU tests"] == (
+        "1 passed, 1 failed, 1 not run (steps without figures: 1 crashed, 1 cut, 1 not run)"
+    )
+    assert answers["out of memory"] == f"{NOT_MEASURED} (steps without figures: 1 failed)"
+
+
 def test_answers_follow_from_the_figures(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "steps.jsonl")
     add(journal, "tests", "Tests", {"outcome": "passed"}, {"outcome": "passed"}, {"outcome": "failed"})
