@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--audit", type=Path, required=True, metavar="DIR", help="the output directory of attribeam audit")
     add("--output", type=Path, required=True, metavar="DIR", help="the directory to write the pictures to")
-    add("--answer", default="qa-024", metavar="ID", help="the answer to show (default: %(default)s)")
+    add("--answer", default="qa-063", metavar="ID", help="the answer to show (default: %(default)s)")
     add("--span", type=int, default=2, help="the span to select, counted from 1 (default: %(default)s)")
     add("--colours", choices=["light", "dark"], default="light", help="colour scheme (default: %(default)s)")
     add("--width", type=int, default=1360, help="size of the window in CSS pixels (default: %(default)s)")
