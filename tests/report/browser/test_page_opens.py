@@ -63,6 +63,15 @@ def test_narrowest_screen_cuts_no_claim_and_keeps_the_bar_in_one_line(page: Open
     assert page.script("return document.documentElement.scrollWidth") <= 320
 
 
+def test_menu_of_marks_stands_whole_on_the_narrowest_screen(page: OpenPage, harbour: LoggedAudit) -> None:
+    page.size(320, 740)
+    page.open(harbour.page)
+    page.one("#export-menu summary").click()
+    menu = page.one(".menu-items").rect
+    assert menu["x"] >= 0
+    assert menu["x"] + menu["width"] <= 320
+
+
 def test_way_back_stands_above_what_is_said_of_a_missing_answer(page: OpenPage, harbour: LoggedAudit) -> None:
     page.size(320, 740)
     page.open(harbour.page, "#answer=ferry-99")
