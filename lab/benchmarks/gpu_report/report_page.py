@@ -43,7 +43,7 @@ def _page(parts: Sequence[Part], state: JournalState, about: Mapping[str, Any]) 
     yield f"\n`{about['command']}`, {about['state']} at {about['time']}."
     if machine["device"] == "cpu":
         yield "\n**Measured on a CPU, with small sizes: this shows that the report works, and nothing about a GPU.**"
-        yield "Peaks of memory in part 3 are those of the process so far."
+        yield "Peaks of memory beside latencies are those of the process so far."
     yield "\n## At a glance\n"
     yield markdown_table(HEADER, at_a_glance(state))
     yield "\n## Machine\n"
