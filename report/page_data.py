@@ -181,7 +181,11 @@ def _earlier_json(
     then = earlier.get(record_id)
     if then is None:
         return {"change": comparison.change_of(record_id), "before": None}
-    claims = sorted((span for span in then.answer.spans if span.is_claim), key=lambda span: span.chars.char_start)
+    # As the page orders the claims of today: of two that begin at one place, the longer one first.
+    claims = sorted(
+        (span for span in then.answer.spans if span.is_claim),
+        key=lambda span: (span.chars.char_start, -span.chars.char_end),
+    )
     said = [[span.text, span.support, _rounded(span.support_score), list(span.unmatched_values)] for span in claims]
     return {
         "change": comparison.change_of(record_id),

@@ -88,17 +88,28 @@ def compared_audit(folder: Path) -> LoggedAudit:
     """Answers beside those of an earlier audit, with risks.
 
     ``ferry-0`` is newly flagged, ``ferry-1`` no longer: its earlier claim had markup in its text. ``ferry-2`` is the
-    same, and ``ferry-3`` was not there.
+    same, with two claims that begin at one place, and ``ferry-3`` was not there.
     """
     fine = (replace(supported_span(), answer_risk=0.125),)
     flagged = tuple(replace(one, answer_risk=0.875) for one in (supported_span(), unsupported_span()))
     hostile = (*flagged[:1], replace(flagged[1], text=f"{flagged[1].text} {ATTACK}"))
+    nested = _begin_at_one_place(*flagged)
     before = made_audit(
-        folder / "before", record_ids=("ferry-0", "ferry-1", "ferry-2"), spans={0: fine, 1: hostile, 2: fine}
+        folder / "before", record_ids=("ferry-0", "ferry-1", "ferry-2"), spans={0: fine, 1: hostile, 2: nested}
     )
     ids = tuple(f"ferry-{row}" for row in range(4))
-    audit = made_audit(folder / "made", record_ids=ids, spans={0: flagged, 1: fine, 2: fine, 3: fine})
+    audit = made_audit(folder / "made", record_ids=ids, spans={0: flagged, 1: fine, 2: nested, 3: fine})
     return _with_pages(audit, folder, previous=before.root)
+
+
+def _begin_at_one_place(shorter: SpanEvidence, longer: SpanEvidence) -> tuple[SpanEvidence, SpanEvidence]:
+    """The claims "leaves" and "leaves at noon", each with the index and the verdict that it has."""
+    chars, text = shorter.chars, shorter.text
+    end = chars.char_start + len("leaves")
+    return (
+        replace(shorter, chars=CharRange(chars.char_start, end), text="leaves"),
+        replace(longer, chars=chars, text=text, unmatched_values=()),
+    )
 
 
 def hostile_audit(folder: Path) -> LoggedAudit:

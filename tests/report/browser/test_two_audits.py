@@ -39,6 +39,14 @@ def test_an_answer_shows_its_claims_then_and_now_in_rows_of_the_same_words(
     assert new == ["–", "40 cars○ unsupported, not in the passages: 40"]
 
 
+def test_claims_that_begin_at_one_place_stand_beside_themselves(page: OpenPage, compared: LoggedAudit) -> None:
+    page.open(compared.page, "#answer=ferry-2")
+    assert [[cell.partition("○")[0].partition("●")[0] for cell in row] for row in rows(page)] == [
+        ["leaves at noon", "leaves at noon"],
+        ["leaves", "leaves"],
+    ]
+
+
 def test_a_claim_that_is_gone_stands_where_it_stood_as_the_text_that_it_was(
     page: OpenPage, compared: LoggedAudit
 ) -> None:
