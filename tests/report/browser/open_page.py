@@ -76,7 +76,7 @@ class OpenPage:
     def reload(self) -> None:
         """Load the page anew and wait until the new one's scripts are through.
 
-        On a busy machine the driver comes back while the old page is still there, which must not pass for the new one.
+        The old page must not pass for the new one, should the driver come back while it is still there.
         """
         self.script("delete document.documentElement.dataset.ready")
         self.driver.refresh()
