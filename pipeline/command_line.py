@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import select
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from attribeam import __version__
 from attribeam.pipeline.messages import ConsoleKind, Messages
@@ -126,6 +127,8 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
+        if not _is_closed_by_reader(sys.stdout):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes when it exits goes there
         messages.say("standard output was closed before all was said", event="error", exit_code=ExitCode.FAILED)
         return ExitCode.FAILED
@@ -135,6 +138,13 @@ def _run(command: Command, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         messages.say("interrupted", event="error", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
+
+
+def _is_closed_by_reader(output: TextIO) -> bool:
+    """Whether ``output`` is a pipe that nobody reads any more, as behind ``| head``; other pipes may break as well."""
+    poll = select.poll()
+    poll.register(output, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 class _CommandParser(argparse.ArgumentParser):

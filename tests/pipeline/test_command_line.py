@@ -141,3 +141,15 @@ def test_output_that_nobody_reads_to_its_end_is_no_traceback(tmp_path: Path) -> 
         os.close(writer)
     assert found.returncode == ExitCode.FAILED
     assert found.stderr == "attribeam config: standard output was closed before all was said\n"
+
+
+def test_another_broken_pipe_is_no_closed_output(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run(_: argparse.Namespace) -> None:
+        raise BrokenPipeError("the pipe to a worker")
+
+    monkeypatch.setattr("attribeam.report.show_command.run", run)
+    with pytest.raises(BrokenPipeError, match="the pipe to a worker"):
+        main(["show", "qa-009", "--audit", str(tmp_path)])
+    assert not capfd.readouterr().err
