@@ -67,18 +67,19 @@ def main() -> int:
     args = _parser().parse_args()
     machine = machine_description()
     print(machine, flush=True)
-    folder = Path(tempfile.mkdtemp(prefix="attribeam-cluster-"))
     pages = made_up_pages(seed=0)
-    runs = []
-    with FlinkCluster(folder / "flink", get_flink(), worker_environment={"OMP_NUM_THREADS": "1"}) as cluster:
-        for rows in args.rows:
-            log = folder / f"{rows}.parquet"
-            write_log(log, benchmark_rows(pages, rows=rows, seed=0, shape=args.shape))
-            runs.append(_measure(rows, log, cluster, args.rows_per_chunk))
-            print(_line(runs[-1]), file=sys.stderr, flush=True)
-            if args.record:
-                record = {"machine": machine, "shape": args.shape, "runs": [asdict(run) for run in runs]}
-                args.record.write_text(json.dumps(record, indent=2) + "\n")
+    runs: list[ClusterRun] = []
+    with tempfile.TemporaryDirectory(prefix="attribeam-cluster-") as name:
+        folder = Path(name)
+        with FlinkCluster(folder / "flink", get_flink(), worker_environment={"OMP_NUM_THREADS": "1"}) as cluster:
+            for rows in args.rows:
+                log = folder / f"{rows}.parquet"
+                write_log(log, benchmark_rows(pages, rows=rows, seed=0, shape=args.shape))
+                runs.append(_measure(rows, log, cluster, args.rows_per_chunk))
+                print(_line(runs[-1]), file=sys.stderr, flush=True)
+                if args.record:
+                    record = {"machine": machine, "shape": args.shape, "runs": [asdict(run) for run in runs]}
+                    args.record.write_text(json.dumps(record, indent=2) + "\n")
     print(_table(runs))
     return 0
 
