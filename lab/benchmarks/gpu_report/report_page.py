@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ def write_report(folder: Path, parts: Sequence[Part], state: JournalState, about
     _replace(folder / FIGURES, json.dumps(_figures(parts, state, about), indent=1) + "\n")
     sizes = state.values_of("sizes", "Sizes")
     if sizes:
-        Measurements.from_values({"other_stages": None, "models": sizes}).write(folder / SIZES)
+        found = Measurements.from_values({"other_stages": None, "models": sizes}).models
+        reduce(Measurements.with_model, found, Measurements()).write(folder / SIZES)
 
 
 def _replace(path: Path, text: str) -> None:
