@@ -164,8 +164,8 @@ def _line(run: ClusterRun) -> str:
 
 def _table(runs: Sequence[ClusterRun]) -> str:
     header = (
-        "rows", "local rows/s", "cluster rows/s", "cluster / local", "MiB an SDK worker", "MiB a TaskManager with it",
-        "time outside the audit task", "kB shuffled",
+        "rows", "local rows/s", "cluster rows/s", "cluster / local", "MiB per SDK worker",
+        "MiB per TaskManager with it", "time outside the audit task", "kB shuffled",
     )  # fmt: skip
     lines = [
         (
