@@ -29,6 +29,7 @@ from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
+GGUF_SUFFIX = ".gguf"
 BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
 
 
@@ -140,13 +141,29 @@ def _folder_of_model(model: str) -> Path | None:
     path = Path(model).expanduser()
     if path.is_dir():
         return path
+    if path.suffix == GGUF_SUFFIX and path.is_file():
+        raise to_be_converted(model, path)
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
     return None
 
 
+def to_be_converted(model: str, file: Path) -> ModelLoadError:
+    """The error of a model whose weights are in a GGUF file."""
+    return ModelLoadError(
+        f"model {model!r} should be a directory with config.json, tokenizer.json and safetensors weights, has a GGUF "
+        f"file; convert it once with attribeam models convert {file} NEW_DIRECTORY, and name that with --model"
+    )
+
+
 def _check_whole(model: str, folder: Path) -> None:
-    """Refuse an adapter, which is without effect, or changes a model that nobody named, where transformers reads it."""
+    """Refuse a GGUF file without a config, and an adapter.
+
+    Where transformers reads an adapter, it is without effect, or changes a model that nobody named.
+    """
+    packed = sorted(folder.glob(f"*{GGUF_SUFFIX}"))
+    if packed and not (folder / "config.json").is_file():
+        raise to_be_converted(model, packed[0])
     if (folder / "adapter_config.json").is_file():
         raise ModelLoadError(
             f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "

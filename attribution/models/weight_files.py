@@ -20,10 +20,15 @@ from attribeam.attribution.models.local_revision import (
     read_weight_map,
     weight_names,
 )
-from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
+from attribeam.attribution.models.model_directory import (
+    GGUF_SUFFIX,
+    ModelDirectory,
+    runs_own_code,
+    to_be_converted,
+)
 from attribeam.schemas.errors import ModelLoadError
 
-_UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.gguf")
+_UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 
 @contextmanager
@@ -88,6 +93,9 @@ def require_files(directory: ModelDirectory, names: list[str]) -> None:
     if directory.commit is not None:
         fetch_weights(directory.options.model, directory.commit, names)
     missing = [name for name in names if not (folder / name).is_file()]
+    packed = sorted(folder.glob(f"*{GGUF_SUFFIX}"))
+    if missing and packed:
+        raise to_be_converted(directory.options.model, packed[0])
     if missing == [SINGLE_FILE]:
         raise ModelLoadError(f"model {directory.options.model!r} {_without_safetensors(folder)}")
     if missing:
