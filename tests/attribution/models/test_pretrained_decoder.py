@@ -1,0 +1,206 @@
+"""SmolLM2-135M-Instruct as an attributor: real weights of a Llama with grouped heads, and its chat template.
+
+It comes as a GGUF file, which is converted first. The rows were written for this test. Without the package of
+``tests/pretrained_models.txt`` and the extra ``gguf`` everything is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
+from tests.attribution.prompts.test_windows_of_a_model import attributed
+from tests.pipeline.audit_process import read_all
+from tests.pretrained_packages import SMOLLM2, checked_package
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.hidden_states import states_of_layers
+from attribeam.attribution.attention.observed_attention import attribute_layers
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.models.gguf_conversion import convert_gguf
+from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.models.model_check import top_columns_agreement
+from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
+from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.pipeline.command_line import main
+from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import Passage, QARecord, RowSource
+
+pytestmark = pytest.mark.pretrained
+
+LAYER = 18
+"""The layer whose attention finds most passages of the package's own labelled rows."""
+
+QUESTION = "How does the ferry to Skelde run?"
+PASSAGES = MappingProxyType(
+    {
+        "winter": "From December on the boats stay in the harbour, because the sound is covered with ice.",
+        "fares": "Grown-ups pay four crowns for a crossing. Children below seven travel free of charge.",
+        "owners": "The line belongs to the town, which bought it in 1931 from a company that had gone bankrupt.",
+        "boats": "Two vessels make the trip; the older one was launched in Kalbrook seventy years ago.",
+    }
+)
+CLAIMS = (
+    "In December the ice keeps the boats in the harbour",
+    "Children under seven years travel free",
+    "The town has owned the line since 1931",
+    "The older of the two vessels was built in Kalbrook",
+)
+ANSWER = f"{'. '.join(CLAIMS)}. Café 🙂"
+ANSWERS = (ANSWER, "Children travel free.", "It was bought in 1931.", ANSWER[:60])
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    package = checked_package(SMOLLM2)
+    pytest.importorskip("gguf", reason="the extra gguf is not installed")
+    folder = tmp_path_factory.mktemp("converted") / "SmolLM2-135M-Instruct"
+    convert_gguf(next(package.glob("*.gguf")), folder)
+    return folder
+
+
+@cache
+def load(directory: Path, *, dtype: str = "float32", layer: int = LAYER) -> AttentionModel:
+    options = ModelOptions(model=str(directory), device="cpu", dtype=dtype, layer=layer)
+    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING), threads=1)
+
+
+@pytest.fixture(scope="module")
+def model(directory: Path) -> AttentionModel:
+    return load(directory)
+
+
+def record(answer: str = ANSWER, *, name: str = "ferry") -> QARecord:
+    passages = tuple(Passage(text, title) for title, text in PASSAGES.items())
+    return QARecord(name, QUESTION, passages, answer, RowSource("log", 0))
+
+
+def test_decoder_gets_its_own_chat_template_and_layer(directory: Path) -> None:
+    found = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"), threads=1)
+    assert (found.layer, found.layer_count, found.query_position) == (16, 30, QueryPosition.PREDICTING)
+    assert (found.max_tokens, found.network.config.num_key_value_heads) == (8192, 3)
+    assert found.provenance()["prompt_template_name"] == "chat"
+
+
+def test_tokens_are_those_of_the_models_own_chat(model: AttentionModel, directory: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    rendered = model.template.render(question=QUESTION, passages=record().passages).text
+    opening, _, rest = rendered.partition("<|im_start|>user\n")
+    message, _, closing = rest.partition("<|im_end|>")
+    assert opening.startswith("<|im_start|>system\n")
+    assert closing == "\n<|im_start|>assistant\n"
+    chat = [{"role": "user", "content": message}]
+    theirs = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    expected = tokenizer(theirs + ANSWER, add_special_tokens=False)["input_ids"]
+    assert model.encode(record()).token_ids.tolist() == expected
+
+
+def test_every_token_covers_its_own_characters(model: AttentionModel, directory: Path) -> None:
+    tokenizer, row = AutoTokenizer.from_pretrained(directory), model.encode(record())
+    texts = [*PASSAGES.values()]
+    for column in np.flatnonzero((row.column_passage >= 0) & ~row.column_in_title):
+        start, end = row.column_char_start[column], row.column_char_end[column]
+        token = tokenizer.decode([row.token_ids[column]])
+        assert texts[row.column_passage[column]][start:end] == token.strip()
+    pieces = zip(row.response_char_start, row.response_char_end, strict=True)
+    covered = {place for start, end in pieces for place in range(start, end)}
+    assert covered == {place for place, letter in enumerate(ANSWER) if not letter.isspace()}
+    assert tokenizer.decode(row.token_ids[row.prompt_length :]) == ANSWER
+
+
+def test_captured_attention_is_transformers_own(model: AttentionModel, directory: Path) -> None:
+    row = model.encode(record())
+    expected = eager_similarity(directory, model, row)
+    np.testing.assert_allclose(full_similarity(attributed(model, row, len(PASSAGES))), expected, atol=1e-5, rtol=0)
+
+
+def test_hidden_states_are_transformers_own(model: AttentionModel, directory: Path) -> None:
+    row, layers = model.encode(record()), (0, 1, LAYER - 1)
+    reference = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    with torch.no_grad():
+        ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
+        expected = reference(ids, output_hidden_states=True).hidden_states
+    found = states_of_layers(model.network, row.token_ids, layers=layers)
+    for layer in layers:
+        largest = float(expected[layer].abs().max())
+        torch.testing.assert_close(
+            found[layer].reshape(expected[layer].shape), expected[layer], atol=1e-5 * largest, rtol=1e-4
+        )
+
+
+def test_rows_of_a_batch_get_what_each_gets_alone(model: AttentionModel) -> None:
+    rows, count = [model.encode(record(answer)) for answer in ANSWERS], len(PASSAGES)
+    assert sum(len(row.token_ids) for row in rows) < model.token_budget
+    together = model.attribute(rows, [count] * len(rows))
+    for row, found in zip(rows, together, strict=True):
+        assert isinstance(found, TokenAttribution)
+        expected = full_similarity(attributed(model, row, count))
+        np.testing.assert_allclose(full_similarity(found), expected, atol=1e-5, rtol=0)
+
+
+def test_layers_of_one_pass_are_those_of_models_that_end_there(model: AttentionModel, directory: Path) -> None:
+    row, count = model.encode(record()), len(PASSAGES)
+    found = attribute_layers(model, row, count, layers=[9, LAYER], top_k=EVERYTHING)
+    for layer, tokens in found.items():
+        alone = attributed(load(directory, layer=layer), row, count)
+        np.testing.assert_allclose(full_similarity(tokens), full_similarity(alone), atol=1e-5, rtol=0)
+
+
+def test_bfloat16_mostly_keeps_the_two_best_columns(model: AttentionModel, directory: Path) -> None:
+    rough = load(directory, dtype="bfloat16")
+    assert rough.dtype == torch.bfloat16
+    row, count = model.encode(record()), len(PASSAGES)
+    agreement = top_columns_agreement([attributed(rough, row, count)], [attributed(model, row, count)])
+    assert 0.8 <= agreement <= 1
+
+
+def test_attention_finds_the_passages_of_paraphrases(directory: Path) -> None:
+    attributor = Attributor.from_pretrained(str(directory), layer=LAYER, spans="given", device="cpu", threads=1)
+    places = [(ANSWER.index(claim), ANSWER.index(claim) + len(claim)) for claim in CLAIMS]
+    found = attributor.attribute(question=QUESTION, passages=[*PASSAGES.values()], answer=ANSWER, target_spans=places)
+    assert [one.top_passage_index for one in found] == [0, 1, 2, 3]
+
+
+def test_probability_of_an_answer_is_transformers_own_and_falls_without_its_passage(directory: Path) -> None:
+    language = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    whole = record("In 1931.")
+    rows = [language.encode(one) for one in (whole, replace(whole, passages=whole.passages[1:2]))]
+    plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+    sums = []
+    for row, found in zip(rows, language.token_log_probabilities(rows), strict=True):
+        np.testing.assert_allclose(found, log_probabilities(plain, row), atol=1e-4, rtol=0)
+        sums.append(float(np.sum(found)))
+    assert sums[0] > sums[1] + 1
+
+
+def log_probabilities(plain: torch.nn.Module, row: EncodedRow) -> np.ndarray:
+    ids = torch.from_numpy(row.token_ids.astype(np.int64))
+    with torch.no_grad():
+        logits = plain(input_ids=ids[None]).logits[0].log_softmax(-1)
+    return logits[torch.arange(row.prompt_length - 1, len(ids) - 1), ids[row.prompt_length :]].numpy()
+
+
+def test_audit_with_the_model_reconciles(directory: Path, tmp_path: Path) -> None:
+    rows = [
+        {"record_id": f"ferry-{number}", "question": QUESTION, "passages": [*PASSAGES.values()], "answer": answer}
+        for number, answer in enumerate([*ANSWERS, None])
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
+    options = ["--model", str(directory), "--layer", str(LAYER), "--device", "cpu", "--workers", "1"]
+    output = tmp_path / "audit"
+    assert main(["audit", "--input", str(tmp_path / "log.parquet"), "--output", str(output), *options]) == 0
+    evidence, dead = read_all(output / "evidence"), read_all(output / "dead_letters")
+    assert set(evidence["record_id"].to_pylist()) == {f"ferry-{number}" for number in range(len(ANSWERS))}
+    assert dead["record_id"].to_pylist() == [f"ferry-{len(ANSWERS)}"]
+    audit = AuditDirectory.open(output)
+    assert (audit.counts.rows, audit.counts.audited, audit.counts.dead_lettered) == (5, 4, 1)
+    assert (audit.manifest.models["layer"], audit.manifest.models["prompt_template_name"]) == (str(LAYER), "chat")
