@@ -152,4 +152,4 @@ def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, dev
 
 def format_size(size: int) -> str:
     """A readable number of bytes: in units of 10**9, or of 10**6 for less than 10**8 bytes."""
-    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+    return f"{size / 1e9:,.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
