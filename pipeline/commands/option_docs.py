@@ -38,12 +38,15 @@ def option_tables() -> str:
     return "\n\n".join(_section(heading, *classes, helps) for heading, classes in _SECTIONS.items())
 
 
-def option_helps(command: str) -> dict[str, str]:
-    """The help of every option that a command has, by its flag."""
+def option_helps(command: str) -> dict[str, list[str]]:
+    """The helps of every option that a command has, by its flag; actions below it may each have one of their own."""
     module = import_module(next(one.module for one in COMMANDS if one.name == command))
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
-    return dict(_helps(parser))
+    found: dict[str, list[str]] = {}
+    for flag, text in _helps(parser):
+        found.setdefault(flag, []).append(text)
+    return found
 
 
 def _helps(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
@@ -72,7 +75,7 @@ def _section(
     heading: str,
     options: type[Options],
     besides: tuple[type[Options], ...],
-    helps: Mapping[str, Mapping[str, str]],
+    helps: Mapping[str, Mapping[str, list[str]]],
 ) -> str:
     left_out = {name for one in besides for name in one.model_fields}
     rows = [_cells(one, helps) for one in declared(options).values() if one.name not in left_out]
@@ -80,9 +83,13 @@ def _section(
     return "\n".join([f"### {heading}", "", *lines])
 
 
-def _cells(one: Option, helps: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _cells(one: Option, helps: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
     is_flag = isinstance(one.default, bool)
-    taken = [command for command, by_flag in helps.items() if by_flag.get(one.flag, "").startswith(one.help)]
+    taken = [
+        command
+        for command, by_flag in helps.items()
+        if any(text.startswith(one.help) for text in by_flag.get(one.flag, ()))
+    ]
     cells = (
         f"`{one.name}`",
         one.help,
