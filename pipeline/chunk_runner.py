@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -58,6 +59,7 @@ def _run_graph(
         schemas=schemas,
     )
     pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
+    shutil.rmtree(pipeline.local_tempdir)  # only transforms of other languages use it; a killed worker would leave it
     build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, fatal_rows=fatal_rows)
     result = pipeline.run()
     result.wait_until_finish()

@@ -95,6 +95,8 @@ _LETTERS = re.compile(r"[a-z]+", re.IGNORECASE | re.ASCII)
 
 def worded_numbers(text: str) -> Iterator[re.Match[str]]:
     """The matches of ``WORDED_NUMBER`` in a text, tried only where a word is one of a number."""
+    if _NUMBER_WORDS.keys().isdisjoint(_LETTERS.findall(text.lower())):
+        return
     end = 0
     for word in _LETTERS.finditer(text):
         if word.start() >= end and word.group().lower() in _NUMBER_WORDS:

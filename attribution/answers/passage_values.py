@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
@@ -47,7 +46,11 @@ class PassageContent:
     """What one passage, its title included, says in comparable form; each part is read when first asked for."""
 
     def __init__(self, passage: Passage) -> None:
-        self._plain = plain_text(f"{passage.title or ''}\n{passage.text}")
+        self._passage = passage
+
+    @cached_property
+    def _plain(self) -> str:
+        return plain_text(f"{self._passage.title or ''}\n{self._passage.text}")
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -171,23 +174,6 @@ class PassageContent:
     @cached_property
     def _has_digits(self) -> bool:
         return _DIGIT.search(self._plain) is not None
-
-
-class PassageValues:
-    """The content of a row's passages, each read when first asked for."""
-
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        self._passages = passages
-        self._contents: dict[int, PassageContent] = {}
-
-    def __len__(self) -> int:
-        return len(self._passages)
-
-    def content(self, passage_index: int) -> PassageContent:
-        """The content of one passage."""
-        if passage_index not in self._contents:
-            self._contents[passage_index] = PassageContent(self._passages[passage_index])
-        return self._contents[passage_index]
 
 
 def plain_text(text: str) -> str:

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from attribeam.attribution.answers.answer_names import AnswerName, answer_names
 from attribeam.attribution.answers.answer_values import AnswerValue, answer_values
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.passage_values import PassageValues
+from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.schemas import CharRange, Passage
+
+Value: TypeAlias = AnswerValue | AnswerName
 
 
 class ValueMatcher:
     """Finds the unmatched values of one answer's spans; what a passage repeats is decided once."""
 
-    def __init__(
-        self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage], ignored: Sequence[CharRange] = ()
-    ) -> None:
-        """``ignored`` are ranges of the answer whose values are none, such as those that claim nothing."""
+    def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
         text = hide_markup(answer)
-        found: list[AnswerValue | AnswerName] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
-        hidden = bytearray(len(answer))
-        for chars in ignored:
-            hidden[chars.char_start : chars.char_end] = b"\1" * (chars.char_end - chars.char_start)
-        kept = [one for one in found if not any(hidden[one.chars.char_start : one.chars.char_end])]
+        found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
+        self._set(answer, sorted(found, key=lambda value: value.chars), [PassageContent(one) for one in passages])
+
+    def with_passage(self, passage: Passage) -> ValueMatcher:
+        """The same answer, held against one passage more; neither it nor the other passages are read again."""
+        matcher = ValueMatcher.__new__(ValueMatcher)
+        matcher._set(self._answer, self._found, [*self._passages, PassageContent(passage)])
+        return matcher
+
+    def _set(self, answer: str, found: Sequence[Value], passages: Sequence[PassageContent]) -> None:
         self._answer = answer
-        self._passages = PassageValues(passages)
-        self._values = sorted(filter(self._counts, kept), key=lambda value: value.chars)
+        self._found = found
+        self._passages = passages
+        self._values = [value for value in found if self._counts(value)]
         self._ends = [value.chars.char_end for value in self._values]
         self._parts: dict[tuple[int, int], frozenset[int]] = {}
 
-    def _counts(self, value: AnswerValue | AnswerName) -> bool:
+    def _counts(self, value: Value) -> bool:
         """False for a small number that counts what no passage counts."""
         if isinstance(value, AnswerName) or not value.counted:
             return True
-        contents = (self._passages.content(index) for index in range(len(self._passages)))
-        return any(value.counted in content.counted_nouns for content in contents)
+        return any(value.counted in passage.counted_nouns for passage in self._passages)
 
     def unmatched_values(self, span: CharRange, passage_indices: Sequence[int]) -> tuple[str, ...]:
         """The numbers, dates, times and names of the span that occur in none of these passages.
@@ -67,14 +72,14 @@ class ValueMatcher:
         found: frozenset[int] = frozenset()
         for index in passage_indices:
             if (place, index) not in self._parts:
-                self._parts[place, index] = value.parts_in(self._passages.content(index))
+                self._parts[place, index] = value.parts_in(self._passages[index])
             found |= self._parts[place, index]
             if value.is_repeated_by(found):
                 return True
         return False
 
 
-def _belongs(value: AnswerValue | AnswerName, span: CharRange) -> bool:
+def _belongs(value: Value, span: CharRange) -> bool:
     chars = value.chars
     if span.char_start <= chars.char_start and chars.char_end <= span.char_end:
         return True

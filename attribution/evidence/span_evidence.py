@@ -42,13 +42,15 @@ def evidence_records(
     spans: Sequence[TargetSpan],
     results: Sequence[SpanResult],
     thresholds: MethodOptions | None,
+    matcher: ValueMatcher | None = None,
 ) -> tuple[SpanEvidence, ...]:
     """One evidence record per target span from its result, whatever method gave it.
 
     ``thresholds`` are None where none were made for the method's mass. Each span is a claim of its own; one that is
-    given again belongs to the claim of the first.
+    given again belongs to the claim of the first. ``matcher`` is one for this answer and its passages, where the caller
+    has it already.
     """
-    values = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+    values = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
     cut = cut_sentences(parsed)
     first: dict[TargetSpan, int] = {}
     triples = (

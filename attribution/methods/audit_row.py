@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.span_evidence import evidence_records
 from attribeam.attribution.evidence.span_result import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
@@ -86,15 +87,17 @@ def evidence_of(
         MethodError: if the method breaks its protocol.
     """
     results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
+    matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(
         record=row.record,
         parsed=row.parsed,
         spans=row.spans,
         results=results,
         thresholds=thresholds_of(method, options, settings),
+        matcher=matcher,
     )
     judge = judge_of(options)
-    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records)
+    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher)
 
 
 def _results(

@@ -6,9 +6,9 @@ memory, so it is done once and not by every process of every audit. The director
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import cast
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from attribeam.attribution.models.model_errors import quiet_transformers
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
+from attribeam.schemas.file_digest import file_sha256
 
 SOURCE_KEY = "converted_from"
 """The key of config.json that holds name and SHA-256 of the file."""
@@ -36,22 +38,56 @@ def convert_gguf(file: Path, folder: Path, *, dtype: torch.dtype = torch.float32
     ``float32`` keeps every unpacked number as it is. The file's name and digest stand in config.json.
 
     Raises:
-        UsageError: if the file is no GGUF file, the folder cannot be written, or packages are missing.
+        UsageError: if the file is no GGUF file, the folder is there already, or packages are missing.
         ModelLoadError: if transformers cannot read this architecture or tokenizer, or the file lacks weights.
+        RunError: if the folder cannot be written.
     """
-    _check(file, folder)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-        complete = Path(temporary) / "model"
-        with quiet_transformers():
-            model = _read_model(file, dtype)
-            setattr(model.config, SOURCE_KEY, {"file": file.name, "sha256": _sha256(file)})
+    check_paths(file, folder)
+    with _new_folder(folder) as complete, quiet_transformers():
+        model = _read_model(file, dtype)
+        setattr(model.config, SOURCE_KEY, {"file": file.name, "sha256": file_sha256(file)})
+        tokenizer = _read_tokenizer(file)
+        with _writing(folder):
             model.save_pretrained(complete)
-            del model
-            _save_tokenizer(file, complete)
-        complete.replace(folder)
+            tokenizer.save_pretrained(str(complete))
 
 
-def _check(file: Path, folder: Path) -> None:
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside ``folder`` that takes its place once the block has ended well; else nothing is left of it."""
+    with _writing(folder):
+        temporary = TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-")
+    with temporary:
+        complete = Path(temporary.name) / "model"
+        yield complete
+        with _writing(folder):
+            _allow_reading(complete)
+            complete.replace(folder)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"{folder} could not be written: {error}; make room there, or name a folder that you may write to"
+        ) from error
+
+
+def _allow_reading(folder: Path) -> None:
+    """Give all files the mode of a new file; safetensors writes such that only the owner can read."""
+    usual = folder / "config.json"
+    for file in folder.iterdir():
+        file.chmod(usual.stat().st_mode)
+
+
+def check_paths(file: Path, folder: Path) -> None:
+    """Whether the conversion can begin.
+
+    Raises:
+        UsageError: if the file is no GGUF file, the folder is there already, or packages are missing.
+    """
     if not _starts_as_gguf(file):
         raise UsageError(f"{file} should be a GGUF file, is none or cannot be read; check its name, or fetch it again")
     if folder.exists() or not folder.parent.is_dir():
@@ -94,20 +130,15 @@ def _read_model(file: Path, dtype: torch.dtype) -> PreTrainedModel:
     return model
 
 
-def _save_tokenizer(file: Path, folder: Path) -> None:
+def _read_tokenizer(file: Path) -> PreTrainedTokenizerBase:
     try:
-        AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name).save_pretrained(str(folder))
+        return cast(PreTrainedTokenizerBase, AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name))
     except _UNREADABLE as error:
         raise _unreadable(file, error) from error
 
 
 def _unreadable(file: Path, error: Exception) -> ModelLoadError:
     return ModelLoadError(
-        f"{file} could not be read by transformers {version('transformers')}: {error}; use the directory or hub id of "
-        "the model from which the file was made"
+        f"{file} could not be read by transformers {version('transformers')}: {error}; fetch it again if it is "
+        "damaged, or use the directory or hub id of the model from which the file was made"
     )
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

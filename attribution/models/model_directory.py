@@ -157,7 +157,7 @@ def to_be_converted(model: str, file: Path) -> ModelLoadError:
 
 
 def _check_whole(model: str, folder: Path) -> None:
-    """Refuse a GGUF file without a config, and an adapter.
+    """Refuse a GGUF file without a config, an adapter, and a folder without a config.
 
     Where transformers reads an adapter, it is without effect, or changes a model that nobody named.
     """
@@ -168,6 +168,12 @@ def _check_whole(model: str, folder: Path) -> None:
         raise ModelLoadError(
             f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "
             "model with merge_and_unload of peft and save_pretrained, and name that directory with --model"
+        )
+    if not (folder / "config.json").is_file():
+        raise ModelLoadError(
+            f"model {model!r} should have config.json, tokenizer.json and safetensors weights, has no config.json; of "
+            f"a hub model with GGUF files, fetch one (hf download {model} FILE.gguf --local-dir .) and convert it with "
+            "attribeam models convert"
         )
 
 

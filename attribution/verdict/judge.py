@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
@@ -75,7 +76,12 @@ class VerdictJudge:
         return {**self._model.provenance(self._risk_threshold)}
 
     def judged(
-        self, record: QARecord, parsed: ParsedAnswer, spans: Sequence[TargetSpan], found: Sequence[SpanEvidence]
+        self,
+        record: QARecord,
+        parsed: ParsedAnswer,
+        spans: Sequence[TargetSpan],
+        found: Sequence[SpanEvidence],
+        matcher: ValueMatcher | None = None,
     ) -> tuple[SpanEvidence, ...]:
         """The records ``found`` of the ``spans``, in order, with kinds, claims, scores and the answer's risk.
 
@@ -83,11 +89,12 @@ class VerdictJudge:
         a low score are unsupported, and in any case the one with the lowest unless it stands literally in a passage; in
         other answers none is. A span without a word that can be judged is no claim. A number, date or name that neither
         passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands literally
-        in a passage has a high score. A mention has the verdict of its claim.
+        in a passage has a high score. A mention has the verdict of its claim. ``matcher`` is one for this answer and
+        its passages, where the caller has it already.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)
-        signals = answer_signals(record, parsed, kinds, self._model.table)
+        signals = answer_signals(record, parsed, kinds, self._model.table, matcher)
         literal = LiteralIndex(record.passages)
         risk, verdicts = self._verdicts(record, spans, claims, signals, literal)
         judged = _JudgedAnswer(record, parsed.words, claims.kind, risk, verdicts, literal)

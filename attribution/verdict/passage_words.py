@@ -51,11 +51,12 @@ class PassageWords:
 
     def _read(self, line: RecordLine, sentence: int) -> int:
         self.lines.append(line)
-        for word in WORD_OR_MARK.findall(line.text):
-            self._lowered.append(word.lower())
-            self.stems.append(stem(word))
+        words = WORD_OR_MARK.findall(line.text)
+        self._lowered += map(str.lower, words)
+        self.stems += map(stem, words)
+        self.truths += [line.truth] * len(words)
+        for word in words:
             self.sentences.append(sentence)
-            self.truths.append(line.truth)
             sentence += word in _SENTENCE_ENDS
         return sentence
 
@@ -95,9 +96,8 @@ class PassageWords:
     @cached_property
     def vector_rows(self) -> npt.NDArray[np.int64]:
         """For each word its row in the table of vectors, -1 for function words and unknown words."""
-        return np.array(
-            [self._table.row(word) if carries_content(word) else -1 for word in self._lowered], dtype=np.int64
-        )
+        rows = {word: self._table.row(word) if carries_content(word) else -1 for word in self.lowered}
+        return np.fromiter(map(rows.__getitem__, self._lowered), dtype=np.int64, count=len(self._lowered))
 
     @cached_property
     def known_rows(self) -> npt.NDArray[np.int64]:

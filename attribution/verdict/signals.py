@@ -52,9 +52,19 @@ class Signals:
     values: npt.NDArray[np.float32]
 
 
-def answer_signals(record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, table: WordTable) -> Signals:
-    """The signals of the answer's words; ``values`` has no rows where nothing is judged."""
-    measured = _Measured(record, parsed, kinds, table)
+def answer_signals(
+    record: QARecord,
+    parsed: ParsedAnswer,
+    kinds: WordKinds,
+    table: WordTable,
+    matcher: ValueMatcher | None = None,
+) -> Signals:
+    """The signals of the answer's words; ``values`` has no rows where nothing is judged.
+
+    ``matcher`` is one for this answer and its passages, where the caller has it already.
+    """
+    matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+    measured = _Measured(record, parsed, kinds, table, matcher)
     columns = {**measured.of_words(), **measured.of_clauses(), **measured.of_sentences(), **measured.of_answer()}
     words = measured.judged
     of_words = np.empty((len(words), len(columns)), dtype=np.float32)
@@ -66,7 +76,10 @@ def answer_signals(record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, tab
 class _Measured:
     """One answer beside its passages; every method gives columns with one number per judged word, or one for all."""
 
-    def __init__(self, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, table: WordTable) -> None:
+    def __init__(
+        self, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, table: WordTable, matcher: ValueMatcher
+    ) -> None:
+        self._matcher = matcher
         self._record = record
         self._table = table
         self._kinds = kinds
@@ -279,8 +292,7 @@ class _Measured:
     def _unmatched_words(self) -> list[bool]:
         """Whether each word belongs to a value that neither passages nor question have."""
         answer, question = self._answer, self._record.question
-        told = (*self._record.passages, *([Passage(question)] if question.strip() else ()))
-        matcher = ValueMatcher(answer=answer.answer, parsed=answer.parsed, passages=told)
+        matcher = self._matcher.with_passage(Passage(question)) if question.strip() else self._matcher
         ranges = matcher.unmatched_ranges(CharRange(0, len(answer.answer)), ()) if answer.answer else ()
         unmatched = {word for one in ranges for word in words_in(answer.parsed, one)}
         return [word in unmatched for word in range(len(answer))]

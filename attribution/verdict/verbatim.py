@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from attribeam.schemas import Passage
 
 _WORDS_IN_A_RUN = 3
 _CHARACTERS_IN_A_RUN = 6
+_SEARCHES_WITHOUT_INDEX = 100
 _SPACELESS = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\U00020000-\U000323af"
@@ -40,32 +41,41 @@ class CopiedText:
 
 
 class LiteralIndex:
-    """The passages of one row, indexed by their runs of units once; then every span is looked up in time of its length.
+    """The passages of one row. The first spans are searched for in the texts; for more of them, or to find copied runs,
+    the texts are indexed by their runs of units, and then every span is looked up in time of its length.
 
     A passage's title counts as part of it, but no run crosses from the title into the text.
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self._joined: list[str] = []
-        self._passages_of: dict[Run, int] = {}
-        for index, passage in enumerate(passages):
-            parts = [comparable_units(passage.title or ""), comparable_units(passage.text)]
-            self._joined.append(_BORDER.join(_joined(units) for units in parts))
+        self._parts = [(comparable_units(one.title or ""), comparable_units(one.text)) for one in passages]
+        self._joined = [_BORDER.join(map(_joined, parts)) for parts in self._parts]
+        self._searches = 0
+
+    @cached_property
+    def _passages_of(self) -> dict[Run, int]:
+        """For each run of units, and each unit, the passages that have it, as bits."""
+        found: dict[Run, int] = {}
+        for index, parts in enumerate(self._parts):
             for run in {run for units in parts for run in (*_runs(units), *zip(units)) if run}:
-                self._passages_of[run] = self._passages_of.get(run, 0) | 1 << index
+                found[run] = found.get(run, 0) | 1 << index
+        return found
 
     def literal_passages(self, text: str) -> tuple[int, ...]:
         """The passages in which all units of a text stand one after the other, ascending; none for a text without."""
         units = comparable_units(text)
-        if not units:
-            return ()
-        possible = -1
+        wanted = _joined(units)
+        return tuple(index for index in self._possible(units) if wanted in self._joined[index]) if units else ()
+
+    def _possible(self, units: Sequence[str]) -> Iterable[int]:
+        """The passages to search for these units: all of them for the first spans, then those with all their runs."""
+        self._searches += 1
+        if self._searches <= _SEARCHES_WITHOUT_INDEX:
+            return range(len(self._joined))
+        possible = (1 << len(self._joined)) - 1
         for run in (*filter(None, _runs(units)), *zip(units)):
             possible &= self._passages_of.get(run, 0)
-            if not possible:
-                return ()
-        wanted = _joined(units)
-        return tuple(index for index in _indices(possible) if wanted in self._joined[index])
+        return _indices(possible)
 
     def copied(self, text: str) -> CopiedText:
         """The largest share of a text's units that lie in runs of three words (six characters) of one passage.

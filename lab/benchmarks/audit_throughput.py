@@ -7,10 +7,10 @@ python -m attribeam.lab.benchmarks.audit_throughput --rows 1000 10000 100000 --w
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,24 +110,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(rows: int, pages: Sequence[PageWords], args: argparse.Namespace) -> Measurement:
-    if args.keep is not None:
-        args.keep.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"attribeam-{rows}-", dir=args.keep))
-    log, output = folder / "qa_logs.parquet", folder / "audit"
-    write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed, shape=args.shape))
-    command = [sys.executable, "-m", "attribeam", "audit", "--input", str(log), "--output", str(output)]
-    run = run_measured([*command, "--workers", str(args.workers), *args.audit_options])
-    files = [path for path in output.rglob("*") if path.is_file()]
-    measurement = Measurement(
-        rows=rows,
-        run=run,
-        spans=_rows_of(files, "evidence"),
-        dead_letters=_rows_of(files, "dead_letters"),
-        output_bytes=sum(path.stat().st_size for path in files),
-    )
-    if args.keep is None:
-        shutil.rmtree(folder)
-    return measurement
+    with _folder(args.keep, prefix=f"attribeam-{rows}-") as folder:
+        log, output = folder / "qa_logs.parquet", folder / "audit"
+        write_log(log, benchmark_rows(pages, rows=rows, seed=args.seed, shape=args.shape))
+        command = [sys.executable, "-m", "attribeam", "audit", "--input", str(log), "--output", str(output)]
+        run = run_measured([*command, "--workers", str(args.workers), *args.audit_options])
+        files = [path for path in output.rglob("*") if path.is_file()]
+        return Measurement(
+            rows=rows,
+            run=run,
+            spans=_rows_of(files, "evidence"),
+            dead_letters=_rows_of(files, "dead_letters"),
+            output_bytes=sum(path.stat().st_size for path in files),
+        )
+
+
+@contextmanager
+def _folder(kept_in: Path | None, *, prefix: str) -> Iterator[Path]:
+    """A new folder in the one to keep, or a temporary one, which is removed even if the audit fails."""
+    if kept_in is not None:
+        kept_in.mkdir(parents=True, exist_ok=True)
+        yield Path(tempfile.mkdtemp(prefix=prefix, dir=kept_in))
+        return
+    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+        yield Path(name)
 
 
 def _rows_of(files: Sequence[Path], folder: str) -> int:

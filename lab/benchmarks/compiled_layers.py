@@ -75,10 +75,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--shape", choices=sorted(SHAPES), default="qwen2-0.5b")
     parser.add_argument("--layers", type=int, default=2, help="how many layers run (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each row runs (default: %(default)s)")
+    parser.add_argument("--backend", default="inductor", help="of torch.compile (default: %(default)s)")
     args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     print(machine_description())
-    found = measure_compiled_layers(RandomModel(args.shape), layers=args.layers, lengths=_LENGTHS, rounds=args.rounds)
+    found = measure_compiled_layers(
+        RandomModel(args.shape), layers=args.layers, lengths=_LENGTHS, rounds=args.rounds, backend=args.backend
+    )
     print(
         f"{args.shape}, {args.layers} layers, {len(_LENGTHS)} lengths: first call {found.first_seconds:.1f} s, next "
         f"length {found.second_seconds:.1f} s; {found.gain:.2f} times as fast by processor time; largest difference "

@@ -24,11 +24,11 @@ from attribeam.lab.calibration.fitted_verdict import (
 )
 from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems, marked_audit
 from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
-from attribeam.lab.evaluation.report import file_digest
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks, read_marks
 from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.file_digest import file_sha256
 
 FIGURES_FILE = "calibration.json"
 _FITTED = "fitted"
@@ -192,7 +192,7 @@ def _figures(found: CallFigures) -> str:
 def _write_figures(arguments: argparse.Namespace, audit: AuditDirectory, parts: Sequence[FittedPart]) -> None:
     found = {
         "audit_configuration": audit.manifest.configuration,
-        "marks_sha256": {file.name: file_digest(file) for file in arguments.marks},
+        "marks_sha256": {file.name: file_sha256(file) for file in arguments.marks},
         "false_alarm_rate": arguments.false_alarm_rate,
         "seed": arguments.seed,
         "parts": [asdict(part) for part in parts],

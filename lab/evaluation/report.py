@@ -15,6 +15,7 @@ from attribeam.lab.evaluation.datasets.dataset_file import data_files
 from attribeam.lab.evaluation.measures.accuracy import HighlightScore
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval
 from attribeam.schemas.errors import RunError
+from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import SkippedRow
 
 
@@ -98,15 +99,9 @@ class RunDescription:
     strict_isolation: bool = False
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def data_digest(path: Path, dataset: str) -> str:
     """SHA-256 of a data set's file, in hex; of several files in a directory, that of their digests in order."""
-    digests = [file_digest(file) for file in data_files(path, dataset)]
+    digests = [file_sha256(file) for file in data_files(path, dataset)]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 

@@ -16,7 +16,6 @@ from attribeam.attribution.option_types import positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
-from attribeam.lab.evaluation.report import file_digest
 from attribeam.lab.evaluation.support.judged_answers import audited_records
 from attribeam.lab.evaluation.support.support_row_figures import (
     FlaggedSpan,
@@ -29,6 +28,7 @@ from attribeam.lab.evaluation.support.support_row_figures import (
 from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
+from attribeam.schemas.file_digest import file_sha256
 
 if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
@@ -69,7 +69,7 @@ def check_support(
         supported_threshold=settings.supported_threshold,
         weak_threshold=settings.weak_threshold,
         data_file=data.name,
-        data_sha256=file_digest(data),
+        data_sha256=file_sha256(data),
         rows=len(answers) - len(failed),
         failed_rows=failed,
         unsupported_flagged=_called(spans, supported=False, flags=(Support.UNSUPPORTED, Support.WEAK)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from attribeam.attribution.options import DTYPES
@@ -24,12 +25,22 @@ def run(arguments: argparse.Namespace) -> None:
     """Convert the file, and say what to do next.
 
     Raises:
-        UsageError: if the file is no GGUF file, the folder cannot be written, or packages are missing.
+        UsageError: if the file is no GGUF file, the folder is there already, or packages are missing.
         ModelLoadError: if transformers cannot read this model.
+        RunError: if the folder cannot be written.
     """
     import torch
 
-    from attribeam.attribution.models.gguf_conversion import convert_gguf
+    from attribeam.attribution.models.gguf_conversion import check_paths, convert_gguf
+    from attribeam.attribution.models.weight_loading import format_size
 
-    convert_gguf(arguments.file, arguments.folder, dtype=getattr(torch, arguments.dtype))
-    print(f"written to {arguments.folder}; check it with: attribeam models check --model {arguments.folder}")
+    file, folder = arguments.file, arguments.folder
+    check_paths(file, folder)
+    print(
+        f"unpacking {file} ({format_size(file.stat().st_size)}) to {arguments.dtype}; this takes tens of seconds for a "
+        "small model, and memory for all of its weights",
+        file=sys.stderr,
+    )
+    convert_gguf(file, folder, dtype=getattr(torch, arguments.dtype))
+    size = format_size(sum(path.stat().st_size for path in folder.iterdir()))
+    print(f"written to {folder} ({size}); check it with: attribeam models check --model {folder}")

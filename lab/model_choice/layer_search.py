@@ -69,11 +69,13 @@ def search_layers(
     credits = _attention_credits(progress(answers, "layers by attention"), models, model)
     spans = [len(answer.spans) for answer in answers]
     sources = [answer.record.question for answer in answers]
-    attention = choose(credits, spans=spans, sources=sources)
+    attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
     states = _state_tallies(progress(answers, "layers by hidden states"), models, model)
+    of_states = {at: tally.credits for at, tally in states.items()}
+    # Hidden states of most layers find about as much, and the best of them is lucky: none is preferred for its layer.
     return LayerSearch(
         attention,
-        choose({at: tally.credits for at, tally in states.items()}, spans=spans, sources=sources) if states else None,
+        choose(of_states, layer_of=lambda _: None, spans=spans, sources=sources) if states else None,
         _by_layer(credits, states, sum(spans)),
     )
 

@@ -13,6 +13,7 @@ from attribeam.lab.model_choice.layer_search import ISOLATION_TAUS, STATE_METHOD
 from attribeam.lab.model_choice.setting_search import ROUNDS, Choice
 
 _MOST_NAMED = 3
+_MARK = "*"
 
 
 def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
@@ -27,13 +28,31 @@ def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
         f"best of {len(TOP_KS)} k and {len(ISOLATION_TAUS)} tau",
         f"{STATE_METHODS[0]}, its states",
     )
-    yield text_table(header, [(str(layer), *map(_cell, cells)) for layer, cells in found.by_layer.items()])
+    level = _level_by_layer(found)
+    yield text_table(
+        header,
+        [
+            (str(layer), *map(_cell, cells, marks))
+            for (layer, cells), marks in zip(found.by_layer.items(), level, strict=True)
+        ],
+    )
+    yield f"{_MARK} level with the best of all, as far as these rows tell: behind by no more than a standard error"
     yield ""
     yield from _choice_lines("attention", found.attention)
     if found.states is not None:
         yield from _choice_lines("states", found.states)
     yield ""
     yield _advice(found)
+
+
+def _level_by_layer(found: LayerSearch) -> Iterator[tuple[bool, bool, bool]]:
+    """For each layer and column of the table, whether the rows cannot tell it from the best."""
+    usual, of_attention = found.attention.usual, {*found.attention.level}
+    of_states = {*found.states.level} if found.states is not None else set()
+    some = {point.layer for point in of_attention}
+    for layer in found.by_layer:
+        as_usual = SensitivityPoint(layer, usual.top_k, usual.isolation_tau)
+        yield as_usual in of_attention, layer in some, AtLayer(STATE_METHODS[0], layer) in of_states
 
 
 def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
@@ -49,6 +68,11 @@ def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer])
     named = [f"{_words(one)} ({count})" for one, count in [*choice.chosen.items()][:_MOST_NAMED]]
     more = f" and {len(choice.chosen) - _MOST_NAMED} others" if len(choice.chosen) > _MOST_NAMED else ""
     yield f"{'':<11}chosen in {folds} folds: {'; '.join(named)}{more}"
+    layers = sorted({one.layer for one in choice.level})
+    yield (
+        f"{'':<11}level with the best of all: {len(choice.level)} settings, of layer{'s' * (len(layers) > 1)} "
+        f"{', '.join(map(str, layers))}"
+    )
 
 
 def _gain(choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> str:
@@ -73,5 +97,5 @@ def _words(setting: SensitivityPoint | AtLayer) -> str:
     return f"layer {setting.layer}, k {setting.top_k}, tau {setting.isolation_tau:g}"
 
 
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def _cell(value: float | None, level: bool) -> str:
+    return "" if value is None else f"{value:.1f} {_MARK if level else ' '}"

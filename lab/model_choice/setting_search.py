@@ -1,14 +1,15 @@
 """Chooses the setting that is right most often on labelled rows, with two guards against overfitting.
 
-Of many settings tried on few rows the best one is partly lucky. So a setting is only preferred to a more usual one if
-it is better by more than one standard error; and the choice itself is judged by cross-validation: made on four fifths
-of the rows and scored on the rest.
+Of many settings tried on few rows the best one is partly lucky. So the layer is chosen first, all of them at their most
+usual setting, one for each, which leaves few to be lucky. Of the settings of that layer one is only preferred to a more
+usual one if it is better by more than one standard error. The choice itself is judged by cross-validation: made on four
+fifths of the rows and scored on the rest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,8 +21,10 @@ from attribeam.lab.evaluation.measures.source_folds import source_folds
 
 ROUNDS = 10
 LEAST_SOURCES = 10
+_ROUNDING = 1e-9
 _Setting = TypeVar("_Setting", bound=Hashable)
 _Numbers = npt.NDArray[np.float64]
+_Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Choice(Generic[_Setting]):
         gain: the interval over rows of how much better than the usual setting the cross-validated choices are, in
             percent; it says more than the spread of the rounds, which share their rows.
         chosen: how often each setting was chosen in the folds of all rounds, the most frequent first.
+        level: the settings that are behind the best of all by no more than a standard error, in the order given: what
+            the rows cannot tell apart. The choice itself need not be one of them.
     """
 
     setting: _Setting
@@ -54,6 +59,7 @@ class Choice(Generic[_Setting]):
     usual_accuracy: float
     gain: Interval
     chosen: Mapping[_Setting, int]
+    level: tuple[_Setting, ...]
 
     @property
     def is_gain(self) -> bool:
@@ -62,13 +68,19 @@ class Choice(Generic[_Setting]):
 
 
 def choose(
-    credits: Mapping[_Setting, Sequence[float]], *, spans: Sequence[int], sources: Sequence[Hashable], seed: int = 0
+    credits: Mapping[_Setting, Sequence[float]],
+    *,
+    layer_of: Callable[[_Setting], Hashable],
+    spans: Sequence[int],
+    sources: Sequence[Hashable],
+    seed: int = 0,
 ) -> Choice[_Setting]:
-    """The best setting, and how good such choices are.
+    """The best setting of the best layer, and how good such choices are.
 
     Args:
-        credits: for each setting the sum of its spans' credits per row; the usual setting comes first, and of equally
-            good settings an earlier one is chosen.
+        credits: for each setting the sum of its spans' credits per row, the more usual settings first; a layer is
+            judged by its first one. Of equally good settings or layers an earlier one is chosen.
+        layer_of: the layer that a setting belongs to.
         spans: the number of spans per row.
         sources: what each row is from; rows of one source are never on both sides of a fold.
         seed: of the folds.
@@ -83,8 +95,9 @@ def choose(
         )
     settings, table = [*credits], np.array([*credits.values()], dtype=np.float64)
     sizes = np.array(spans, dtype=np.float64)
-    best = _best(table, sizes)
-    rounds, chosen = _cross_validated(table, sizes, sources, seed)
+    layers = _layer_masks([layer_of(setting) for setting in settings])
+    best = _best(table, layers, sizes)
+    rounds, chosen = _cross_validated(table, layers, sizes, sources, seed)
     accuracies = [_percent(one, sizes) for one in rounds]
     ahead = np.mean(rounds, axis=0) - table[0]
     usual, *_ = settings
@@ -96,11 +109,12 @@ def choose(
         usual_accuracy=_percent(table[0], sizes),
         gain=RowBootstrap(spans, seed=seed).interval(ahead.tolist()),
         chosen={settings[index]: count for index, count in chosen.most_common()},
+        level=tuple(settings[index] for index in np.flatnonzero(_level(table, sizes))),
     )
 
 
 def _cross_validated(
-    table: _Numbers, sizes: _Numbers, sources: Sequence[Hashable], seed: int
+    table: _Numbers, layers: Sequence[_Flags], sizes: _Numbers, sources: Sequence[Hashable], seed: int
 ) -> tuple[list[_Numbers], Counter[int]]:
     """What the choices of each round scored, float64 [rows], and how often each setting was chosen."""
     rounds, chosen = [], Counter[int]()
@@ -108,24 +122,39 @@ def _cross_validated(
         folds = source_folds(sources, seed=seed + round_number)
         scored = np.zeros(len(sizes))
         for fold in np.unique(folds):
-            best = _best(table[:, folds != fold], sizes[folds != fold])
+            best = _best(table[:, folds != fold], layers, sizes[folds != fold])
             chosen[best] += 1
             scored[folds == fold] = table[best, folds == fold]
         rounds.append(scored)
     return rounds, chosen
 
 
-def _best(table: _Numbers, sizes: _Numbers) -> int:
-    """The first setting that is behind the best one by no more than a standard error of the difference.
+def _layer_masks(layers: Sequence[Hashable]) -> list[_Flags]:
+    """For each layer which settings are its own, bool [settings]; the layers in the order of their first setting."""
+    return [np.array([one == layer for one in layers]) for layer in dict.fromkeys(layers)]
 
-    The standard error is that of a mean per span whose rows are drawn independently.
+
+def _best(table: _Numbers, layers: Sequence[_Flags], sizes: _Numbers) -> int:
+    """Of the layer that is best at its first setting, the first setting that is level with the layer's best one."""
+    totals = table.sum(1)
+    layer = max(layers, key=lambda mask: totals[np.argmax(mask)])
+    own = np.flatnonzero(layer)
+    return int(own[np.argmax(_level(table[own], sizes))])
+
+
+def _level(table: _Numbers, sizes: _Numbers) -> _Flags:
+    """Which settings are behind the best one by no more than a standard error of the difference, bool [settings].
+
+    The standard error is that of a mean per span whose rows are drawn independently. One row more is just that, which
+    rounding must not turn into more.
     """
     top = table[int(np.argmax(table.sum(1)))]
     behind = top - table
     rows = behind.shape[1]
     spread = behind - behind.sum(1, keepdims=True) / sizes.sum() * sizes
     errors = np.sqrt((spread**2).sum(1) * rows / max(rows - 1, 1))
-    return int(np.argmax(behind.sum(1) <= errors))
+    level: _Flags = behind.sum(1) <= errors * (1 + _ROUNDING)
+    return level
 
 
 def _percent(credits: _Numbers, sizes: _Numbers) -> float:

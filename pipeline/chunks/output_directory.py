@@ -6,7 +6,6 @@ This module imports no library.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -139,12 +138,6 @@ def kept_names(kept: Mapping[str, ChunkManifest]) -> set[str]:
 def own_paths(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     """What audits wrote into a folder; never hidden files or folders, such as those of a file manager."""
     return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and not path.name.startswith("."))
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal; about 0.7 seconds of CPU time per GB."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: Path, text: str) -> None:

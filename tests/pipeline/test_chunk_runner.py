@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -72,3 +73,21 @@ def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt: ChunkAt
     assert seen.keys() == {*range(ROWS)} - {TOO_LONG}
     assert min(seen[1]) < 20
     assert max(seen[1]) >= 40
+
+
+def test_worker_that_is_killed_amid_a_chunk_would_leave_no_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    found: list[list[Path]] = []
+    run_chunk(
+        RowRange(write_log(tmp_path / "log.parquet", [log_row(0)]), 0, 1),
+        settings=save_tiny_audit(tmp_path / "models"),
+        schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
+        folder=tmp_path / "attempt",
+        on_rows=lambda _: found.append([path for path in temporary.iterdir() if "beam" in path.name]),
+    )
+    assert found
+    assert not any(found)

@@ -10,7 +10,7 @@ from pathlib import Path
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.lab.evaluation.measures.citations import EntailmentModel
 from attribeam.lab.evaluation.measures.faithfulness_targets import check_targets
-from attribeam.lab.evaluation.report import file_digest, write_json
+from attribeam.lab.evaluation.report import write_json
 from attribeam.lab.evaluation.suite.cell import CellStore
 from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Section, find_data
 from attribeam.lab.evaluation.suite.dependencies import Dependencies
@@ -21,6 +21,7 @@ from attribeam.lab.evaluation.suite.suite_options import SuiteOptions, suite_opt
 from attribeam.lab.evaluation.suite.suite_results import SuiteResults, gather_results
 from attribeam.lab.evaluation.suite.tables import suite_page
 from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import LabelledDataset
 
 
@@ -102,7 +103,7 @@ def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> 
         return None
     folder = Path(str(options.nli_model))
     files = sorted(path for path in folder.glob("*") if path.is_file()) if folder.is_dir() else []
-    return " ".join([entailment.identity, *map(file_digest, files)])
+    return " ".join([entailment.identity, *map(file_sha256, files)])
 
 
 def _print_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:

@@ -15,10 +15,10 @@ from attribeam.attribution.models.model_directory import ModelDirectory, read_mo
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import choose_device
 from attribeam.attribution.options import ATTN_UNION_DEP, ModelOptions
-from attribeam.lab.evaluation.report import file_digest
 from attribeam.lab.evaluation.suite.data_files import DataFile
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
 from attribeam.schemas.errors import RunError
+from attribeam.schemas.file_digest import file_sha256
 
 Depends = Mapping[str, object]
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -64,7 +64,7 @@ class Dependencies:
     def digests(self, data: DataFile) -> dict[str, str]:
         """SHA-256 of each file of a data set, by file name."""
         if data not in self._digests:
-            self._digests[data] = {path.name: file_digest(path) for path in data.files}
+            self._digests[data] = {path.name: file_sha256(path) for path in data.files}
         return self._digests[data]
 
     def writes_text(self) -> bool:
@@ -125,7 +125,7 @@ def _content(named: object, option: str) -> str:
     """The digest if ``named`` is a file, else the name itself."""
     path = Path(str(named))
     try:
-        return file_digest(path) if path.is_file() else str(named)
+        return file_sha256(path) if path.is_file() else str(named)
     except OSError as error:
         raise RunError(f"{option} {named} could not be read: {error}") from error
 

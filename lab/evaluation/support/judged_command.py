@@ -17,7 +17,7 @@ from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, MARKS, SUP
 from attribeam.lab.evaluation.datasets.marked_answers import load_marks
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
 from attribeam.lab.evaluation.model_arguments import method_settings, model_choice
-from attribeam.lab.evaluation.report import file_digest, skip_remarks, write_figures
+from attribeam.lab.evaluation.report import skip_remarks, write_figures
 from attribeam.lab.evaluation.support.judged_answers import (
     AuditedAnswer,
     audited_answer,
@@ -39,6 +39,7 @@ from attribeam.logs.columns import LogOptions
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import RowFault, SpanEvidence
 from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset
 
 if TYPE_CHECKING:
@@ -214,4 +215,4 @@ def _evaluate_supported(args: argparse.Namespace) -> None:
 
 
 def _digests(args: argparse.Namespace) -> dict[str, str]:
-    return {file.name: file_digest(file) for file in data_files(args.data, args.dataset)}
+    return {file.name: file_sha256(file) for file in data_files(args.data, args.dataset)}

@@ -162,14 +162,19 @@ def test_what_counts_the_answers_own_parts_or_only_begins_a_sentence_is_no_value
     assert unmatched(answer, "Falkland, Runa: 4.5 stars, sides.") == ()
 
 
-def test_values_in_ignored_ranges_are_none() -> None:
-    answer = "As JSON from Oslo: it has 40 rooms in Bergen."
-    parsed, passages = parser().parse(answer), [Passage("Nothing.")]
-    everything = CharRange(0, len(answer))
-    assert ValueMatcher(answer=answer, parsed=parsed, passages=passages).unmatched_values(everything, ()) == (
-        "Oslo",
-        "40",
-        "Bergen",
-    )
-    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=passages, ignored=[CharRange(0, 18)])
-    assert matcher.unmatched_values(everything, ()) == ("40", "Bergen")
+def test_a_passage_more_matches_what_only_it_has() -> None:
+    answer = "It has 40 rooms in Bergen, near Oslo."
+    parsed, everything = parser().parse(answer), CharRange(0, len(answer))
+    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage("Nothing.")])
+    assert matcher.unmatched_values(everything, ()) == ("40", "Bergen", "Oslo")
+    more = matcher.with_passage(Passage("Which hotel of Bergen has 40 rooms?"))
+    assert more.unmatched_values(everything, ()) == ("Oslo",)
+    assert matcher.unmatched_values(everything, ()) == ("40", "Bergen", "Oslo")
+
+
+def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things() -> None:
+    answer = "There are two sides."
+    parsed, everything = parser().parse(answer), CharRange(0, len(answer))
+    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage("Nothing.")])
+    assert matcher.unmatched_values(everything, ()) == ()
+    assert matcher.with_passage(Passage("It has 3 sides.")).unmatched_values(everything, ()) == ("two",)

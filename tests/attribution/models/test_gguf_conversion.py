@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from safetensors import SafetensorError
 from tests.attribution.tiny_models import CONFIGS, SENTENCES, save_tiny_model, tiny_tokenizer
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.models import gguf_conversion
 from attribeam.attribution.models.gguf_conversion import convert_gguf
@@ -23,7 +26,7 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import load_row_encoder
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import Passage, QARecord, RowSource
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 
 Weights = dict[str, npt.NDArray[np.float32]]
 Packed = dict[str, tuple[npt.NDArray[np.uint8], object]]
@@ -139,7 +142,7 @@ def test_quantised_blocks_are_unpacked(gguf: ModuleType, tmp_path: Path) -> None
 
 def test_unknown_architecture_is_refused(gguf: ModuleType, tmp_path: Path) -> None:
     file = write_gguf(gguf, tmp_path / "small.gguf", {}, architecture="wavenet")
-    with pytest.raises(ModelLoadError, match=r"wavenet.*use the directory or hub id"):
+    with pytest.raises(ModelLoadError, match=r"wavenet.*or use the directory or hub id"):
         convert_gguf(file, tmp_path / "converted")
     assert not (tmp_path / "converted").exists()
 
@@ -161,6 +164,14 @@ def test_damaged_file_is_a_load_error(content: bytes, tmp_path: Path) -> None:
         convert_gguf(file, tmp_path / "converted")
 
 
+def test_file_that_ends_amid_its_weights_is_a_load_error(gguf: ModuleType, tmp_path: Path) -> None:
+    file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
+    file.write_bytes(file.read_bytes()[: file.stat().st_size * 3 // 4])
+    with pytest.raises(ModelLoadError, match=r"could not be read by transformers .*fetch it again if it is damaged"):
+        convert_gguf(file, tmp_path / "converted")
+    assert not (tmp_path / "converted").exists()
+
+
 def test_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf_conversion, "find_spec", lambda name: None if name == "gguf" else find_spec(name))
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
@@ -177,11 +188,68 @@ def test_file_that_is_no_gguf_is_refused(content: bytes | None, tmp_path: Path) 
         convert_gguf(file, tmp_path / "converted")
 
 
+@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), SafetensorError("I/O error: disk full")])
+def test_folder_that_cannot_be_written_is_a_clear_error_that_leaves_nothing(
+    gguf: ModuleType, fault: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise fault
+
+    file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(RunError, match=r"converted could not be written: .*(No space|disk full).*; make room"):
+        convert_gguf(file, tmp_path / "converted")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["original", "small.gguf"]
+
+
+@pytest.mark.usefixtures("gguf")
+def test_directory_in_which_nothing_can_be_created_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
+    with pytest.raises(RunError, match=r"^/proc/converted could not be written: .*name a folder that you may write to"):
+        convert_gguf(tmp_path / "small.gguf", Path("/proc/converted"))
+
+
+def test_interrupted_conversion_leaves_nothing(
+    gguf: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
+    monkeypatch.setattr(gguf_conversion, "_allow_reading", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        convert_gguf(file, tmp_path / "converted")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["original", "small.gguf"]
+
+
+def test_whoever_may_read_the_config_may_read_the_weights(gguf: ModuleType, tmp_path: Path) -> None:
+    file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
+    before = os.umask(0o027)
+    try:
+        convert_gguf(file, tmp_path / "converted")
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "converted").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= modes.keys()
+    assert set(modes.values()) == {0o640}
+
+
 def test_nothing_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
     (tmp_path / "converted").mkdir()
     with pytest.raises(UsageError, match="should be a new directory"):
         convert_gguf(tmp_path / "small.gguf", tmp_path / "converted")
+
+
+def test_directory_is_no_gguf_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="should be a GGUF file"):
+        convert_gguf(tmp_path, tmp_path / "converted")
+
+
+def test_missing_parent_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
+    with pytest.raises(UsageError, match="should be a new directory in an existing one"):
+        convert_gguf(tmp_path / "small.gguf", tmp_path / "absent" / "converted")
 
 
 @pytest.mark.parametrize("named", ["small.gguf", "."])
@@ -204,5 +272,7 @@ def test_command_converts_and_says_how_to_go_on(
     file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
     folder = tmp_path / "converted"
     main(["models", "convert", str(file), str(folder), "--dtype", "float16"])
-    assert f"attribeam models check --model {folder}" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert f"attribeam models check --model {folder}" in said.out
+    assert f"unpacking {file}" in said.err
     assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["dtype"] == "float16"

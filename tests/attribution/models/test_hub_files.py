@@ -126,6 +126,18 @@ def test_what_is_there_is_not_asked_for_again(hub: tuple[Path, list[dict[str, An
     assert len(asked) == 2
 
 
+def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(
+    hub: tuple[Path, list[dict[str, Any]]],
+) -> None:
+    origin, _ = hub
+    for path in origin.iterdir():
+        path.unlink()
+    (origin / "small.Q4_1.gguf").write_bytes(b"GGUF")
+    way = rf"has no config\.json; .*\(hf download {NAME} FILE\.gguf --local-dir \.\) .*attribeam models convert"
+    with pytest.raises(ModelLoadError, match=way):
+        read_model_directory(ModelOptions(model=NAME))
+
+
 def test_files_in_folders_of_a_repository_are_left_out(hub: tuple[Path, list[dict[str, Any]]]) -> None:
     read_model_directory(ModelOptions(model=NAME))
     assert [one["ignore_patterns"] for one in hub[1]] == [["*/*"]]

@@ -74,3 +74,14 @@ def test_the_hebrew_answer_of_the_example_log_is_copied_from_its_first_passage()
     wrong = rows["qa-035"]  # two hundred and twenty-eight steps in place of one hundred and twenty-eight
     found = LiteralIndex([Passage(one["text"], one.get("title")) for one in wrong["passages"]]).copied(wrong["answer"])
     assert found.share < 0.6
+
+
+def test_the_first_spans_and_those_looked_up_in_the_index_are_found_alike() -> None:
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+    texts = [" ".join(words[start:end]) for start in range(8) for end in range(start + 1, 9)]
+    found = index("six seven eight one two three", " ".join(words), "two three four six seven")
+    first = [found.literal_passages(text) for text in texts]
+    for _ in range(3):
+        assert [found.literal_passages(text) for text in texts] == first
+    assert first[texts.index("six seven")] == (0, 1, 2)
+    assert first[texts.index("two three four")] == (1, 2)

@@ -1,18 +1,20 @@
 """The benchmark of compiled layers, with the backend of torch.compile that needs no C++ compiler."""
 
+import re
+
 import pytest
 
-from attribeam.lab.benchmarks.compiled_layers import measure_compiled_layers
-from attribeam.lab.benchmarks.random_model import RandomModel
+from attribeam.lab.benchmarks.compiled_layers import main
 
 
-def test_rows_of_all_lengths_give_the_same_compiled_and_not() -> None:
-    found = measure_compiled_layers(RandomModel("tiny"), layers=2, lengths=(12, 7, 30), rounds=1, backend="eager")
+def test_command_says_in_one_line_what_compiling_cost_and_gave(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--shape", "tiny", "--layers", "2", "--rounds", "1", "--backend", "eager"])
 
-    assert found.largest_difference == pytest.approx(0, abs=1e-5)
-    assert min(found.first_seconds, found.second_seconds, found.gain) > 0
-
-
-def test_a_backend_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(Exception, match="no-such-backend"):
-        measure_compiled_layers(RandomModel("tiny"), layers=1, lengths=(5, 6), rounds=1, backend="no-such-backend")
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("tiny, 2 layers, 8 lengths: first call ")
+    found = re.findall(r"call ([\d.]+) s|length ([\d.]+) s|; ([\d.]+) times|difference (\S+)", line)
+    first, following, gain, difference = (float("".join(groups)) for groups in found)
+    assert first > 0
+    assert following >= 0
+    assert gain > 0
+    assert difference < 1e-5

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.lab.model_choice.own_rows import write_own_rows
+from tests.lab.model_choice.planted_layer import save_planted_decoder, write_copied_rows
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -116,10 +117,23 @@ def test_every_layer_of_the_bundled_model_is_tried() -> None:
     assert found.states.usual == AtLayer("hss-union-dep", 1)
 
 
+@pytest.mark.parametrize("planted", [2, 3, 5])
+def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted: int, tmp_path: Path) -> None:
+    rows = write_copied_rows(tmp_path / "rows.jsonl", 20)
+    answers = labelled_answers(rows, LogOptions(format="jsonl"))
+    directory = save_planted_decoder(tmp_path / "model", layers=5, planted=planted)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=5), threads=1)
+    found = search_layers(answers, model, AnswerParser.from_pretrained("bundled"), lambda some, _: some)
+    assert found.attention.usual.layer == 3
+    assert found.attention.setting.layer == planted
+    assert {point.layer for point in found.attention.level} == {planted}
+    assert {point.layer for point in found.attention.chosen} == {planted}
+
+
 def chosen(setting: SensitivityPoint, *, usual: SensitivityPoint) -> Choice[SensitivityPoint]:
     right, wrong = [1.0] * 12, [0.0] * 12
     credits = {usual: right if setting == usual else wrong} | {setting: right}
-    return choose(credits, spans=[1] * 12, sources=range(12))
+    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
 
 
 def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path: Path) -> None:
@@ -138,7 +152,7 @@ def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path:
 
 def states_choice(right: int) -> Choice[AtLayer]:
     credits = {AtLayer("hss-union", 1): [float(row < right) for row in range(12)]}
-    return choose(credits, spans=[1] * 12, sources=range(12))
+    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +164,25 @@ def states_choice(right: int) -> Choice[AtLayer]:
 )
 def test_better_of_attention_and_hidden_states_is_named(right: int, advice: str) -> None:
     usual = SensitivityPoint(3, 2, 2.0)
-    attention = choose({usual: [1.0] * 6 + [0.0] * 6}, spans=[1] * 12, sources=range(12))
+    attention = choose(
+        {usual: [1.0] * 6 + [0.0] * 6}, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12)
+    )
     found = LayerSearch(attention, states_choice(right), {1: (None, None, 90.0), 3: (50.0, 50.0, None)})
     assert advice in [*search_lines(found, 12)][-1]
+
+
+def test_cells_that_are_level_with_the_best_are_marked() -> None:
+    """Of 12 rows layer 3 finds 9 or 8, layer 2 by another k 8, layer 1 at most 3."""
+    of_attention = {(3, 2): 9, (2, 2): 3, (1, 2): 3, (3, 1): 8, (2, 1): 8, (1, 1): 2}
+    credits = {
+        SensitivityPoint(layer, k, 2.0): [float(row >= 12 - right) for row in range(12)]
+        for (layer, k), right in of_attention.items()
+    }
+    attention = choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
+    by_layer = {1: (25.0, 25.0, None), 2: (25.0, 66.7, None), 3: (75.0, 75.0, None)}
+    lines = [*search_lines(LayerSearch(attention, None, by_layer), 12)]
+    table = "\n".join(lines).splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in table if line[:1] in {"1", "2", "3"}}
+    assert rows == {"1": ["25.0", "25.0"], "2": ["25.0", "66.7", "*"], "3": ["75.0", "*", "75.0", "*"]}
+    assert any(line.startswith("* level with the best of all, as far as these rows tell") for line in table)
+    assert any(line.endswith("level with the best of all: 3 settings, of layers 2, 3") for line in table)

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
 import numpy as np
 import pytest
 
-from attribeam.lab.model_choice.setting_search import LEAST_SOURCES, ROUNDS, choose
+from attribeam.lab.model_choice.setting_search import LEAST_SOURCES, ROUNDS, Choice
+from attribeam.lab.model_choice.setting_search import choose as choose_in_layers
 
 ROWS = 40
 SPANS = [2] * ROWS
 SOURCES = [*range(ROWS)]
+_Setting = TypeVar("_Setting", bound=Hashable)
+
+
+def choose(
+    credits: Mapping[_Setting, Sequence[float]], *, spans: Sequence[int], sources: Sequence[Hashable]
+) -> Choice[_Setting]:
+    """A choice among settings of one layer."""
+    return choose_in_layers(credits, layer_of=lambda _: 1, spans=spans, sources=sources)
+
+
+def choose_among_layers(credits: Mapping[tuple[int, str], Sequence[float]]) -> Choice[tuple[int, str]]:
+    """A choice among settings whose first part is the layer."""
+    return choose_in_layers(credits, layer_of=lambda setting: setting[0], spans=SPANS, sources=SOURCES)
+
+
+def right_on(*rows: int) -> list[float]:
+    """Both spans of these rows are right."""
+    return [2.0 * (row in rows) for row in range(ROWS)]
 
 
 def credits_of(share: float, *, seed: int) -> list[float]:
@@ -48,6 +70,59 @@ def test_of_settings_within_a_standard_error_the_first_is_chosen() -> None:
     found = choose({"usual": [1.0] * ROWS, "better": better}, spans=SPANS, sources=SOURCES)
     assert found.setting == "usual"
     assert found.accuracy == found.usual_accuracy == 50
+
+
+def test_best_layer_is_chosen_though_a_more_usual_one_is_within_a_standard_error() -> None:
+    """As with SmolLM2: the usual layer is level with the best one by one lucky k only."""
+    credits = {
+        (1, "k 2"): right_on(*range(28)),
+        (1, "k 4"): right_on(*range(3, 37)),
+        (2, "k 2"): right_on(*range(35)),
+        (2, "k 4"): right_on(*range(35)),
+    }
+    found = choose_among_layers(credits)
+    assert found.level == ((1, "k 4"), (2, "k 2"), (2, "k 4"))
+    assert found.setting == (2, "k 2")
+
+
+def test_layer_is_judged_by_its_usual_setting_and_not_by_a_lucky_one() -> None:
+    credits = {
+        (1, "usual"): right_on(*range(20)),
+        (2, "usual"): right_on(*range(20)),
+        (2, "lucky"): right_on(*range(36)),
+        (3, "usual"): right_on(*range(33)),
+        (3, "other"): right_on(*range(2, 36)),
+    }
+    found = choose_among_layers(credits)
+    assert found.setting == (3, "usual")
+    assert found.accuracy == pytest.approx(82.5)
+    assert {layer for layer, _ in found.chosen} == {3}
+
+
+def test_setting_of_the_best_layer_that_is_clearly_better_replaces_the_usual_one() -> None:
+    credits = {
+        (1, "usual"): right_on(*range(10)),
+        (1, "other"): right_on(*range(12)),
+        (2, "usual"): right_on(*range(20)),
+        (2, "other"): right_on(*range(35)),
+    }
+    assert choose_among_layers(credits).setting == (2, "other")
+
+
+@pytest.mark.parametrize("right", range(1, ROWS - 1))
+def test_setting_that_is_right_on_one_row_more_is_level(right: int) -> None:
+    """For any number of rows the standard error of such a difference is the difference itself."""
+    credits = {"usual": right_on(*range(right)), "better": right_on(*range(right + 1))}
+    found = choose(credits, spans=SPANS, sources=SOURCES)
+    assert found.setting == "usual"
+    assert found.level == ("usual", "better")
+
+
+def test_of_equally_good_layers_the_more_usual_one_is_chosen() -> None:
+    credits = {(layer, "k 2"): right_on(*range(30)) for layer in (3, 2, 4)}
+    found = choose_among_layers(credits)
+    assert found.setting == (3, "k 2")
+    assert found.level == ((3, "k 2"), (2, "k 2"), (4, "k 2"))
 
 
 def test_rows_of_one_source_are_on_one_side_of_every_fold() -> None:
