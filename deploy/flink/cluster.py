@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import signal
 import socket
@@ -32,6 +33,10 @@ _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntr
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-XX:MaxDirectMemorySize=320m")
 _OPENED = ("lang", "lang.reflect", "net", "nio", "text", "time", "util", "util.concurrent")
+_PORTS = range(20_000, 30_000)
+_PORT_TAKEN = ("Address already in use", "Could not start rest endpoint on any port", "java.net.BindException")
+_STARTS = 3
+_SHOWN_LINES = 20
 _START_SECONDS = 300
 _END_SECONDS = 20
 _ANSWER_SECONDS = 30
@@ -47,6 +52,10 @@ appender.console.layout.pattern = %d %-5p %c{1} - %m%n
 
 class ClusterError(RuntimeError):
     """The cluster did not do what it should; the message names the log that says why."""
+
+
+class _PortTakenError(ClusterError):
+    """Another program listens on a port that Flink was to use."""
 
 
 @dataclass(eq=False)
@@ -86,9 +95,22 @@ class FlinkCluster:
     def start(self) -> None:
         """Start all processes and wait until the TaskManagers have offered their slots.
 
+        Another program may take a port between our choice and Flink's start. The JobManager then ends, and a start with
+        other ports follows.
+
         Raises:
-            ClusterError: if they do not.
+            ClusterError: if they do not, or no start found its ports free.
         """
+        for start in range(1, _STARTS + 1):
+            try:
+                self._start_once()
+                return
+            except _PortTakenError:
+                if start == _STARTS:
+                    raise
+                self.stop()
+
+    def _start_once(self) -> None:
         self._port = self._write_configuration()
         self._job_manager = self._start_process(_JOB_MANAGER, "job_manager.log")
         for _ in range(TASK_MANAGERS):
@@ -109,7 +131,7 @@ class FlinkCluster:
         deadline = time.monotonic() + _START_SECONDS
         while self._slots() < count:
             if self._job_manager is None or self._job_manager.poll() is not None:
-                raise ClusterError(f"Flink's JobManager ended; {self.folder / 'job_manager.log'} says why")
+                raise self._job_manager_ended()
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"Flink has not {count} slots after {_START_SECONDS} s; see the logs in {self.folder}"
@@ -185,10 +207,17 @@ class FlinkCluster:
             return False
         return f"ATTRIBEAM_WORKERS={self.folder / 'workers'}".encode() in environment
 
+    def _job_manager_ended(self) -> ClusterError:
+        """The error for a JobManager that is not there, with the last lines of its log."""
+        log = self.folder / "job_manager.log"
+        said = log.read_text(errors="replace") if log.exists() else ""
+        kind = _PortTakenError if any(words in said for words in _PORT_TAKEN) else ClusterError
+        return kind("\n".join([f"Flink's JobManager ended; {log} says why:", *said.splitlines()[-_SHOWN_LINES:]]))
+
     def _slots(self) -> int:
         try:
             return int(self.get("overview")["slots-total"])
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError):
             return 0
 
     def _start_process(self, main_class: str, log: str) -> subprocess.Popen[bytes]:
@@ -256,10 +285,15 @@ def _configuration(*, rest: int, rpc: int, temporary: Path) -> dict[str, object]
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that nobody listens on, below those that the kernel gives to outgoing connections."""
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as one:
+            try:
+                one.bind(("localhost", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise ClusterError(f"of the ports {_PORTS.start} to {_PORTS.stop - 1} of localhost, fewer than {count} are free")
