@@ -143,6 +143,7 @@ def test_only_models_whose_attention_or_states_are_read_leave_float32(
 
 def test_attributor_runs_in_what_is_chosen_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = stored_in(tmp_path, "bfloat16")
+    processor_with(monkeypatch)
     assert Attributor.from_pretrained(options.model, device="cpu").model.dtype == torch.float32
     processor_with(monkeypatch, "bfloat16")
     chosen = Attributor.from_pretrained(options.model, device="cpu")
