@@ -34,4 +34,5 @@ if [ "$with_mypy" = yes ]; then
     fi
 fi
 echo "run_tests: pytest" >&2
-exec "$python" -m pytest -n 2 --dist loadgroup "$@"
+# A file is run by one worker, which makes its fixtures once; tests/conftest.py says which files come first.
+exec "$python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder "$@"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,46 @@ from hypothesis import settings
 
 settings.register_profile("attribeam", deadline=None)  # a busy machine is slow, not wrong
 settings.load_profile("attribeam")
+
+
+_LONG_FILES = (
+    "deploy/test_flink_cluster.py",
+    "pipeline/test_local_driver.py",
+    "pipeline/workers/test_model_workers.py",
+    "pipeline/test_privacy.py",
+    "pipeline/test_distributed_driver.py",
+    "pipeline/test_audit_methods.py",
+    "test_distribution.py",
+    "pipeline/workers/test_row_isolation.py",
+    "pipeline/test_log_formats.py",
+    "pipeline/test_object_store.py",
+)
+"""Those that take a minute or more, longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start long files first: where each file runs on one worker, a late one would keep the others waiting."""
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(_LONG_FILES)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+@pytest.fixture(scope="module")
+def one_import_server() -> Iterator[None]:
+    """Let the audits that a module runs in this process fork their workers from one import server; it ends with them.
+
+    Its imports are most of a small audit's time. An audit by itself ends it, which tests of the import server check.
+    Workers of one server have the same seed of hashes, umask and environment: a test for which that matters calls
+    ``stop_import_server`` before its audit, which then starts another.
+    """
+    from attribeam.pipeline.commands import audit_command
+    from attribeam.pipeline.workers import import_server, worker_pool
+
+    import_server.stop_import_server()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (audit_command, worker_pool):
+            patch.setattr(module, "stop_import_server", lambda: None)
+        yield
+    import_server.stop_import_server()
 
 
 class _CarefulLibrary:

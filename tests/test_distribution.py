@@ -196,11 +196,27 @@ def test_the_demo_audits_a_log_that_is_in_the_wheel_and_names_its_page(installed
     assert Path(source).is_relative_to(installed.folder)
 
 
+HELP_OF_EVERY_COMMAND = """
+import os, sys
+from attribeam.pipeline.command_line import main
+print(main.__code__.co_filename, flush=True)
+for name in sys.argv[1:]:
+    if (child := os.fork()) == 0:
+        sys.exit(main([name, "--help"]))
+    if os.waitpid(child, 0)[1]:
+        sys.exit(name)
+"""
+"""Each in a process of its own, which is forked when only what all commands need has been imported."""
+
+
 def test_every_command_of_the_wheel_explains_itself(installed: Installed) -> None:
     listed = installed.run("attribeam", "--help")
-    for command in COMMANDS:
-        assert command.name in listed
-        assert "usage: attribeam" in installed.run("attribeam", command.name, "--help")
+    names = [command.name for command in COMMANDS]
+    assert [name for name in names if name not in listed] == []
+    program, *said = installed.run("python", "-c", HELP_OF_EVERY_COMMAND, *names).splitlines()
+    assert Path(program).is_relative_to(installed.folder)
+    usages = [line for line in said if line.startswith("usage: attribeam ")]
+    assert [line.split()[2] for line in usages] == names
 
 
 def test_the_console_script_tells_the_version(installed: Installed) -> None:

@@ -16,6 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.patterns import expand_braces
 from attribeam.schemas.errors import UsageError
+from attribeam.transforms.s3_clients import reuse_s3_clients
+
+reuse_s3_clients()  # in workers, too, which import this module before they open a file
 
 _MIME_TYPE = "application/octet-stream"
 _COPY_BYTES = 1 << 20

@@ -28,6 +28,9 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.logs.privacy.redactor import MASK
 from attribeam.pipeline.command_line import main
+from attribeam.pipeline.workers.import_server import stop_import_server
+
+pytestmark = pytest.mark.usefixtures("one_import_server")
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
@@ -48,7 +51,8 @@ def audit(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
 
     def run(output: Path, *more: str) -> Path:
         given = ["--input", str(log), "--output", str(output), *models, "--quiet", "--rows-per-chunk", "3"]
-        assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence", *more]) == 0
+        given += ["--workers", "1", "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]
+        assert main(["audit", *given, *more]) == 0
         return output
 
     return run
@@ -175,6 +179,7 @@ def test_nothing_that_leaves_an_audit_holds_a_secret(
 
 
 def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit: Audit, redacted: Path, tmp_path: Path) -> None:
+    stop_import_server()  # the workers of another have other hashes of texts
     output = audit(tmp_path / "out", *REDACT, "--dead-letter-text")
     chunks = sorted((output / "_chunks").iterdir())
     chunks[1].unlink()
@@ -285,14 +290,17 @@ def test_what_a_file_of_patterns_holds_is_written_nowhere(audit: Audit, tmp_path
 
 def test_files_of_driver_and_workers_are_private_and_so_are_those_that_were_there(audit: Audit, tmp_path: Path) -> None:
     before = os.umask(0o022)
+    stop_import_server()  # a new one is started, which has the driver's umask
     try:
         output = audit(tmp_path / "out", "--no-report")
         assert {_others(path) for path in output.rglob("*")} == {True}
         next((output / "_chunks").iterdir()).unlink()
+        stop_import_server()
         audit(output, "--umask", "077")
         assert main(["report", "--audit", str(output), "--output", str(tmp_path / "later.html")]) == 0
     finally:
         os.umask(before)
+        stop_import_server()
     written = [output, tmp_path / "later.html", *output.rglob("*")]
     assert len(written) > 10
     assert [path.name for path in written if _others(path)] == []

@@ -30,6 +30,8 @@ from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.schemas.claim_rows import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
+pytestmark = pytest.mark.usefixtures("one_import_server")
+
 
 @pytest.mark.parametrize(
     ("text", "gate"),
