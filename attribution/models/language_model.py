@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
+from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
 from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
@@ -274,6 +275,7 @@ def load_causal_weights(
         if quantised is None:
             model.to(device)
     keep_weights_as_loaded(model)
+    compute_in_integers(model)
     _check_head_loaded(options.model, report)
     return cast(PreTrainedModel, model)
 

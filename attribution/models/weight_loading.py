@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory
 from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
@@ -108,6 +109,7 @@ def _read_model(
         if not placed:
             model.to(device)
     keep_weights_as_loaded(model)
+    compute_in_integers(model)
     return cast(PreTrainedModel, model), report["missing_keys"]
 
 

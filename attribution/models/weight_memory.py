@@ -90,18 +90,22 @@ def total_size(groups: Iterable[WeightGroup], dtype: torch.dtype, quantization: 
 
 
 def held_size(model: torch.nn.Module) -> int:
-    """Bytes of a model's weights, including quantisation scales; its forward pass must have run."""
+    """Bytes of a model's weights, including quantisation scales; on a GPU, its forward pass must have run."""
     weights = sum(parameter.nbytes for parameter in model.parameters())
     return weights + sum(_scale_size(module) for module in model.modules())
 
 
 def _scale_size(module: torch.nn.Module) -> int:
-    """Bytes of the scales of a bitsandbytes layer: NF4 keeps them with the weights, LLM.int8 with the layer."""
-    blocks = getattr(getattr(module, "weight", None), "quant_state", None)
+    """Bytes of the scales of a bitsandbytes layer.
+
+    NF4 keeps them with the weights, and so does LLM.int8 on the CPU; elsewhere its first pass moves them to the layer.
+    """
+    weight = getattr(module, "weight", None)
+    blocks = getattr(weight, "quant_state", None)
     if blocks is not None:
         return int(blocks.absmax.nbytes + (blocks.state2.absmax.nbytes if blocks.nested else 0))
-    rows = getattr(getattr(module, "state", None), "SCB", None)
-    return 0 if rows is None else int(rows.nbytes)
+    held = (getattr(place, "SCB", None) for place in (weight, getattr(module, "state", None)))
+    return sum(int(rows.nbytes) for rows in held if isinstance(rows, torch.Tensor))
 
 
 def _grouped_parameters(model: PreTrainedModel, layer: int) -> Iterator[tuple[int, WeightGroup]]:

@@ -126,7 +126,7 @@ def main() -> int:
     found = [one for measured in runs if measured is not None for one in measured]
     print(table(found, peak))
     print(ratios(found))
-    if args.dtype != "float32" and args.quantization == "none":
+    if (args.dtype, args.quantization) != ("float32", "none"):
         print(agreement_line(model, rows=args.rows))
     return 1 if None in runs else 0
 
@@ -180,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", help="a hub id or a directory instead of a shape")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
-    parser.add_argument("--quantization", default="none", choices=("none", "nf4"))
+    parser.add_argument("--quantization", default="none", choices=("none", "nf4", "int8"))
     parser.add_argument("--rows", type=int, default=10, help="rows per shape (default: %(default)s)")
     parser.add_argument("--cci-rows", type=int, default=1, help="rows per shape for CCI (default: %(default)s)")
     parser.add_argument(

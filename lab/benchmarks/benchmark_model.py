@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -17,7 +17,7 @@ from attribeam.attribution.prompts.row_encoder import RowEncoder
 
 
 class BenchmarkModel(Protocol):
-    """A model to make; ``quantization`` is "none" or "nf4"."""
+    """A model to make; ``quantization`` is "none", "nf4" or "int8"."""
 
     @property
     def device(self) -> str:
@@ -30,6 +30,9 @@ class BenchmarkModel(Protocol):
     @property
     def quantization(self) -> str:
         """How the matrices of its layers are kept."""
+
+    def unquantised(self) -> BenchmarkModel:
+        """The same model with these matrices in its dtype."""
 
     @property
     def config(self) -> PreTrainedConfig:
@@ -63,6 +66,10 @@ class NamedModel:
     device: str = "cpu"
     dtype: str = "float32"
     quantization: str = "none"
+
+    def unquantised(self) -> NamedModel:
+        """The same model with the matrices of its layers in its dtype."""
+        return replace(self, quantization="none")
 
     @property
     def config(self) -> PreTrainedConfig:

@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=[BUNDLED, MINILM, "qwen2-0.5b", "qwen2-1.5b"])
     parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=("float32", "bfloat16", "float16"))
-    parser.add_argument("--quantizations", nargs="+", default=["none"], choices=("none", "nf4"))
+    parser.add_argument("--quantizations", nargs="+", default=["none"], choices=("none", "nf4", "int8"))
     parser.add_argument("--methods", nargs="+", default=[ATTN_UNION_DEP], metavar="NAME")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1 (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=15.0, help="time per length of row (default: %(default)s)")

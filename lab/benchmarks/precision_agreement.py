@@ -1,4 +1,4 @@
-"""How much of what float32 finds is found in half precision, by AttnUnion and by the two-stage implementation."""
+"""How much of what float32 finds is found in less precision, by AttnUnion and by the two-stage implementation."""
 
 from __future__ import annotations
 
@@ -26,22 +26,28 @@ class PrecisionAgreement:
 def precision_agreement(model: BenchmarkModel, *, rows: int) -> PrecisionAgreement:
     """The agreement on ``rows`` rows of QuoteSum's shape, which each run on their own.
 
-    The reference computes in float32 with the weights of ``model``, rounded as they are; they must not be quantised.
+    The reference computes in float32 with the weights of ``model`` in its dtype, before they are quantised.
 
     Raises:
         RowFault: if a row cannot be attributed.
     """
     records = latency_records(LATENCY_SHAPES[0], rows)
     counts = [len(record.passages) for record in records]
-    exact = model.attributor()
-    encoded = [exact.encode(record) for record in records]
-    found = _attributed(exact, encoded, counts)
+    tried = model.attributor()
+    encoded = [tried.encode(record) for record in records]
+    found = _attributed(tried, encoded, counts)
+    exact = _unquantised(model, tried)
     exact.network.float()  # type: ignore[no-untyped-call]
     expected = _attributed(exact, encoded, counts)
     two_stage = TwoStage(model.base(layers=model.layer), layer=model.layer)
     pairs = zip(encoded, counts, strict=True)
     eager = [two_stage.attribute([row], [count], top_k=_TOP_K)[0] for row, count in pairs]
     return PrecisionAgreement(top_columns_agreement(found, expected), top_columns_agreement(eager, expected))
+
+
+def _unquantised(model: BenchmarkModel, loaded: AttentionModel) -> AttentionModel:
+    """The loaded model, or one like it without quantisation."""
+    return loaded if model.quantization == "none" else model.unquantised().attributor()
 
 
 def _attributed(model: AttentionModel, rows: Sequence[EncodedRow], counts: Sequence[int]) -> list[TokenAttribution]:

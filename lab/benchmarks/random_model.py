@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,6 +14,7 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.layer_choice import choose_layer, without_layers_above
 from attribeam.attribution.models.attribution_config import AttributionConfig
+from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_directory import BUNDLED_MODEL, ModelDirectory
@@ -84,7 +86,7 @@ _LOGIT_DEVIATION = 3.0
 class RandomModel:
     """A ``BenchmarkModel`` to create: the name of its shape, its device, and its weights.
 
-    ``quantization`` is "none" or "nf4". Random weights give almost even attention, of which the best columns are a
+    ``quantization`` is "none", "nf4" or "int8". Random weights give almost even attention, of which the best columns are a
     matter of rounding; those of a ``peaked`` model are scaled so that few columns get most of it.
     """
 
@@ -93,6 +95,10 @@ class RandomModel:
     dtype: str = "float32"
     quantization: str = "none"
     peaked: bool = False
+
+    def unquantised(self) -> RandomModel:
+        """The same model with the matrices of its layers in its dtype."""
+        return replace(self, quantization="none")
 
     @property
     def config(self) -> Qwen2Config:
@@ -156,8 +162,8 @@ class RandomModel:
         model.eval().requires_grad_(False)  # type: ignore[no-untyped-call]
         if self.peaked:
             _make_peaked(model, config)
-        if self.quantization == "nf4":
-            _quantise(model)
+        if self.quantization != "none":
+            _quantise(model, _QUANTISED[self.quantization])
         return model
 
 
@@ -169,24 +175,35 @@ def _make_peaked(model: nn.Module, config: PreTrainedConfig) -> None:
             module.weight.mul_(factor)
 
 
-def _quantise(model: nn.Module) -> None:
-    """Quantise all linear layers except the language-model head to NF4, one after the other."""
-    from bitsandbytes.nn import Linear4bit, Params4bit  # an extra
-
+def _quantise(model: nn.Module, quantised: Callable[[nn.Linear], nn.Module]) -> None:
+    """Quantise all linear layers except the language-model head, one after the other."""
     for parent in list(model.modules()):
         for name, linear in parent.named_children():
-            if type(linear) is not nn.Linear or name == "lm_head":
-                continue
-            weight = linear.weight.data
-            quantised = Linear4bit(
-                linear.in_features,
-                linear.out_features,
-                bias=linear.bias is not None,
-                compute_dtype=weight.dtype,
-                quant_type="nf4",
-                device="meta",
-            )
-            quantised.weight = Params4bit(weight.cpu(), requires_grad=False, quant_type="nf4", module=quantised)
-            quantised.bias = linear.bias
-            setattr(parent, name, quantised.to(weight.device))
+            if type(linear) is nn.Linear and name != "lm_head":
+                setattr(parent, name, quantised(linear).to(linear.weight.device))
     keep_weights_as_loaded(model)
+    compute_in_integers(model)
+
+
+def _nf4(linear: nn.Linear) -> nn.Module:
+    from bitsandbytes.nn import Linear4bit, Params4bit  # an extra
+
+    weight = linear.weight.data
+    layer = Linear4bit(
+        linear.in_features, linear.out_features, compute_dtype=weight.dtype, quant_type="nf4", device="meta"
+    )
+    layer.weight = Params4bit(weight.cpu(), requires_grad=False, quant_type="nf4", module=layer)
+    layer.bias = linear.bias
+    return layer
+
+
+def _int8(linear: nn.Linear) -> nn.Module:
+    from bitsandbytes.nn import Int8Params, Linear8bitLt  # an extra
+
+    layer = Linear8bitLt(linear.in_features, linear.out_features, has_fp16_weights=False, threshold=6.0, device="meta")
+    layer.weight = Int8Params(linear.weight.data.cpu(), requires_grad=False)
+    layer.bias = linear.bias
+    return layer
+
+
+_QUANTISED: dict[str, Callable[[nn.Linear], nn.Module]] = {"nf4": _nf4, "int8": _int8}
