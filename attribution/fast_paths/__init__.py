@@ -8,7 +8,8 @@ modernbert_pass     the modules of transformers' ModernBERT     same attention o
 spacy_pipeline      the states of spaCy's transition parser     its private methods are there     spaCy's own parser
 ==================  ==========================================  ================================  ======================
 
-Two more places rely on private parts and stay where they are needed. ``pipeline/workers/import_server.py`` ends the
+Three more places rely on private parts and stay where they are needed. ``pipeline/workers/import_server.py`` ends the
 fork server of ``multiprocessing`` early and lets it live where its parts are not found.
-``attribution/models/four_bit_layers.py`` keeps bitsandbytes from repacking NF4 weights.
+``attribution/models/four_bit_layers.py`` keeps bitsandbytes from repacking NF4 weights. ``eight_bit_layers.py`` beside
+it calls ``torch._int_mm`` if a trial shows it exact and fast; else products in float32 give the same bits.
 """

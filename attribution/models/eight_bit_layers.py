@@ -68,7 +68,9 @@ def _is_quantised_on_cpu(layer: Any) -> bool:
 
 def _forward(layer: Any, states: torch.Tensor) -> torch.Tensor:
     """The layer's forward pass; bitsandbytes keeps the greatest magnitude of each row's weights beside them."""
-    found: torch.Tensor = _LayerProduct.apply(states, layer.weight.data, layer.weight.SCB / _LEVELS, layer.bias)
+    found: torch.Tensor = _LayerProduct.apply(  # type: ignore[no-untyped-call]
+        states, layer.weight.data, layer.weight.SCB / _LEVELS, layer.bias
+    )
     return found
 
 
@@ -84,7 +86,7 @@ class _LayerProduct(torch.autograd.Function):
         return found.view(*states.shape[:-1], len(weights))
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         weights = ctx.weights.float().mul_(ctx.scales[:, None])
         return (gradient.float() @ weights).to(gradient.dtype), None, None, None
 
@@ -105,7 +107,7 @@ def token_wise_product(
     """
     found = states.new_empty(len(states), len(weights))
     tokens = -(-len(states) // -(-len(states) // _MOST_TOKENS)) if len(states) else 1
-    for part, place in zip(states.split(tokens), found.split(tokens), strict=True):
+    for part, place in zip(torch.split(states, tokens), torch.split(found, tokens), strict=True):
         levels, steps, outliers = _quantised(part.float())
         product = _product_with_outliers if outliers else _product_without
         sums = product(levels, weights).mul_(steps)
@@ -155,14 +157,25 @@ def _as_float32(sums: torch.Tensor) -> torch.Tensor:
 
 
 def integer_product(tokens: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The exact product of int8 [tokens, columns] and int8 [rows, columns], both without -128: int32 [tokens, rows]."""
-    return torch._int_mm(tokens, weights.t()) if has_fast_product() else exact_product(tokens, weights)
+    """The exact product of int8 [tokens, columns] and int8 [rows, columns], both without -128: int32 [tokens, rows].
+
+    ``torch._int_mm`` takes strides of dimensions of one element at their word, and is wrong for a single column
+    (https://github.com/pytorch/pytorch/issues/195066).
+    """
+    if tokens.shape[1] == 1 or not has_fast_product():
+        return exact_product(tokens, weights)
+    return torch._int_mm(_with_own_strides(tokens), _with_own_strides(weights).t())
+
+
+def _with_own_strides(matrix: torch.Tensor) -> torch.Tensor:
+    return matrix.contiguous().as_strided(matrix.shape, (matrix.shape[1], 1))
 
 
 def exact_product(tokens: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """``integer_product`` in float32, block by block of columns, on any processor."""
     sums = torch.zeros(len(tokens), len(weights), dtype=torch.int32)
-    for left, right in zip(tokens.split(_EXACT_COLUMNS, 1), weights.split(_EXACT_COLUMNS, 1), strict=True):
+    blocks = (torch.split(one, _EXACT_COLUMNS, 1) for one in (tokens, weights))
+    for left, right in zip(*blocks, strict=True):
         sums.add_((left.float() @ right.float().t()).to(torch.int32))
     return sums
 

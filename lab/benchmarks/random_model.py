@@ -86,8 +86,8 @@ _LOGIT_DEVIATION = 3.0
 class RandomModel:
     """A ``BenchmarkModel`` to create: the name of its shape, its device, and its weights.
 
-    ``quantization`` is "none", "nf4" or "int8". Random weights give almost even attention, of which the best columns are a
-    matter of rounding; those of a ``peaked`` model are scaled so that few columns get most of it.
+    ``quantization`` is "none", "nf4" or "int8". Random weights give almost even attention, of which the best columns
+    are a matter of rounding; those of a ``peaked`` model are scaled so that few columns get most of it.
     """
 
     shape: str
@@ -189,7 +189,7 @@ def _nf4(linear: nn.Linear) -> nn.Module:
     from bitsandbytes.nn import Linear4bit, Params4bit  # an extra
 
     weight = linear.weight.data
-    layer = Linear4bit(
+    layer: nn.Module = Linear4bit(
         linear.in_features, linear.out_features, compute_dtype=weight.dtype, quant_type="nf4", device="meta"
     )
     layer.weight = Params4bit(weight.cpu(), requires_grad=False, quant_type="nf4", module=layer)
@@ -200,7 +200,9 @@ def _nf4(linear: nn.Linear) -> nn.Module:
 def _int8(linear: nn.Linear) -> nn.Module:
     from bitsandbytes.nn import Int8Params, Linear8bitLt  # an extra
 
-    layer = Linear8bitLt(linear.in_features, linear.out_features, has_fp16_weights=False, threshold=6.0, device="meta")
+    layer: nn.Module = Linear8bitLt(
+        linear.in_features, linear.out_features, has_fp16_weights=False, threshold=6.0, device="meta"
+    )
     layer.weight = Int8Params(linear.weight.data.cpu(), requires_grad=False)
     layer.bias = linear.bias
     return layer

@@ -15,7 +15,7 @@ from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models import quantization
+from attribeam.attribution.models import eight_bit_layers, quantization
 from attribeam.attribution.models.language_model import load_causal_weights
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.quantization import quantization_config, stored_quantization
@@ -98,12 +98,20 @@ def test_int8_layers_hold_one_weight_a_byte(directory: Path) -> None:
     projection = model.layers[1].self_attn.q_proj
     assert isinstance(projection, Linear8bitLt)
     assert (projection.weight.dtype, projection.weight.numel()) == (torch.int8, 128 * 128)
+    assert projection.weight.data.data_ptr() == projection.weight.CB.data_ptr()
     assert model.embed_tokens.weight.dtype == torch.float16
 
 
+def test_int8_weights_that_no_pass_reaches_are_released(directory: Path) -> None:
+    released = load(directory, Quantization.INT8).network.layers[LAYER - 1].mlp.up_proj
+    assert isinstance(released, Linear8bitLt)
+    assert (released.weight, released.state.CB, released.state.SCB) == (None, None, None)
+
+
 @pytest.mark.usefixtures("either_processor")
-def test_nf4_rows_do_not_depend_on_the_rows_beside_them(directory: Path) -> None:
-    model = load(directory, Quantization.NF4)
+@pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
+def test_rows_do_not_depend_on_the_rows_beside_them(directory: Path, kind: Quantization) -> None:
+    model = load(directory, kind)
     row = model.encode(RECORD)
     alone, beside = model.attribute([row], [2]), model.attribute([row, row], [2, 2])
     assert isinstance(alone[0], TokenAttribution)
@@ -175,13 +183,40 @@ def test_model_that_is_quantised_already_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("either_processor")
-def test_language_model_is_quantised_but_for_its_head(directory: Path) -> None:
-    options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.NF4)
+@pytest.mark.parametrize(("kind", "layer"), [(Quantization.NF4, Linear4bit), (Quantization.INT8, Linear8bitLt)])
+def test_language_model_is_quantised_but_for_its_head(
+    directory: Path, kind: Quantization, layer: type[torch.nn.Linear]
+) -> None:
+    options = ModelOptions(model=str(directory), device="cpu", quantization=kind)
     model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
-    assert isinstance(model.model.layers[3].mlp.up_proj, Linear4bit)
+    assert isinstance(model.model.layers[3].mlp.up_proj, layer)
     assert type(model.lm_head) is torch.nn.Linear
     scores = model(input_ids=torch.arange(9)[None]).logits
     assert scores.isfinite().all()
+
+
+def test_int8_runs_in_integers_wherever_a_model_is_loaded(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        pytest.fail("bitsandbytes computed the product")
+
+    monkeypatch.setattr("bitsandbytes.matmul", refused)
+    assert np.isfinite(masses(load(directory, Quantization.INT8))).all()
+    options = ModelOptions(model=str(directory), device="cpu", quantization=Quantization.INT8)
+    model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
+    assert model(input_ids=torch.arange(9)[None]).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_int8_attention_is_the_same_with_and_without_instructions(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    if not eight_bit_layers.has_fast_product():
+        pytest.skip("this processor has no fast product of integers")
+    found = []
+    for fast in (False, True):
+        monkeypatch.setattr(eight_bit_layers, "has_fast_product", lambda fast=fast: fast)
+        found.append(masses(load(directory, Quantization.INT8, dtype)))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

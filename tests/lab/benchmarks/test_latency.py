@@ -76,6 +76,20 @@ def test_agreement_with_float32_is_printed_for_both_implementations(monkeypatch:
     assert precision_agreement(RandomModel("tiny"), rows=1) == PrecisionAgreement(ours=1, eager=1)
 
 
+@pytest.mark.parametrize("quantization", ["int8", "nf4"])
+def test_quantised_models_are_compared_with_their_own_weights(
+    monkeypatch: pytest.MonkeyPatch, quantization: str
+) -> None:
+    config = Qwen2Config(**(random_model.SHAPES["thin"].to_dict() | {"hidden_size": 64, "intermediate_size": 96}))
+    monkeypatch.setitem(random_model.SHAPES, "tiny", config)
+    model = RandomModel("tiny", quantization=quantization, peaked=True)
+    assert model.unquantised() == RandomModel("tiny", peaked=True)
+    found = precision_agreement(model, rows=1)
+    least = {"int8": 0.7, "nf4": 0.1}[quantization]
+    assert least < found.ours < 1
+    assert least < found.eager < 1
+
+
 MEASURED = LatencyMeasurement("attn_union", "single", "QuoteSum", 2, 4, 1000, 2.0, 5e8, 2**30)
 
 
