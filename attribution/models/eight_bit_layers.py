@@ -1,7 +1,7 @@
 """Makes bitsandbytes' 8-bit layers fast on the CPU, and their tokens independent of each other.
 
-On the CPU, LLM.int8 gains no time over float32, and chooses the columns that it keeps in float16 for a whole batch. Here
-every token has a scale of its own and the products with the weights are exact products of integers. Outliers, which are
+On the CPU, LLM.int8 gains no time over float32, and chooses the columns that it keeps in float16 for a whole batch.
+Here every token has a scale of its own and the products with the weights are exact products of integers. Outliers,
 much greater than the other values of their token, get 15 bits, so that they do not cost the others their resolution.
 bitsandbytes only quantises and holds the weights.
 
