@@ -19,6 +19,7 @@ from importlib.util import find_spec
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from attribeam.attribution.attention.blocked_attention import blocked_attention, runs_blocked
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, RowPlaces
 from attribeam.attribution.attention.plain_attention import (
     MAX_WEIGHTS,
@@ -273,6 +274,10 @@ def row_by_row_attention(
     output = torch.empty((place_count, head_count, value.shape[-1]), dtype=query.dtype, device=query.device)
     for one in rows.places:
         keys, values = one.states(key[0]), one.states(value[0])
+        if runs_blocked(query, rule):
+            own = slice(one.start, one.end)
+            output[own] = blocked_attention(query[0, :, own], keys, values, start=one.prefix_length, rule=rule)
+            continue
         for start, end in _query_blocks(one, rule, head_count):
             places = slice(one.start + start - one.prefix_length, one.start + end - one.prefix_length)
             output[places] = _block_attention(query[0, :, places], keys, values, start, rule).transpose(0, 1)

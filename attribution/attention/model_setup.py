@@ -19,6 +19,7 @@ from attribeam.attribution.attention.head_weights import HeadWeights
 from attribeam.attribution.attention.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
+from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
 from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
 from attribeam.attribution.models.weight_files import revision_of
@@ -122,7 +123,11 @@ def try_model(
     fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
     position = options.query_position or defaults.model.query_position or fitting
     capture = replace(capture, query_position=position)
-    return _with_fast_path(capture, jobs) if layout is RowLayout.END_TO_END else capture, layout
+    if layout is RowLayout.END_TO_END:
+        capture = _with_fast_path(capture, jobs)
+    if capture.fused_weights is None:
+        pack_linear_layers(model)
+    return capture, layout
 
 
 def _probe_jobs(encoder: RowEncoder) -> list[Job]:

@@ -23,10 +23,10 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.capture import Capture, capture_attention, capturing
+from attribeam.attribution.attention.capture import Capture, capture_attention, capturing, observing
 from attribeam.attribution.attention.end_to_end_rows import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.layer_choice import choose_layer, layer_types
-from attribeam.attribution.attention.reduction import RowRequest
+from attribeam.attribution.attention.reduction import RowAttention, RowRequest
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
@@ -174,6 +174,7 @@ RECORDING = "recording_of_queries_and_keys"
 KINDS = ["llama", "gemma3", "gpt2", "gpt_neox", "phi3", "bert"]
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUGHEST = {"bfloat16": 1e-4, "float16": 1e-5}
+ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3}
 
 recorded: list[tuple[torch.Tensor, torch.Tensor, float]] = []
 
@@ -205,6 +206,16 @@ def queries_and_keys(directory: Path, row: EncodedRow, layer: int, dtype: torch.
     return query, key.repeat_interleave(len(query) // len(key), dim=0), torch.tensor(scaling)
 
 
+def observed_queries_and_keys(model: AttentionModel, row: EncodedRow) -> tuple[torch.Tensor, ...]:
+    """What our own pass brings to the softmax of layer L*: [heads, tokens, size], scaling."""
+    seen: list[RowAttention] = []
+    with observing(lambda layer, attention: seen.append(attention) if layer == model.layer - 1 else None):
+        model.attribute([row], [3])
+    (attention,) = seen
+    query, key = attention.query, attention.key
+    return query, key.repeat_interleave(len(query) // len(key), dim=0), torch.tensor(attention.rule.scaling)
+
+
 def softmax_in(dtype: torch.dtype, parts: tuple[torch.Tensor, ...], *, causal: bool) -> torch.Tensor:
     """The attention of one row with everything computed in ``dtype``, mean over attention heads: [tokens, tokens]."""
     query, key, scaling = (part.to(dtype) for part in parts)
@@ -223,7 +234,9 @@ def test_softmax_of_half_precision_models_is_that_of_float32(directory: Path, dt
     (tokens,) = model.attribute([row], [3])
     assert isinstance(tokens, TokenAttribution)
     assert tokens.top_scores.dtype == tokens.passage_mass.dtype == np.float32
-    parts = queries_and_keys(directory, row, model.layer, DTYPES[dtype])
+    parts = observed_queries_and_keys(model, row)
+    for ours, theirs in zip(parts, queries_and_keys(directory, row, model.layer, DTYPES[dtype]), strict=True):
+        assert (ours - theirs).abs().mean() <= ROUNDING[dtype] * theirs.abs().mean()
     causal = AutoConfig.from_pretrained(directory).model_type not in ENCODERS
     rows, columns = slice(row.prompt_length, None), slice(row.prompt_length)
     exact = softmax_in(torch.float64, parts, causal=causal)[rows, columns].numpy()

@@ -1,0 +1,168 @@
+"""Linear layers whose weights oneDNN has in its own order give what plain ones give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.attribution.tiny_models import SENTENCES, save_tiny_model
+from torch import nn
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaMLP
+
+from attribeam.attribution.attention import model_setup
+from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.fast_paths import packed_layers
+from attribeam.attribution.fast_paths.packed_layers import is_packed, pack_linear_layers
+from attribeam.attribution.models.weight_memory import held_size
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.token_attribution import TokenAttribution
+from attribeam.schemas import Passage, QARecord, RowSource
+
+TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+IN, OUT = 64, 96
+
+pytestmark = pytest.mark.skipif(not packed_layers._usable_dtypes(), reason="this torch has no oneDNN")
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=str)
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    if request.param not in packed_layers._usable_dtypes():
+        pytest.skip(f"oneDNN does not multiply in {request.param} on this processor")
+    torch.manual_seed(5)
+    dtype: torch.dtype = request.param
+    return dtype
+
+
+def states(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+
+
+def gated_block(dtype: torch.dtype, activation: str = "silu", *, bias: bool = False) -> LlamaMLP:
+    config = LlamaConfig(hidden_size=IN, intermediate_size=OUT, hidden_act=activation, mlp_bias=bias)
+    return LlamaMLP(config).to(dtype).requires_grad_(False)
+
+
+def assert_near(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    assert (found - expected).abs().max() <= TOLERANCES[dtype] * expected.abs().max()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 5), (1, 600)], ids=str)
+def test_packed_layer_gives_the_same_product(dtype: torch.dtype, shape: tuple[int, ...], bias: bool) -> None:
+    layer = nn.Linear(IN, OUT, bias=bias).to(dtype).requires_grad_(False)
+    given = states(*shape, IN, dtype=dtype)
+    expected = layer(given)
+    assert pack_linear_layers(layer) == 1
+    assert is_packed(layer)
+    assert_near(layer(given), expected, dtype)
+
+
+def test_weights_keep_shape_dtype_and_size(dtype: torch.dtype) -> None:
+    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN)).to(dtype).requires_grad_(False)
+    size = held_size(network)
+    assert pack_linear_layers(network) == 2
+    assert held_size(network) == size
+    assert [(one.weight.shape, one.weight.dtype) for one in network if isinstance(one, nn.Linear)] == [
+        ((OUT, IN), dtype),
+        ((IN, OUT), dtype),
+    ]
+    assert pack_linear_layers(network) == 0, "packed layers should be left alone"
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_gated_block_gives_the_same_output_in_a_more_exact_way(dtype: torch.dtype, bias: bool) -> None:
+    block = gated_block(dtype, bias=bias)
+    given = states(1, 60, IN, dtype=dtype)
+    plain = block(given)
+    exact = block.double()(given.double())
+    block.to(dtype)
+    assert pack_linear_layers(block) == 3
+    assert "forward" in vars(block)
+    assert_near(block(given), plain, dtype)
+    if dtype is torch.bfloat16:
+        assert (block(given) - exact).abs().mean() < (plain - exact).abs().mean()
+
+
+def test_block_with_another_activation_runs_its_own_code(dtype: torch.dtype) -> None:
+    block = gated_block(dtype, "gelu")
+    given = states(3, IN, dtype=dtype)
+    expected = block(given)
+    assert pack_linear_layers(block) == 3
+    assert "forward" not in vars(block)
+    assert_near(block(given), expected, dtype)
+
+
+def test_block_that_computes_something_else_runs_its_own_code() -> None:
+    class Other(LlamaMLP):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            output: torch.Tensor = self.down_proj(self.act_fn(self.gate_proj(x)) + self.up_proj(x))
+            return output
+
+    block = Other(LlamaConfig(hidden_size=IN, intermediate_size=OUT)).requires_grad_(False)
+    given = states(3, IN, dtype=torch.float32)
+    expected = block(given)
+    pack_linear_layers(block)
+    assert "forward" not in vars(block)
+    assert_near(block(given), expected, torch.float32)
+
+
+def test_layers_with_code_of_their_own_and_other_dtypes_stay_as_they_are() -> None:
+    class Scaled(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(input)
+
+    layers = [Scaled(IN, OUT), nn.Linear(IN, OUT, dtype=torch.float64), nn.Linear(IN, OUT, dtype=torch.float16)]
+    assert pack_linear_layers(nn.ModuleList(layers)) == 0
+    assert not any(map(is_packed, layers))
+
+
+def test_a_large_float32_model_keeps_weights_that_processes_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN))
+    monkeypatch.setattr(packed_layers, "_MOST_COPIED_BYTES", 2 * IN * OUT * 4 - 1)
+    assert pack_linear_layers(network) == 0
+    monkeypatch.setattr(packed_layers, "_MOST_COPIED_BYTES", 2 * IN * OUT * 4)
+    assert pack_linear_layers(network) == 2
+
+
+def test_a_layer_whose_product_would_differ_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_layers, "_product", lambda states, *_: states.new_zeros(len(states), OUT))
+    layer = nn.Linear(IN, OUT)
+    assert pack_linear_layers(layer) == 0
+    assert layer(states(1, IN, dtype=torch.float32)).shape == (1, OUT)
+
+
+def test_a_torch_without_the_operators_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed_layers._usable_dtypes.cache_clear()
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    try:
+        assert pack_linear_layers(nn.Linear(IN, OUT)) == 0
+    finally:
+        packed_layers._usable_dtypes.cache_clear()
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_a_loaded_decoder_is_packed_and_finds_what_the_plain_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    save_tiny_model(tmp_path, kind)
+    options = ModelOptions(model=str(tmp_path), device="cpu", layer=3)
+    packed = AttentionModel.from_pretrained(options)
+    monkeypatch.setattr(model_setup, "pack_linear_layers", lambda _: 0)
+    plain = AttentionModel.from_pretrained(options)
+    assert [lower_linear_layers(model) for model in (packed, plain)] == [[True] * 14, [False] * 14]
+    record = QARecord("1", "Who?", (Passage(text=SENTENCES[0]), Passage(text=SENTENCES[1])), "Ada.", RowSource("", 0))
+    found, expected = (model.attribute([model.encode(record)], [2])[0] for model in (packed, plain))
+    assert isinstance(found, TokenAttribution)
+    assert isinstance(expected, TokenAttribution)
+    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-5, rtol=0)
+
+
+def lower_linear_layers(model: AttentionModel) -> list[bool]:
+    """Whether each linear layer below the captured layer is packed."""
+    layers: nn.ModuleList = model.network.layers  # type: ignore[assignment]
+    return [is_packed(one) for one in layers[: model.layer - 1].modules() if isinstance(one, nn.Linear)]
