@@ -46,6 +46,17 @@ def pack_linear_layers(network: nn.Module) -> int:
     return packed
 
 
+@torch.no_grad()
+def unpack_linear_layers(network: nn.Module) -> None:
+    """Undo ``pack_linear_layers``, for whoever changes the weights or their dtype."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear) and is_packed(module):
+            module.weight = nn.Parameter(module.weight.to_dense(), requires_grad=False)
+        own = vars(module).get("forward")
+        if isinstance(own, partial) and own.func in (_forward, _gated):
+            del module.forward
+
+
 def is_packed(layer: nn.Module) -> bool:
     """Whether the layer's weight is in oneDNN's order."""
     weight = getattr(layer, "weight", None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.fast_paths.packed_layers import unpack_linear_layers
 from attribeam.attribution.models.model_check import top_columns_agreement
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.lab.benchmarks.benchmark_model import BenchmarkModel
@@ -37,6 +38,7 @@ def precision_agreement(model: BenchmarkModel, *, rows: int) -> PrecisionAgreeme
     encoded = [tried.encode(record) for record in records]
     found = _attributed(tried, encoded, counts)
     exact = _unquantised(model, tried)
+    unpack_linear_layers(exact.network)
     exact.network.float()  # type: ignore[no-untyped-call]
     expected = _attributed(exact, encoded, counts)
     two_stage = TwoStage(model.base(layers=model.layer), layer=model.layer)

@@ -15,7 +15,7 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.fast_paths import packed_layers
-from attribeam.attribution.fast_paths.packed_layers import is_packed, pack_linear_layers
+from attribeam.attribution.fast_paths.packed_layers import is_packed, pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.weight_memory import held_size
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
@@ -86,6 +86,20 @@ def test_gated_block_gives_the_same_output_in_a_more_exact_way(dtype: torch.dtyp
     assert_near(block(given), plain, dtype)
     if dtype is torch.bfloat16:
         assert (block(given) - exact).abs().mean() < (plain - exact).abs().mean()
+
+
+def test_unpacking_gives_the_plain_network_back(dtype: torch.dtype) -> None:
+    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN), gated_block(dtype)).to(dtype).requires_grad_(False)
+    weights = {name: weight.clone() for name, weight in network.state_dict().items()}
+    given = states(5, IN, dtype=dtype)
+    expected = network(given)
+    assert pack_linear_layers(network) == 5
+    unpack_linear_layers(network)
+    assert dict.fromkeys(weights, True) == {
+        name: bool(weight.equal(weights[name])) for name, weight in network.state_dict().items()
+    }
+    assert not any("forward" in vars(module) for module in network.modules())
+    assert network(given).equal(expected)
 
 
 def test_block_with_another_activation_runs_its_own_code(dtype: torch.dtype) -> None:
