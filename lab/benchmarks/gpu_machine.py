@@ -23,7 +23,7 @@ from attribeam.attribution.attention.model_setup import configured_layer
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_loading import choose_device, format_size
 from attribeam.attribution.options import ModelOptions
-from attribeam.lab.benchmarks.machine import processor_name
+from attribeam.lab.benchmarks.machine import processor_with_instructions
 from attribeam.schemas.errors import AttribeamError
 
 _PACKAGES = (
@@ -44,7 +44,7 @@ def describe_machine(device: str) -> dict[str, str]:
     memory = psutil.virtual_memory().total / 2**30
     return {
         **(_gpu(chosen) if chosen.type == "cuda" else {"device": chosen.type}),
-        "processor": f"{processor_name()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory",
+        "processor": f"{processor_with_instructions()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory",
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         **{name: _version(name) for name in _PACKAGES},
         "attribeam": f"commit {_commit()}",

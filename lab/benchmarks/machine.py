@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+_INFORMATION = Path("/proc/cpuinfo")
+_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "amx_fp16")
 _PACKAGES = ("apache-beam", "torch", "transformers", "spacy", "pyarrow")
 
 
@@ -22,9 +24,15 @@ def machine_description() -> str:
     memory = psutil.virtual_memory().total / 2**30
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return (
-        f"{processor_name()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory, "
+        f"{processor_with_instructions()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory, "
         f"load {os.getloadavg()[0]:.1f} at the start; Python {platform.python_version()}, {packages}"
     )
+
+
+def processor_with_instructions() -> str:
+    """The processor's name, and which instructions for products it has."""
+    named = " ".join(processor_instructions())
+    return f"{processor_name()} with {named}" if named else processor_name()
 
 
 def _version(package: str) -> str:
@@ -36,12 +44,21 @@ def _version(package: str) -> str:
 
 def processor_name() -> str:
     """The name of the processor, as the system tells it."""
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        names = [line for line in information.read_text().splitlines() if line.startswith("model name")]
-        if names:
-            return names[0].partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return _told("model name") or platform.processor() or platform.machine()
+
+
+def processor_instructions() -> tuple[str, ...]:
+    """Of the instructions that decide how fast products are, those that the processor has."""
+    flags = frozenset(_told("flags").split())
+    return tuple(name for name in _INSTRUCTIONS if name in flags)
+
+
+def _told(name: str) -> str:
+    """What the system tells of the first processor; empty where it tells nothing."""
+    if not _INFORMATION.is_file():
+        return ""
+    lines = (line.partition(":") for line in _INFORMATION.read_text().splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == name), "")
 
 
 _SAMPLE_SECONDS = 0.25

@@ -99,6 +99,11 @@ def _limits(fits: Sequence[Fit], measured: Measurements, job: Job) -> Iterator[s
         )
     if not any(one.model.device == "cuda" for one in fits):
         yield "No GPU was measured yet, so none is listed."
+    if any(one.model.device == "cpu" and one.model.precision != "float32" for one in fits):
+        yield (
+            "On a CPU, bfloat16 takes a processor with AVX512-BF16 or AMX, and int8 one with VNNI or AMX (grep -oE "
+            "'avx512_bf16|amx_bf16|avx512_vnni|avx_vnni|amx_int8' /proc/cpuinfo); others are slower in them."
+        )
     machines = dict.fromkeys(one.machine for one in measured.models if one.size in SIZE_CLASSES)
     yield "Measured on:"
     yield from (f"  {one}" for one in machines)

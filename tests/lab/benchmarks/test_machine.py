@@ -1,7 +1,11 @@
 import os
 import sys
+from pathlib import Path
 
-from attribeam.lab.benchmarks.machine import run_measured, tree_bytes
+import pytest
+
+from attribeam.lab.benchmarks import machine
+from attribeam.lab.benchmarks.machine import machine_description, run_measured, tree_bytes
 
 MIB = 2**20
 
@@ -23,3 +27,16 @@ def test_failure_is_reported_with_its_error_output():
 def test_ended_process_counts_as_zero():
     assert tree_bytes(os.getpid()) > MIB
     assert tree_bytes(2**22 - 1) == 0
+
+
+def test_processor_is_named_with_its_instructions_for_products(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    told = tmp_path / "cpuinfo"
+    told.write_text("model name\t: A Processor\nflags\t\t: fpu avx2 amx_bf16 sse\nmodel name\t: Another\n")
+    monkeypatch.setattr(machine, "_INFORMATION", told)
+    assert machine_description().startswith("A Processor with avx2 amx_bf16, ")
+
+
+def test_processor_is_named_without_instructions_where_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "_INFORMATION", tmp_path / "cpuinfo")
+    monkeypatch.setattr(machine.platform, "processor", lambda: "arm")
+    assert machine_description().startswith("arm, ")

@@ -10,6 +10,7 @@ import pytest
 from tests.lab.model_choice.test_measured_models import MODEL
 
 from attribeam.lab.model_choice.measured_models import MEASURED_FILE, Measurements, OtherStages, RowFigure
+from attribeam.lab.model_choice.suggest_report import suggestion_lines
 from attribeam.lab.model_choice.suggestion import (
     PARALLEL_COST,
     SIZE_CLASSES,
@@ -122,6 +123,14 @@ def test_suggestion_shows_what_fits_and_what_would_make_the_rest_fit(capsys: pyt
     assert "cores and" in lines[0]
     assert "a deadline of" in lines[0]
     assert "Measured on:" in printed
+
+
+@pytest.mark.parametrize(("dtype", "told"), [("float32", False), ("bfloat16", True)])
+def test_half_precision_on_a_cpu_says_which_processors_are_fast_in_it(dtype: str, told: bool) -> None:
+    machine, job = Machine(8 * GB, 4), Job(1000, 6, 600)
+    measured = Measurements(BESIDES, (replace(ONE_SECOND, dtype=dtype),))
+    said = "\n".join(suggestion_lines(fits(measured, machine, job), measured, machine, job, "asked"))
+    assert ("takes a processor with AVX512-BF16 or AMX" in said) is told
 
 
 def test_suggestion_for_programs_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
