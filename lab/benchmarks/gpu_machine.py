@@ -41,10 +41,10 @@ def describe_machine(device: str) -> dict[str, str]:
         ModelLoadError: if there is no such device.
     """
     chosen = choose_device(device)
-    memory = psutil.virtual_memory().total / 2**30
+    memory, cores = psutil.virtual_memory().total / 2**30, len(os.sched_getaffinity(0))
     return {
         **(_gpu(chosen) if chosen.type == "cuda" else {"device": chosen.type}),
-        "processor": f"{processor_with_instructions()}, {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB memory",
+        "processor": f"{processor_with_instructions()}, {cores} cores used, {memory:.0f} GiB memory",
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         **{name: _version(name) for name in _PACKAGES},
         "attribeam": f"commit {_commit()}",
