@@ -19,7 +19,7 @@ from attribeam.attribution.attention.head_weights import HeadWeights
 from attribeam.attribution.attention.layer_choice import LayerChoice, choose_layer
 from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
-from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers
+from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
 from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
 from attribeam.attribution.models.weight_files import revision_of
@@ -126,7 +126,7 @@ def try_model(
     if layout is RowLayout.END_TO_END:
         capture = _with_fast_path(capture, jobs)
     if capture.fused_weights is None:
-        pack_linear_layers(model)
+        _pack_layers(capture, jobs, layout)
     return capture, layout
 
 
@@ -172,3 +172,17 @@ def _with_fast_path(capture: LayerCapture, jobs: Sequence[Job]) -> LayerCapture:
         return capture
     found, expected = (one.take(jobs, layout=RowLayout.END_TO_END, top_k=_EVERY_COLUMN) for one in (fused, capture))
     return fused if captures_agree(found, expected, capture.network) else capture
+
+
+def _pack_layers(capture: LayerCapture, jobs: Sequence[Job], layout: RowLayout) -> None:
+    """Lay out the weights of the linear layers for the CPU, unless the model's code multiplies by them elsewhere."""
+    expected = capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
+    if not pack_linear_layers(capture.network):
+        return
+    try:
+        found = capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
+        agree = captures_agree(found, expected, capture.network)
+    except (LookupError, RuntimeError, TypeError, ValueError):
+        agree = False
+    if not agree:
+        unpack_linear_layers(capture.network)

@@ -34,7 +34,6 @@ DEADLY = ("--method", "deadly_method:Deadly")
 
 pytestmark = [
     pytest.mark.flink,
-    pytest.mark.xdist_group("flink"),
     pytest.mark.skipif(shutil.which("java") is None, reason="Flink needs Java, which is not on the path"),
     pytest.mark.skipif(
         cached_files().missing() is not None,

@@ -62,6 +62,19 @@ def test_packed_layer_gives_the_same_product(dtype: torch.dtype, shape: tuple[in
     assert_near(layer(given), expected, dtype)
 
 
+def test_states_that_do_not_lie_in_one_piece_are_served(dtype: torch.dtype) -> None:
+    layer = nn.Linear(IN, OUT).to(dtype).requires_grad_(False)
+    given = [
+        states(IN, 9, dtype=dtype).t(),
+        states(4, 2 * IN, dtype=dtype)[:, ::2],
+        states(IN, dtype=dtype).expand(3, -1),
+    ]
+    expected = [layer(one) for one in given]
+    assert pack_linear_layers(layer) == 1
+    for one, product in zip(given, expected, strict=True):
+        assert_near(layer(one), product, dtype)
+
+
 def test_weights_keep_shape_dtype_and_size(dtype: torch.dtype) -> None:
     network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN)).to(dtype).requires_grad_(False)
     size = held_size(network)
@@ -174,6 +187,19 @@ def test_a_loaded_decoder_is_packed_and_finds_what_the_plain_one_finds(
     assert isinstance(found, TokenAttribution)
     assert isinstance(expected, TokenAttribution)
     np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-5, rtol=0)
+
+
+def test_a_model_whose_code_multiplies_by_a_weight_itself_stays_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_itself(block: LlamaMLP, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = block.down_proj(nn.functional.linear(x, block.up_proj.weight))
+        return output
+
+    save_tiny_model(tmp_path, "llama")
+    monkeypatch.setattr(LlamaMLP, "forward", by_itself)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3))
+    assert not any(lower_linear_layers(model))
 
 
 def lower_linear_layers(model: AttentionModel) -> list[bool]:

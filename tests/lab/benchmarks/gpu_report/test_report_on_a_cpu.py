@@ -12,7 +12,7 @@ import pytest
 
 from attribeam.lab.model_choice.measured_models import Measurements
 
-pytestmark = [pytest.mark.whole_report, pytest.mark.xdist_group("gpu_report")]  # one report for all tests
+pytestmark = pytest.mark.whole_report
 
 ROOT = Path(__file__).parents[4]
 MINUTES = 60
