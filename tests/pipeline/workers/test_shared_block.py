@@ -64,7 +64,6 @@ def test_a_block_goes_through_a_pipe_and_its_memory_is_free_when_both_have_close
 def test_a_block_that_is_forgotten_leaves_no_open_file() -> None:
     before = _nameless_files()
     SharedBlock()
-    gc.collect()
     assert _nameless_files() == before
 
 
@@ -76,6 +75,7 @@ def test_a_closed_pipe_is_told() -> None:
 
 
 def _nameless_files() -> list[str]:
-    """Open files of this process that have no name, or no more."""
+    """Open files of this process that have no name, or no more, without those that only garbage holds."""
+    gc.collect()
     links = [str(path.readlink()) if path.is_symlink() else "" for path in Path("/proc/self/fd").iterdir()]
     return sorted(link for link in links if link.endswith("(deleted)"))
