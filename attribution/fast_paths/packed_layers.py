@@ -111,7 +111,7 @@ def _product(
 
 
 def _is_gated_block(block: nn.Module) -> bool:
-    """Whether the block computes ``_GATED_BLOCK`` with SiLU, and with packed layers that nothing watches."""
+    """Whether the block computes ``_GATED_BLOCK`` with SiLU and packed layers."""
     layers = [getattr(block, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
     if not all(isinstance(layer, nn.Linear) and is_packed(layer) for layer in layers):
         return False
@@ -127,9 +127,19 @@ def _is_silu(activation: Any) -> bool:
     return isinstance(activation, nn.SiLU) or type(activation).__name__ == "SiLUActivation"
 
 
+def _is_hooked(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
 def _gated(block: Any, states: torch.Tensor) -> torch.Tensor:
-    """The block's output [..., hidden size]; the gate is applied within the product of ``up_proj``."""
+    """The block's output [..., hidden size]; the gate is applied within the product of ``up_proj``.
+
+    The block's own code runs while a hook waits for one of the steps that are left out.
+    """
     gate, up = block.gate_proj, block.up_proj
+    if _is_hooked(gate) or _is_hooked(up) or _is_hooked(block.act_fn):
+        own: torch.Tensor = type(block).forward(block, states)
+        return own
     gated = _product(states, gate.weight, gate.bias, "swish")
     gated = torch.ops.mkldnn._linear_pointwise.binary(states, gated, up.weight, up.bias, "mul")
     output: torch.Tensor = block.down_proj(gated)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -63,3 +65,40 @@ def test_another_run_has_other_clients(made: list[object]) -> None:
     del first
     assert s3io.S3IO(options=OTHER_OPTIONS).client.number == 2
     assert len(made) == 2
+
+
+@pytest.mark.usefixtures("made")
+def test_an_old_client_is_not_used_again_since_its_credentials_may_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert s3io.S3IO(options=OPTIONS).client.number == 1
+    later = time.monotonic() + s3_clients._FRESH_SECONDS
+    monkeypatch.setattr(s3_clients.time, "monotonic", lambda: later)
+    assert [s3io.S3IO(options=OPTIONS).client.number for _ in range(2)] == [2, 2]
+
+
+def test_a_run_in_another_thread_never_lends_its_clients(made: list[object]) -> None:
+    class Interrupted(s3_clients._IdleClients):
+        """Lets another run take and return a client when the first one has set its list of them."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name in ("_kept", "_idle") and interrupt:
+                interrupt.pop()
+                self.client(OTHER_OPTIONS)
+
+    interrupt: list[bool] = []
+    clients = Interrupted()
+    interrupt.append(True)
+    used = clients.client(OPTIONS)
+    assert made[used.number - 1] is OPTIONS
+
+
+@pytest.mark.usefixtures("made")
+def test_a_forked_process_leaves_the_clients_to_its_parent() -> None:
+    clients = s3_clients._idle_clients
+    clients.client(OPTIONS)
+    child = os.fork()
+    if child == 0:
+        os._exit(clients.client(OPTIONS).number)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert clients.client(OPTIONS).number == 1
+    clients.forget()

@@ -101,6 +101,20 @@ def test_gated_block_gives_the_same_output_in_a_more_exact_way(dtype: torch.dtyp
         assert (block(given) - exact).abs().mean() < (plain - exact).abs().mean()
 
 
+@pytest.mark.parametrize("name", ["gate_proj", "up_proj", "act_fn", "down_proj"])
+def test_hooks_within_a_gated_block_are_called(dtype: torch.dtype, name: str) -> None:
+    block = gated_block(dtype)
+    given = states(3, IN, dtype=dtype)
+    assert pack_linear_layers(block) == 3
+    expected = block(given)
+    seen: list[torch.Tensor] = []
+    handle = block.get_submodule(name).register_forward_hook(lambda *arguments: seen.append(arguments[-1]))
+    assert_near(block(given), expected, dtype)
+    assert len(seen) == 1
+    handle.remove()
+    assert block(given).equal(expected)
+
+
 def test_unpacking_gives_the_plain_network_back(dtype: torch.dtype) -> None:
     network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN), gated_block(dtype)).to(dtype).requires_grad_(False)
     weights = {name: weight.clone() for name, weight in network.state_dict().items()}
