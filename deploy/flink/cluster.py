@@ -5,6 +5,7 @@ Everything lies in one folder and listens on free ports of localhost. ``with Fli
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -217,7 +218,7 @@ class FlinkCluster:
     def _slots(self) -> int:
         try:
             return int(self.get("overview")["slots-total"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, http.client.HTTPException, ValueError, KeyError):  # another program may answer at this port
             return 0
 
     def _start_process(self, main_class: str, log: str) -> subprocess.Popen[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,18 @@ def test_a_port_that_another_program_listens_on_is_not_chosen(
         monkeypatch.setattr("deploy.flink.cluster._PORTS", range(port, port + 1))
         with pytest.raises(ClusterError, match="fewer than 2 are free"):
             cluster.start()
+
+
+def test_a_program_of_another_protocol_at_the_port_offers_no_slots(cluster: FlinkCluster) -> None:
+    def greet(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1024)
+            connection.sendall(b"+OK ready\r\n")
+
+    with socket.create_server(("localhost", 0)) as server:
+        thread = threading.Thread(target=greet, args=(server,))
+        thread.start()
+        cluster._port = server.getsockname()[1]
+        assert cluster._slots() == 0
+        thread.join()
