@@ -5,6 +5,8 @@ module              relies on                                   check           
 ==================  ==========================================  ================================  ======================
 modernbert_pass     the modules of transformers' ModernBERT     same attention on trial rows,     transformers' own pass
                                                                 when the model is loaded
+packed_layers       oneDNN's operators of torch's compiler,     products of random states agree,  torch's own products,
+                    the text of transformers' gated block       same attention on trial rows      the block's code
 spacy_pipeline      the states of spaCy's transition parser     its private methods are there     spaCy's own parser
 ==================  ==========================================  ================================  ======================
 
