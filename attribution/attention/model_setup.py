@@ -175,7 +175,9 @@ def _with_fast_path(capture: LayerCapture, jobs: Sequence[Job]) -> LayerCapture:
 
 
 def _pack_layers(capture: LayerCapture, jobs: Sequence[Job], layout: RowLayout) -> None:
-    """Lay out the weights of the linear layers for the CPU, unless the model's code multiplies by them elsewhere."""
+    """Lay out bfloat16 weights of linear layers for the CPU, unless the model's code multiplies by them elsewhere."""
+    if capture.network.device.type != "cpu" or capture.network.dtype != torch.bfloat16:
+        return
     expected = capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
     if not pack_linear_layers(capture.network):
         return

@@ -1,43 +1,46 @@
-"""Linear layers on the CPU with their weights in oneDNN's own order, and gated feed-forward blocks without extra steps.
+"""bfloat16 layers on the CPU with weights in oneDNN's own order, and gated feed-forward blocks without extra steps.
 
-torch brings a weight into that order again in every product, or leaves the product to a library that is slower with
-plain weights. Here it is done once, while a model is loaded. In a gated block, oneDNN then also applies the activation
-and the gate to each tile of a product, before rounding it to the model's dtype: that saves three passes over the
-largest states, and in bfloat16 a third of the rounding error. The operators are those that torch's own compiler uses;
-they are private to torch, so each layer is tried before it is changed.
+torch brings a weight into that order again in every product. Here it is done once, while a model is loaded. In a gated
+block, oneDNN then also applies the activation and the gate to each tile of a product, before rounding it: that saves
+three passes over the largest states, and a third of the rounding error. float32 layers stay as they are. They would
+gain as well, but oneDNN keeps a kernel for every number of tokens that it has met, which torch's float32 products do
+not need: a worker would grow by hundreds of megabytes.
+
+The operators are those that torch's own compiler uses; they are private to torch, so each layer is tried before it is
+changed.
 """
 
 from __future__ import annotations
 
 import inspect
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any, TypeGuard
 
 import torch
 from torch import nn
 
-_DTYPES = (torch.float32, torch.bfloat16)
 _GATED_BLOCK = "self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))"
 """What the feed-forward block of Llama, Qwen2, Mistral and many others computes, as transformers writes it."""
 
 _MOST_COPIED_BYTES = 2 * 2**30
-"""The most that packing may copy of a model whose weights processes would otherwise share; Qwen2-0.5B has 0.8 GB."""
+"""The most that packing may copy of weights that processes may share; Qwen2-1.5B has 1.3 GB up to its middle."""
 
 _PROBE_ROWS = 3
-_TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+_TOLERANCE = 2e-2
 """The largest difference between the two ways of computing a product, relative to its largest value."""
 
 
 def pack_linear_layers(network: nn.Module) -> int:
     """Lay out the weights of the plain linear layers of ``network`` for oneDNN; returns how many were changed.
 
-    The weights are replaced one by one. ``weight`` keeps shape and dtype, but only its own layer can multiply by it.
-    Layers stay as they are on a GPU, in float16, if quantised, with a forward pass of their own, where torch lacks the
-    operators, and where the result would differ. A large float32 model stays as it is too: all processes read its
-    weights from one copy of its file in memory, where packed weights would be a copy for each.
+    The weights are replaced one by one. ``weight`` keeps shape and dtype, but only its own layer can multiply by it,
+    and the network cannot be copied, saved or converted until ``unpack_linear_layers``. Layers stay as they are on a
+    GPU, in another dtype than bfloat16, if quantised, with a forward pass of their own, where torch lacks the
+    operators, and where the result would differ. A large model stays as it is too: all processes may read its weights
+    from one copy of its file in memory, where packed weights are a copy for each.
     """
     layers = [layer for layer in network.modules() if _is_plain_linear(layer)]
-    if sum(layer.weight.nbytes for layer in layers if layer.weight.dtype == torch.float32) > _MOST_COPIED_BYTES:
+    if sum(layer.weight.nbytes for layer in layers) > _MOST_COPIED_BYTES:
         return 0
     packed = sum(map(_pack, layers))
     for block in network.modules():
@@ -67,17 +70,15 @@ def _is_plain_linear(layer: nn.Module) -> TypeGuard[nn.Linear]:
     if type(layer) is not nn.Linear or "forward" in vars(layer) or layer.weight is None:
         return False
     weight = layer.weight
-    return weight.device.type == "cpu" and not weight.is_mkldnn and weight.dtype in _usable_dtypes()
+    return weight.device.type == "cpu" and not weight.is_mkldnn and weight.dtype == torch.bfloat16 and _has_operators()
 
 
-@lru_cache(maxsize=1)
-def _usable_dtypes() -> tuple[torch.dtype, ...]:
-    """The dtypes that oneDNN multiplies in on this processor, if this torch has the operators."""
+@cache
+def _has_operators() -> bool:
+    """Whether oneDNN multiplies in bfloat16 on this processor, and this torch has the operators."""
     operators = torch.ops.mkldnn
     available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not (available and hasattr(operators, "_linear_pointwise")):
-        return ()
-    return _DTYPES if operators._is_mkldnn_bf16_supported() else (torch.float32,)
+    return bool(available and hasattr(operators, "_linear_pointwise") and operators._is_mkldnn_bf16_supported())
 
 
 @torch.no_grad()
@@ -91,7 +92,7 @@ def _pack(layer: nn.Linear) -> bool:
     except RuntimeError:  # a shape or a processor that the operators do not serve
         return False
     expected = layer(probe)
-    if not bool((found - expected).abs().max() <= _TOLERANCES[weight.dtype] * expected.abs().max()):
+    if not bool((found - expected).abs().max() <= _TOLERANCE * expected.abs().max()):
         return False
     layer.weight = nn.Parameter(reordered, requires_grad=False)
     layer.forward = partial(_forward, layer)  # type: ignore[method-assign]

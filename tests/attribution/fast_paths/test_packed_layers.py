@@ -21,104 +21,101 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 
-TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+TOLERANCE = 2e-2
 IN, OUT = 64, 96
 
-pytestmark = pytest.mark.skipif(not packed_layers._usable_dtypes(), reason="this torch has no oneDNN")
+pytestmark = pytest.mark.skipif(
+    not packed_layers._has_operators(), reason="oneDNN does not multiply in bfloat16 on this processor"
+)
 
 
-@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=str)
-def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    if request.param not in packed_layers._usable_dtypes():
-        pytest.skip(f"oneDNN does not multiply in {request.param} on this processor")
+@pytest.fixture(autouse=True)
+def seed() -> None:
     torch.manual_seed(5)
-    dtype: torch.dtype = request.param
-    return dtype
 
 
-def states(*shape: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+def states(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(2)).bfloat16()
 
 
-def gated_block(dtype: torch.dtype, activation: str = "silu", *, bias: bool = False) -> LlamaMLP:
+def gated_block(activation: str = "silu", *, bias: bool = False) -> LlamaMLP:
     config = LlamaConfig(hidden_size=IN, intermediate_size=OUT, hidden_act=activation, mlp_bias=bias)
-    return LlamaMLP(config).to(dtype).requires_grad_(False)
+    return LlamaMLP(config).bfloat16().requires_grad_(False)
 
 
-def assert_near(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
-    assert (found - expected).abs().max() <= TOLERANCES[dtype] * expected.abs().max()
+    assert (found - expected).abs().max() <= TOLERANCE * expected.abs().max()
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(1,), (7,), (2, 5), (1, 600)], ids=str)
-def test_packed_layer_gives_the_same_product(dtype: torch.dtype, shape: tuple[int, ...], bias: bool) -> None:
-    layer = nn.Linear(IN, OUT, bias=bias).to(dtype).requires_grad_(False)
-    given = states(*shape, IN, dtype=dtype)
+def test_packed_layer_gives_the_same_product(shape: tuple[int, ...], bias: bool) -> None:
+    layer = nn.Linear(IN, OUT, bias=bias).bfloat16().requires_grad_(False)
+    given = states(*shape, IN)
     expected = layer(given)
     assert pack_linear_layers(layer) == 1
     assert is_packed(layer)
-    assert_near(layer(given), expected, dtype)
+    assert_near(layer(given), expected)
 
 
-def test_states_that_do_not_lie_in_one_piece_are_served(dtype: torch.dtype) -> None:
-    layer = nn.Linear(IN, OUT).to(dtype).requires_grad_(False)
+def test_states_that_do_not_lie_in_one_piece_are_served() -> None:
+    layer = nn.Linear(IN, OUT).bfloat16().requires_grad_(False)
     given = [
-        states(IN, 9, dtype=dtype).t(),
-        states(4, 2 * IN, dtype=dtype)[:, ::2],
-        states(IN, dtype=dtype).expand(3, -1),
+        states(IN, 9).t(),
+        states(4, 2 * IN)[:, ::2],
+        states(IN).expand(3, -1),
     ]
     expected = [layer(one) for one in given]
     assert pack_linear_layers(layer) == 1
     for one, product in zip(given, expected, strict=True):
-        assert_near(layer(one), product, dtype)
+        assert_near(layer(one), product)
 
 
-def test_weights_keep_shape_dtype_and_size(dtype: torch.dtype) -> None:
-    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN)).to(dtype).requires_grad_(False)
+def test_weights_keep_shape_dtype_and_size() -> None:
+    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN)).bfloat16().requires_grad_(False)
     size = held_size(network)
     assert pack_linear_layers(network) == 2
     assert held_size(network) == size
     assert [(one.weight.shape, one.weight.dtype) for one in network if isinstance(one, nn.Linear)] == [
-        ((OUT, IN), dtype),
-        ((IN, OUT), dtype),
+        ((OUT, IN), torch.bfloat16),
+        ((IN, OUT), torch.bfloat16),
     ]
     assert pack_linear_layers(network) == 0, "packed layers should be left alone"
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_gated_block_gives_the_same_output_in_a_more_exact_way(dtype: torch.dtype, bias: bool) -> None:
-    block = gated_block(dtype, bias=bias)
-    given = states(1, 60, IN, dtype=dtype)
+def test_gated_block_gives_the_same_output_in_a_more_exact_way(bias: bool) -> None:
+    block = gated_block(bias=bias)
+    given = states(1, 60, IN)
     plain = block(given)
     exact = block.double()(given.double())
-    block.to(dtype)
+    block.bfloat16()
     assert pack_linear_layers(block) == 3
     assert "forward" in vars(block)
-    assert_near(block(given), plain, dtype)
-    if dtype is torch.bfloat16:
-        assert (block(given) - exact).abs().mean() < (plain - exact).abs().mean()
+    assert_near(block(given), plain)
+    assert (block(given) - exact).abs().mean() < (plain - exact).abs().mean()
 
 
 @pytest.mark.parametrize("name", ["gate_proj", "up_proj", "act_fn", "down_proj"])
-def test_hooks_within_a_gated_block_are_called(dtype: torch.dtype, name: str) -> None:
-    block = gated_block(dtype)
-    given = states(3, IN, dtype=dtype)
+def test_hooks_within_a_gated_block_are_called(name: str) -> None:
+    block = gated_block()
+    given = states(3, IN)
     assert pack_linear_layers(block) == 3
     expected = block(given)
     seen: list[torch.Tensor] = []
     handle = block.get_submodule(name).register_forward_hook(lambda *arguments: seen.append(arguments[-1]))
-    assert_near(block(given), expected, dtype)
+    assert_near(block(given), expected)
     assert len(seen) == 1
     handle.remove()
     assert block(given).equal(expected)
 
 
-def test_unpacking_gives_the_plain_network_back(dtype: torch.dtype) -> None:
-    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN), gated_block(dtype)).to(dtype).requires_grad_(False)
+def test_unpacking_gives_the_plain_network_back() -> None:
+    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN), gated_block()).bfloat16().requires_grad_(False)
     weights = {name: weight.clone() for name, weight in network.state_dict().items()}
-    given = states(5, IN, dtype=dtype)
+    given = states(5, IN)
     expected = network(given)
     assert pack_linear_layers(network) == 5
     unpack_linear_layers(network)
@@ -129,13 +126,13 @@ def test_unpacking_gives_the_plain_network_back(dtype: torch.dtype) -> None:
     assert network(given).equal(expected)
 
 
-def test_block_with_another_activation_runs_its_own_code(dtype: torch.dtype) -> None:
-    block = gated_block(dtype, "gelu")
-    given = states(3, IN, dtype=dtype)
+def test_block_with_another_activation_runs_its_own_code() -> None:
+    block = gated_block("gelu")
+    given = states(3, IN)
     expected = block(given)
     assert pack_linear_layers(block) == 3
     assert "forward" not in vars(block)
-    assert_near(block(given), expected, dtype)
+    assert_near(block(given), expected)
 
 
 def test_block_that_computes_something_else_runs_its_own_code() -> None:
@@ -144,12 +141,12 @@ def test_block_that_computes_something_else_runs_its_own_code() -> None:
             output: torch.Tensor = self.down_proj(self.act_fn(self.gate_proj(x)) + self.up_proj(x))
             return output
 
-    block = Other(LlamaConfig(hidden_size=IN, intermediate_size=OUT)).requires_grad_(False)
-    given = states(3, IN, dtype=torch.float32)
+    block = Other(LlamaConfig(hidden_size=IN, intermediate_size=OUT)).bfloat16().requires_grad_(False)
+    given = states(3, IN)
     expected = block(given)
     pack_linear_layers(block)
     assert "forward" not in vars(block)
-    assert_near(block(given), expected, torch.float32)
+    assert_near(block(given), expected)
 
 
 def test_layers_with_code_of_their_own_and_other_dtypes_stay_as_they_are() -> None:
@@ -157,33 +154,33 @@ def test_layers_with_code_of_their_own_and_other_dtypes_stay_as_they_are() -> No
         def forward(self, input: torch.Tensor) -> torch.Tensor:
             return 2 * super().forward(input)
 
-    layers = [Scaled(IN, OUT), nn.Linear(IN, OUT, dtype=torch.float64), nn.Linear(IN, OUT, dtype=torch.float16)]
+    layers = [Scaled(IN, OUT, dtype=torch.bfloat16), nn.Linear(IN, OUT), nn.Linear(IN, OUT, dtype=torch.float16)]
     assert pack_linear_layers(nn.ModuleList(layers)) == 0
     assert not any(map(is_packed, layers))
 
 
-def test_a_large_float32_model_keeps_weights_that_processes_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = nn.Sequential(nn.Linear(IN, OUT), nn.Linear(OUT, IN))
-    monkeypatch.setattr(packed_layers, "_MOST_COPIED_BYTES", 2 * IN * OUT * 4 - 1)
+def test_a_large_model_keeps_weights_that_processes_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = nn.Sequential(nn.Linear(IN, OUT, bias=False), nn.Linear(OUT, IN, bias=False)).bfloat16()
+    monkeypatch.setattr(packed_layers, "_MOST_COPIED_BYTES", 2 * IN * OUT * 2 - 1)
     assert pack_linear_layers(network) == 0
-    monkeypatch.setattr(packed_layers, "_MOST_COPIED_BYTES", 2 * IN * OUT * 4)
+    monkeypatch.setattr(packed_layers, "_MOST_COPIED_BYTES", 2 * IN * OUT * 2)
     assert pack_linear_layers(network) == 2
 
 
 def test_a_layer_whose_product_would_differ_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_layers, "_product", lambda states, *_: states.new_zeros(len(states), OUT))
-    layer = nn.Linear(IN, OUT)
+    layer = nn.Linear(IN, OUT).bfloat16()
     assert pack_linear_layers(layer) == 0
-    assert layer(states(1, IN, dtype=torch.float32)).shape == (1, OUT)
+    assert layer(states(1, IN)).shape == (1, OUT)
 
 
 def test_a_torch_without_the_operators_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    packed_layers._usable_dtypes.cache_clear()
+    packed_layers._has_operators.cache_clear()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     try:
-        assert pack_linear_layers(nn.Linear(IN, OUT)) == 0
+        assert pack_linear_layers(nn.Linear(IN, OUT).bfloat16()) == 0
     finally:
-        packed_layers._usable_dtypes.cache_clear()
+        packed_layers._has_operators.cache_clear()
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
@@ -191,7 +188,7 @@ def test_a_loaded_decoder_is_packed_and_finds_what_the_plain_one_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     save_tiny_model(tmp_path, kind)
-    options = ModelOptions(model=str(tmp_path), device="cpu", layer=3)
+    options = ModelOptions(model=str(tmp_path), device="cpu", layer=3, dtype="bfloat16")
     packed = AttentionModel.from_pretrained(options)
     monkeypatch.setattr(model_setup, "pack_linear_layers", lambda _: 0)
     plain = AttentionModel.from_pretrained(options)
@@ -200,7 +197,7 @@ def test_a_loaded_decoder_is_packed_and_finds_what_the_plain_one_finds(
     found, expected = (model.attribute([model.encode(record)], [2])[0] for model in (packed, plain))
     assert isinstance(found, TokenAttribution)
     assert isinstance(expected, TokenAttribution)
-    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-2, rtol=0)
 
 
 def test_a_model_whose_code_multiplies_by_a_weight_itself_stays_plain(
@@ -212,7 +209,7 @@ def test_a_model_whose_code_multiplies_by_a_weight_itself_stays_plain(
 
     save_tiny_model(tmp_path, "llama")
     monkeypatch.setattr(LlamaMLP, "forward", by_itself)
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3))
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3, dtype="bfloat16"))
     assert not any(lower_linear_layers(model))
 
 

@@ -14,7 +14,6 @@ from tests.attribution.lighthouse_row import RECORD
 from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
-from attribeam.attribution.attention import model_setup
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models import eight_bit_layers, quantization
 from attribeam.attribution.models.language_model import load_causal_weights
@@ -74,10 +73,7 @@ def test_attention_is_close_to_that_of_the_unquantised_model(
 
 
 @pytest.mark.usefixtures("either_processor")
-def test_nf4_attention_is_that_of_a_model_with_the_rounded_weights(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_setup, "pack_linear_layers", lambda _: 0)  # whose weights cannot be assigned
+def test_nf4_attention_is_that_of_a_model_with_the_rounded_weights(directory: Path) -> None:
     rounded, plain = load(directory, Quantization.NF4), load(directory, Quantization.NONE)
     for name, module in rounded.network.named_modules():
         if isinstance(module, Linear4bit) and module.weight is not None:
