@@ -4,7 +4,7 @@ torch brings a weight into that order again in every product. Here it is done on
 block, oneDNN then also applies the activation and the gate to each tile of a product, before rounding it: that saves
 three passes over the largest states, and a third of the rounding error. float32 layers stay as they are. They would
 gain as well, but oneDNN keeps a kernel for every number of tokens that it has met, which torch's float32 products do
-not need: a worker would grow by hundreds of megabytes.
+not need: a worker's memory would grow with every new length of a batch.
 
 The operators are those that torch's own compiler uses; they are private to torch, so each layer is tried before it is
 changed.
