@@ -12,6 +12,6 @@ spacy_pipeline      the states of spaCy's transition parser     its private meth
 
 Three more places rely on private parts and stay where they are needed. ``pipeline/workers/import_server.py`` ends the
 fork server of ``multiprocessing`` early and lets it live where its parts are not found.
-``attribution/models/four_bit_layers.py`` keeps bitsandbytes from repacking NF4 weights. ``eight_bit_layers.py`` beside
+``attribution/models/four_bit_layers.py`` keeps bitsandbytes from repacking NF4 weights. ``integer_products.py`` beside
 it calls ``torch._int_mm`` if a trial shows it exact and fast; else products in float32 give the same bits.
 """

@@ -4,28 +4,22 @@ On the CPU, LLM.int8 gains no time over float32, and chooses the columns that it
 Here every token has a scale of its own and the products with the weights are exact products of integers. Outliers,
 much greater than the other values of their token, get 15 bits, so that they do not cost the others their resolution.
 bitsandbytes only quantises and holds the weights.
-
-``torch._int_mm`` uses the processor's instructions for int8 (AVX512-VNNI, AMX). Where it is slow or not exact, products
-in float32 that are kept exact take its place, with the same bits.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
 
-_LEVELS = 127
-"""The greatest integer of a weight, and of a state that is no outlier."""
+from attribeam.attribution.models.integer_products import LEVELS, integer_product
 
 _HIGH_SHIFT = 7
 """An outlier v is held as 128 h + l, rounded towards 0, in two numbers of 8 bits."""
 
-_MOST_LEVELS = _LEVELS << _HIGH_SHIFT
+_MOST_LEVELS = LEVELS << _HIGH_SHIFT
 
 _OUTLIER = 12.0
 """Values of more than this many times the mean magnitude of their token are outliers."""
@@ -36,14 +30,8 @@ _MOST_TOKENS = 640
 _LEAST_STEP = 1e-30
 """Keeps a token of zeros from being divided by zero."""
 
-_EXACT_COLUMNS = 1024
-"""float32 holds every integer up to 2**24, and so every sum of 1,024 products of 127 by 127."""
-
-_MOST_COLUMNS = (2**31 - 1) // _LEVELS**2
+_MOST_COLUMNS = (2**31 - 1) // LEVELS**2
 """The most columns for which int32 holds every sum of products."""
-
-_TRIAL_TOKENS, _TRIAL_COLUMNS, _TRIAL_ROWS = 64, 1536, 512
-_TRIAL_ROUNDS = 3
 
 
 def compute_in_integers(network: torch.nn.Module) -> None:
@@ -69,7 +57,7 @@ def _is_quantised_on_cpu(layer: Any) -> bool:
 def _forward(layer: Any, states: torch.Tensor) -> torch.Tensor:
     """The layer's forward pass; bitsandbytes keeps the greatest magnitude of each row's weights beside them."""
     found: torch.Tensor = _LayerProduct.apply(  # type: ignore[no-untyped-call]
-        states, layer.weight.data, layer.weight.SCB / _LEVELS, layer.bias
+        states, layer.weight.data, layer.weight.SCB / LEVELS, layer.bias
     )
     return found
 
@@ -137,10 +125,10 @@ def _quantised(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool]:
     """Integers as float32 [tokens, columns], the step between them [tokens, 1], and whether there are outliers."""
     levels = states.abs()
     greatest, limit = levels.amax(1, keepdim=True), levels.mean(1, keepdim=True).mul_(_OUTLIER)
-    steps = torch.minimum(greatest, limit).div_(_LEVELS)
+    steps = torch.minimum(greatest, limit).div_(LEVELS)
     steps = torch.maximum(steps, greatest / _MOST_LEVELS).clamp_(min=_LEAST_STEP)
     torch.div(states, steps, out=levels).round_()
-    return levels, steps, bool((greatest.div_(steps).round_() > _LEVELS).any())
+    return levels, steps, bool((greatest.div_(steps).round_() > LEVELS).any())
 
 
 def _parts(levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -154,60 +142,3 @@ def _parts(levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _as_float32(sums: torch.Tensor) -> torch.Tensor:
     """The int32 sums as float32, in the same memory."""
     return sums.view(torch.float32).copy_(sums)
-
-
-def integer_product(tokens: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The exact product of int8 [tokens, columns] and int8 [rows, columns], both without -128: int32 [tokens, rows].
-
-    ``torch._int_mm`` takes strides of dimensions of one element at their word, and is wrong for a single column
-    (https://github.com/pytorch/pytorch/issues/195066).
-    """
-    if tokens.shape[1] == 1 or not has_fast_product():
-        return exact_product(tokens, weights)
-    return torch._int_mm(_with_own_strides(tokens), _with_own_strides(weights).t())
-
-
-def _with_own_strides(matrix: torch.Tensor) -> torch.Tensor:
-    return matrix.contiguous().as_strided(matrix.shape, (matrix.shape[1], 1))
-
-
-def exact_product(tokens: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """``integer_product`` in float32, block by block of columns, on any processor."""
-    sums = torch.zeros(len(tokens), len(weights), dtype=torch.int32)
-    blocks = (torch.split(one, _EXACT_COLUMNS, 1) for one in (tokens, weights))
-    for left, right in zip(*blocks, strict=True):
-        sums.add_((left.float() @ right.float().t()).to(torch.int32))
-    return sums
-
-
-@cache
-def has_fast_product() -> bool:
-    """Whether ``torch._int_mm`` is exact here, and faster than ``exact_product``; tried once per process.
-
-    The trial takes milliseconds. It holds the products that saturate 16 bits on processors without VNNI. Since both
-    products have the same bits, its time decides about nothing but the speed.
-    """
-    tokens, weights = _trial(_TRIAL_TOKENS), _trial(_TRIAL_ROWS)
-    try:
-        found = torch._int_mm(tokens, weights.t())
-    except (AttributeError, RuntimeError, NotImplementedError):
-        return False
-    if not torch.equal(found, exact_product(tokens, weights)):
-        return False
-    rounds = range(_TRIAL_ROUNDS)
-    fast = min(_seconds(lambda: torch._int_mm(tokens, weights.t())) for _ in rounds)
-    return fast < min(_seconds(lambda: exact_product(tokens, weights)) for _ in rounds)
-
-
-def _trial(count: int) -> torch.Tensor:
-    """int8 [count, columns]: rows of 127, of -127, and of all numbers between."""
-    columns = torch.arange(_TRIAL_COLUMNS)
-    mixed = (torch.arange(count)[:, None] * 31 + columns * 17) % (2 * _LEVELS + 1) - _LEVELS
-    mixed[0], mixed[1] = _LEVELS, -_LEVELS
-    return mixed.to(torch.int8)
-
-
-def _seconds(product: Callable[[], torch.Tensor]) -> float:
-    start = time.perf_counter()
-    product()
-    return time.perf_counter() - start

@@ -15,7 +15,7 @@ from tests.attribution.tiny_models import VOCABULARY_SIZE, save_tiny_tokenizer
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models import eight_bit_layers, quantization
+from attribeam.attribution.models import integer_products, quantization
 from attribeam.attribution.models.language_model import load_causal_weights
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.quantization import quantization_config, stored_quantization
@@ -210,11 +210,11 @@ def test_int8_runs_in_integers_wherever_a_model_is_loaded(directory: Path, monke
 def test_int8_attention_is_the_same_with_and_without_instructions(
     directory: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
-    if not eight_bit_layers.has_fast_product():
+    if not integer_products.has_fast_product():
         pytest.skip("this processor has no fast product of integers")
     found = []
     for fast in (False, True):
-        monkeypatch.setattr(eight_bit_layers, "has_fast_product", lambda fast=fast: fast)
+        monkeypatch.setattr(integer_products, "has_fast_product", lambda fast=fast: fast)
         found.append(masses(load(directory, Quantization.INT8, dtype)))
     np.testing.assert_array_equal(*found)
 
