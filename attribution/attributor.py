@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 class Attributor:
-    """A parser and a model together; create one with ``from_pretrained``."""
+    """A parser and a model together; create one with ``from_pretrained``.
+
+    Threads may share one. It cannot be pickled: other processes load their own.
+    """
 
     def __init__(
         self,

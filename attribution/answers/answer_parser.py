@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice, pairwise
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.label_schemes import scheme_of_labels
@@ -53,7 +54,10 @@ _NEEDED_FACTORIES = frozenset(
 
 
 class AnswerParser:
-    """Parses answers into sentences, words, dependency heads and labels, tags and entities."""
+    """Parses answers into sentences, words, dependency heads and labels, tags and entities.
+
+    Threads may share one; they parse one batch after another, because a spaCy pipeline holds state while it parses.
+    """
 
     def __init__(self, nlp: Language, *, identity: str) -> None:
         """Wrap a loaded pipeline; most callers want ``from_pretrained``.
@@ -67,6 +71,7 @@ class AnswerParser:
                 "name another with --parser, or use the bundled one"
             )
         self._nlp = nlp
+        self._lock = Lock()
         self._nlp.max_length = _LONGEST_TEXT
         self._scheme = scheme_of_labels(nlp.pipe_labels.get("parser", ()), language=str(nlp.lang)).name
         self._identity = identity
@@ -110,7 +115,7 @@ class AnswerParser:
 
     def _parse_batch(self, texts: Sequence[str], batch_size: int) -> list[ParsedAnswer]:
         parsed: list[list[ParsedBlock]] = [[] for _ in texts]
-        with self._nlp.memory_zone():
+        with self._lock, self._nlp.memory_zone():
             inputs = [(index, *one) for index, text in enumerate(texts) for one in self._inputs(text)]
             docs = self._nlp.pipe([one.doc for _, one, _ in inputs], batch_size=batch_size)
             for (index, one, code), doc in zip(inputs, docs, strict=True):

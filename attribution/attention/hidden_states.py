@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -102,15 +103,20 @@ def layer_modules(network: nn.Module) -> nn.ModuleList:
 
 @contextmanager
 def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor], None]) -> Iterator[None]:
+    """Call ``take`` with the states of ``layer`` in the passes of this thread; other threads may run the network, too."""
     layers = layer_modules(network)
     if not 0 <= layer <= len(layers):
         raise ValueError(f"layer of the hidden states should be from 0 to {len(layers)}, was: {layer}")
 
+    thread = get_ident()
+
     def before(_: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        take(_only_row(arguments[0] if arguments else options["hidden_states"]))
+        if get_ident() == thread:
+            take(_only_row(arguments[0] if arguments else options["hidden_states"]))
 
     def after(_: nn.Module, __: tuple[Any, ...], output: torch.Tensor | tuple[torch.Tensor, ...]) -> None:
-        take(_only_row(output if isinstance(output, torch.Tensor) else output[0]))
+        if get_ident() == thread:
+            take(_only_row(output if isinstance(output, torch.Tensor) else output[0]))
 
     if layer == 0:
         handle = layers[0].register_forward_pre_hook(before, with_kwargs=True)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,14 @@ def test_parses_arrive_one_batch_at_a_time(parser: AnswerParser) -> None:
     assert isinstance(parses, Iterator)
     assert len(next(parses).words) == 2
     assert parser.parse("Three words here").sentence_starts == (0,)  # while the other is not read to its end
+
+
+def test_threads_may_share_a_parser() -> None:
+    parser = AnswerParser.from_pretrained("bundled")
+    texts = [f"Ferry{number} left the quay of Town{number}, and {number} cars waited for it." for number in range(48)]
+    expected = list(parser.parse_many(texts))
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(parser.parse, texts)) == expected
 
 
 def test_answer_longer_than_spacys_limit_is_parsed(parser: AnswerParser) -> None:

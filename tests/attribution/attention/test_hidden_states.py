@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -67,6 +68,15 @@ def test_pass_ends_behind_the_layer(loaded):
     for handle in handles:
         handle.remove()
     assert ran == [0, 1]
+
+
+def test_states_of_another_threads_pass_are_not_taken(loaded):
+    model, row, expected = loaded
+    kept: list[torch.Tensor] = []
+    with keeping_hidden_states(model.network, kept, layer=1), ThreadPoolExecutor(1) as other_thread:
+        states = other_thread.submit(hidden_states, model.network, row.token_ids, layer=2).result()
+    assert kept == []
+    np.testing.assert_allclose(states.numpy(), expected[2][0].numpy(), atol=2e-5, rtol=1e-4)
 
 
 def test_no_hook_stays_behind(loaded):
