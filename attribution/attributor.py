@@ -19,7 +19,13 @@ from attribeam.attribution.attribute_table import (
 )
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
-from attribeam.attribution.methods.models import ModelChoice, encodes, load_audit_models, with_chosen_dtype
+from attribeam.attribution.methods.models import (
+    ModelChoice,
+    encodes,
+    load_audit_models,
+    load_parser,
+    with_chosen_dtype,
+)
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import takes_options
@@ -80,7 +86,7 @@ class Attributor:
         Omitting an option is the same as passing None: the model directory decides, then the paper's default.
 
         Raises:
-            ModelLoadError: if the model cannot be loaded.
+            ModelLoadError: if the model or the parser cannot be loaded.
             UsageError: if the method does not exist.
             ValueError: if an option is out of its range.
         """
@@ -90,7 +96,7 @@ class Attributor:
         choice = ModelChoice.of(model=model, method=method, threads=options.threads)
         models = load_audit_models(choice, needs)
         return cls(
-            parser=AnswerParser.from_pretrained(options.parser),
+            parser=load_parser(options.parser),
             model=models.attention,
             spans=options.spans,
             options=method,

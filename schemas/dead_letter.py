@@ -70,7 +70,11 @@ class DeadLetter:
 
 
 class RowFault(Exception):  # noqa: N818 - a fault of the data, not of the program
-    """A permanent fault of one row, raised by pure code; the Beam stages turn it into a dead letter."""
+    """A permanent fault of one row, raised by pure code; the Beam stages turn it into a dead letter.
+
+    ``reason`` is stable, ``column`` names the field to blame or is None, and ``str`` gives the message, which says what
+    was expected, what was found and the way out, and quotes no answer.
+    """
 
     def __init__(self, reason: Reason, message: str, *, column: str | None = None) -> None:
         super().__init__(message)

@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
 
 
 class AttribeamError(Exception):
-    """An error for the user to read; any other exception is a bug in this package or in the caller."""
+    """An error for the user to read; any other exception but a row's ``RowFault`` is a bug here or in the caller."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 

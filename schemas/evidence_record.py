@@ -82,12 +82,15 @@ class TokenEvidence:
 
 @dataclass(frozen=True, slots=True)
 class SpanEvidence:
-    """What the passages say about one target span; ``text == answer[chars]``.
+    """What the passages say about one target span; ``text == answer[char_start:char_end]`` of its ``chars``.
 
     ``atomic_fact`` are the ranges of the answer whose attributions were united for this span, the span itself
-    included. ``passage_scores`` has one sum of scores per passage. ``top_passage_index`` and ``margin`` are None
-    if no passage got any score. ``evidence_isolated`` says that the isolation filter would have left nothing,
-    so that the unfiltered evidence stands. ``evidence_mass`` lies in [0, 1]; None if the method has no such share.
+    included. ``evidence`` is ordered by falling score. ``passage_scores`` has one sum of scores per passage. ``margin``
+    is the lead of the best passage over the second as a share of all scores, 0 to 1 (1 if there is no second);
+    ``top_passage_index``, counted from 0, and ``margin`` are None if no passage got any score. ``evidence_isolated``
+    says that all evidence was isolated; it stands unfiltered, or with ``strict_isolation`` there is none.
+    ``evidence_mass`` is the share of the span's attention on its evidence, 0 to 1; None if the method has no such
+    share. ``unmatched_values`` are numbers, dates and names of the span that no passage with evidence repeats.
     ``sentence_cut`` says that the span's sentence was too long for the parser and was cut, so that its atomic fact may
     be incomplete.
 

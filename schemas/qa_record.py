@@ -58,7 +58,8 @@ class RowSource:
 class QARecord:
     """One valid row of the input.
 
-    ``target_spans`` is None where the row has none. ``extra_columns`` holds (column, value) pairs in the order
+    ``target_spans`` is None where the row has none; ``answered_at``, in UTC, and ``generator``, what gave the answer,
+    are None where the log does not say. ``extra_columns`` holds (column, value) pairs in the order
     of ``--extra-columns``; the values are plain Python values of that column's Arrow type.
     """
 

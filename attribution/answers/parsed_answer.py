@@ -30,7 +30,7 @@ class ParsedAnswer:
         sentence_starts: index of the first word of each sentence, ascending; empty only where there are no words.
         cut_starts: those of ``sentence_starts`` before which a sentence was cut because it was too long.
         entities: named entities, where the parser gives them.
-        label_scheme: name of the scheme in ``label_schemes``: "universal" or "spacy-english".
+        label_scheme: name of the scheme in ``label_schemes``, such as "universal".
     """
 
     words: tuple[CharRange, ...]

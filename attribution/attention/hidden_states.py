@@ -103,7 +103,7 @@ def layer_modules(network: nn.Module) -> nn.ModuleList:
 
 @contextmanager
 def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor], None]) -> Iterator[None]:
-    """Call ``take`` with the states of ``layer`` in the passes of this thread; other threads may run the network, too."""
+    """Call ``take`` with the states of ``layer`` in this thread's passes; other threads may run the network, too."""
     layers = layer_modules(network)
     if not 0 <= layer <= len(layers):
         raise ValueError(f"layer of the hidden states should be from 0 to {len(layers)}, was: {layer}")

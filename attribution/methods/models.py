@@ -115,13 +115,18 @@ def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = F
     """
     return LoadedModels(
         attention=_load_attention(choice, needs, shared=shared) if needs & _OF_THE_MODEL else None,
-        parser=_load_parser(choice.parser) if Need.PARSER in needs else None,
+        parser=load_parser(choice.parser) if Need.PARSER in needs else None,
         hidden_layer=choice.hidden_layer,
         language=_load_language(choice) if Need.LANGUAGE_MODEL in needs else None,
     )
 
 
-def _load_parser(name: str) -> AnswerParser:
+def load_parser(name: str) -> AnswerParser:
+    """The parser of this name.
+
+    Raises:
+        ModelLoadError: if there is none, or it cannot be read or run.
+    """
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.schemas.errors import ModelLoadError
 

@@ -23,7 +23,7 @@ from attribeam.schemas import (
     SpanKind,
     Support,
 )
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import ModelLoadError, UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -218,6 +218,11 @@ def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
         Attributor.from_pretrained("/absent/model", query_position="nearest")
     with pytest.raises(UsageError, match="'mean': unknown"):
         Attributor.from_pretrained("/absent/model", method="mean")
+
+
+def test_parser_that_does_not_exist_is_a_model_that_cannot_be_loaded() -> None:
+    with pytest.raises(ModelLoadError, match=r"parser 'absent_parser' could not be loaded: .*; see --parser"):
+        Attributor.from_pretrained("bundled", parser="absent_parser")
 
 
 def test_bundled_models_find_the_passage_in_three_lines() -> None:
