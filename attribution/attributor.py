@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Attributor:
     """A parser and a model together; create one with ``from_pretrained``.
 
-    Threads may share one. It cannot be pickled: other processes load their own.
+    Threads may share one. Other processes load their own: it can be neither pickled nor, with torch's threads, forked.
     """
 
     def __init__(
