@@ -129,7 +129,7 @@ def test_columns_are_carried_through(evidence: list[dict]) -> None:
 
 @pytest.mark.parametrize(
     ("record_id", "value"),
-    [("qa-009", "sixteen"), ("qa-010", "Lennart Voss"), ("qa-017", "ten"), ("qa-063", "Karl Tamm")],
+    [("qa-009", "sixteen"), ("qa-010", "Lennart Voss"), ("qa-017", "ten"), ("qa-044", "4.8.2"), ("qa-063", "Karl Tamm")],
 )
 def test_an_invented_value_is_unmatched(evidence: list[dict], record_id: str, value: str) -> None:
     unmatched = [one for row in evidence if row["record_id"] == record_id for one in row["unmatched_values"]]
@@ -138,7 +138,7 @@ def test_an_invented_value_is_unmatched(evidence: list[dict], record_id: str, va
 
 @pytest.mark.parametrize(
     ("record_id", "value"),
-    [("qa-004", "1250"), ("qa-024", "446"), ("qa-050", "14300"), ("qa-052", "12 percent")],
+    [("qa-004", "1250"), ("qa-024", "446"), ("qa-050", "14300"), ("qa-052", "12 percent"), ("qa-065", "23,040")],
 )
 def test_another_format_of_a_number_is_matched(evidence: list[dict], record_id: str, value: str) -> None:
     rows = [row for row in evidence if row["record_id"] == record_id and value in row["text"]]
