@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
@@ -204,10 +205,18 @@ class Attributor:
         log = table_log(data, columns=columns, extra_columns=extra_columns, name=name, max_text_chars=max_text_chars)
         return self._table_audit().batches(log, progress=progress)
 
+    def provenance(self) -> dict[str, str]:
+        """What the evidence depends on besides its input: models, parser, method, verdict, settings and versions.
+
+        ``attribute_table`` writes it into the metadata of its tables.
+        """
+        found = audit_provenance(self.method, self._options, self._models)
+        return {**found, "parser": self.parser.identity, "spacy_version": version("spacy")}
+
     def _table_audit(self) -> TableAudit:
         return TableAudit(
             outcomes=self._outcomes,
-            provenance=audit_provenance(self.method, self._options, self._models),
+            provenance=self.provenance(),
             has_mass=self.method.gives_mass,
         )
 

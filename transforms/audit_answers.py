@@ -11,6 +11,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions
+from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import DeadLetter, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
@@ -57,7 +58,7 @@ class AuditAnswers(beam.PTransform):
             list), ``redact_patterns_file`` and ``no_texts``.
 
     Raises:
-        UsageError: if settings and options are both given, or the method does not exist.
+        UsageError: if settings and options are both given, or contradict each other, or the method does not exist.
         ValueError: if an option is unknown or out of its range.
     """
 
@@ -102,7 +103,7 @@ def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
         span_kinds=given.spans,
         parser=given.parser,
         model=given.only(ModelOptions),
-        method=given.only(MethodOptions),
+        method=with_calibrated_mass(given.only(MethodOptions), model=given.model),
         privacy=_privacy_of(hiding),
         threads=given.threads or AuditSettings().threads,
         **own,

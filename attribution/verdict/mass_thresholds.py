@@ -38,19 +38,33 @@ class MassThresholds:
 
 
 def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
-    """The options, with the thresholds in the directory of ``--verdict`` where that holds thresholds of evidence mass.
+    """The options, with the verdict "mass" where they give a threshold of evidence mass, or name a directory of some.
 
     Raises:
-        UsageError: if the thresholds belong to another model or method, or the options set some of their own.
+        UsageError: if the thresholds belong to another model or method, or the options set some of their own; if a
+            threshold of mass goes with a fitted verdict, or a false-alarm rate with mass.
         ModelLoadError: if their file cannot be read.
     """
+    has_own = bool({"supported_threshold", "weak_threshold"} & options.model_fields_set)
     if options.verdict in (BUNDLED_VERDICT_NAME, MASS_VERDICT):
-        return options
+        if not has_own and options.verdict != MASS_VERDICT:
+            return options
+        if options.false_alarm_rate is not None:
+            raise UsageError(
+                "--false-alarm-rate is for a fitted verdict, not for evidence mass; leave it out, or --verdict mass, "
+                "--supported-threshold and --weak-threshold"
+            )
+        return options.replaced(verdict=MASS_VERDICT)
     file = Path(options.verdict) / MASS_FILE
     if not file.is_file():
+        if has_own:
+            raise UsageError(
+                f"--verdict {options.verdict} compares no evidence mass; leave out --supported-threshold and "
+                "--weak-threshold, or the verdict"
+            )
         return options
     found = _read(file)
-    if {"supported_threshold", "weak_threshold"} & options.model_fields_set or options.false_alarm_rate is not None:
+    if has_own or options.false_alarm_rate is not None:
         raise UsageError(
             f"--verdict {options.verdict} sets the thresholds of evidence mass; leave out --supported-threshold, "
             "--weak-threshold and --false-alarm-rate, or the verdict"

@@ -63,11 +63,8 @@ def check_support(
     if not spans:
         reasons = sorted({one.reason for one in failed})
         raise RunError(f"data file {data} should have answers that can be audited, has none: {reasons}")
-    settings = attributor.model.settings
     return SupportCheckReport(
-        method=str(settings.method),
-        supported_threshold=settings.supported_threshold,
-        weak_threshold=settings.weak_threshold,
+        method=attributor.method.name,
         data_file=data.name,
         data_sha256=file_sha256(data),
         rows=len(answers) - len(failed),
@@ -79,7 +76,7 @@ def check_support(
         confidence=CONFIDENCE,
         bootstrap_draws=draws,
         bootstrap_seed=seed,
-        provenance={"parser": attributor.parser.identity, **attributor.model.provenance()},
+        provenance=attributor.provenance(),
     )
 
 

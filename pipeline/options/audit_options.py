@@ -162,11 +162,7 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
     Raises:
         UsageError: if options contradict each other.
     """
-    try:
-        given = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    method = with_calibrated_mass(given, model=arguments.model)
+    method = _read_method(arguments)
     check_read(method)
     return AuditSettings(
         columns=parse_column_mapping(arguments.columns),
@@ -181,6 +177,19 @@ def read_settings(arguments: argparse.Namespace) -> AuditSettings:
         privacy=_read_privacy(arguments),
         threads=arguments.threads,
     )
+
+
+def _read_method(arguments: argparse.Namespace) -> MethodOptions:
+    """The method's options.
+
+    Raises:
+        UsageError: if they contradict each other.
+    """
+    try:
+        given = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return with_calibrated_mass(given, model=arguments.model)
 
 
 def _read_model(arguments: argparse.Namespace) -> ModelOptions:
@@ -296,7 +305,7 @@ def _check_notice(arguments: argparse.Namespace) -> None:
 
 def _check_support_gates(arguments: argparse.Namespace) -> None:
     """Refuse gates on metrics that the method does not give."""
-    options = MethodOptions.from_arguments(arguments, *_METHOD_GROUPS)
+    options = _read_method(arguments)
     method = resolve_method(options)
     judged = not options.judges_by_mass or thresholds_of(method, options, None) is not None
     for gate in arguments.fail_if:

@@ -129,7 +129,13 @@ def test_columns_are_carried_through(evidence: list[dict]) -> None:
 
 @pytest.mark.parametrize(
     ("record_id", "value"),
-    [("qa-009", "sixteen"), ("qa-010", "Lennart Voss"), ("qa-017", "ten"), ("qa-044", "4.8.2"), ("qa-063", "Karl Tamm")],
+    [
+        ("qa-009", "sixteen"),
+        ("qa-010", "Lennart Voss"),
+        ("qa-017", "ten"),
+        ("qa-044", "4.8.2"),
+        ("qa-063", "Karl Tamm"),
+    ],
 )
 def test_an_invented_value_is_unmatched(evidence: list[dict], record_id: str, value: str) -> None:
     unmatched = [one for row in evidence if row["record_id"] == record_id for one in row["unmatched_values"]]

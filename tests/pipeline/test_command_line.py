@@ -13,7 +13,8 @@ import pytest
 from tests.pipeline.small_log import log_rows, write_log
 
 from attribeam import __version__
-from attribeam.attribution.options import ATTN_UNION
+from attribeam.attribution.options import ATTN_UNION, MethodOptions
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.options.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.schemas import SpanKind
@@ -64,6 +65,30 @@ def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pyt
 def test_thresholds_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(UsageError, match="weak_threshold"):
         read_settings(_arguments("--output", "o", "--supported-threshold", "0.2", "--weak-threshold", "0.4"))
+
+
+@pytest.mark.parametrize("verdict", [[], ["--verdict", "bundled"], ["--verdict", "mass"]])
+def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass(verdict: list[str]) -> None:
+    settings = read_settings(_arguments("--output", "o", "--supported-threshold", "0.9", *verdict))
+    assert settings.method.verdict == "mass"
+    assert settings.method.judges_by_mass
+    assert settings.method.with_model(MethodOptions(weak_threshold=0.15)).supported_threshold == 0.9
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["--verdict", str(BUNDLED_VERDICT), "--weak-threshold", "0.2"],
+            "verdict compares no evidence mass; leave out",
+        ),
+        (["--verdict", "mass", "--false-alarm-rate", "0.1"], "--false-alarm-rate is for a fitted verdict"),
+        (["--weak-threshold", "0.2", "--false-alarm-rate", "0.1"], "--false-alarm-rate is for a fitted verdict"),
+    ],
+)
+def test_options_of_two_verdicts_are_refused(argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_settings(_arguments("--output", "o", *argv))
 
 
 def test_unknown_options_are_refused_without_a_runner_and_passed_on_with_one() -> None:

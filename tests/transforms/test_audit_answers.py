@@ -176,6 +176,10 @@ def test_options_by_name_are_settings() -> None:
     assert (by_name.columns, by_name.method.verdict) == ((("answer", "a"),), "mass")
 
 
+def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass() -> None:
+    assert AuditAnswers(supported_threshold=0.4)._settings.method.verdict == "mass"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

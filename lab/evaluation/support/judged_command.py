@@ -139,17 +139,14 @@ def _method_figures(attributor: Attributor, dataset: JudgedDataset, args: argpar
     if not audited:
         reasons = sorted({one.reason for one in failed})
         raise RunError(f"data {args.data} should have answers that can be audited, has none: {reasons}")
-    settings = attributor.model.settings
-    provenance = {"parser": attributor.parser.identity, **attributor.model.provenance()}
+    method = attributor.method.name
     answers = [audited_answer(answer, found) for answer, found in audited]
     return MethodFigures(
-        method=str(settings.method),
-        supported_threshold=settings.supported_threshold,
-        weak_threshold=settings.weak_threshold,
+        method=method,
         groups=group_figures(answers, draws=args.bootstrap_draws, seed=args.seed),
-        comparison=_comparison(str(settings.method), audited, args),
+        comparison=_comparison(method, audited, args),
         failed_rows=failed,
-        provenance=provenance,
+        provenance=attributor.provenance(),
     )
 
 
@@ -198,8 +195,17 @@ def _evaluate_supported(args: argparse.Namespace) -> None:
         audited, failed = _audited(dataset.answers, attributor)
         if not audited:
             raise RunError(f"data {args.data} should have answers that can be audited, has none")
-        name, found = str(attributor.model.settings.method), [found for _, found in audited]
-        figures.append(supported_figures(name, found, failed, draws=args.bootstrap_draws, seed=args.seed))
+        of_spans = [found for _, found in audited]
+        figures.append(
+            supported_figures(
+                attributor.method.name,
+                of_spans,
+                failed,
+                draws=args.bootstrap_draws,
+                seed=args.seed,
+                provenance=attributor.provenance(),
+            )
+        )
     report = SupportedReport(
         dataset=args.dataset,
         data_sha256=_digests(args),

@@ -11,6 +11,7 @@ from attribeam.lab.evaluation.report import failure_remarks, interval_cell, skip
 from attribeam.lab.evaluation.support.judged_answers import GroupFigures, LevelFigures
 from attribeam.lab.evaluation.support.scorer_figures import GroupComparison
 from attribeam.lab.evaluation.support.scorer_tables import comparison_tables
+from attribeam.lab.evaluation.support.verdict_in_use import verdict_in_use
 from attribeam.schemas.labelled_answer import SkippedRow
 
 _HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
@@ -19,14 +20,12 @@ _AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
 
 @dataclass(frozen=True, slots=True)
 class MethodFigures:
-    """The figures of one method with the thresholds in use; ``failed_rows`` are not part of them.
+    """The figures of one method; ``failed_rows`` are not part of them, and ``provenance`` names the verdict in use.
 
     ``comparison`` has the method's own scores beside those of the baselines, on the same answers.
     """
 
     method: str
-    supported_threshold: float
-    weak_threshold: float
     groups: tuple[GroupFigures, ...]
     comparison: tuple[GroupComparison, ...]
     failed_rows: tuple[FailedRow, ...]
@@ -74,7 +73,7 @@ def _method_tables(dataset: str, method: MethodFigures) -> Iterator[str]:
         for kind in group.kinds:
             shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
             yield f"{kind.kind}: of {kind.characters} characters {shares}"
-    yield f"thresholds in use: supported {method.supported_threshold}, weak {method.weak_threshold}"
+    yield verdict_in_use(method.provenance)
     yield from comparison_tables(dataset, method.comparison)
     yield from failure_remarks(method.failed_rows, consequence="are left out")
 

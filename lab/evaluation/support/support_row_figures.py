@@ -14,6 +14,7 @@ from attribeam.lab.evaluation.measures.bootstrap import Auroc, RankedItems, row_
 from attribeam.lab.evaluation.report import interval_cell, text_table, write_json
 from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.support_rows import SpanTruth
+from attribeam.lab.evaluation.support.verdict_in_use import verdict_in_use
 from attribeam.schemas import Support
 
 ALL_KINDS = "all"
@@ -138,19 +139,17 @@ class SupportCheckReport:
     """The figures of one check and what they depend on.
 
     Attributes:
-        method, supported_threshold, weak_threshold: the settings of the audit.
+        method: the name of the audit's method.
         data_file, data_sha256: the file of the rows.
         rows: number of audited answers; ``failed_rows`` could not be audited and are not part of the figures.
         unsupported_flagged: percentage of the unsupported spans that are called unsupported or weak.
         supported_called_supported: percentage of the supported spans that are called supported.
         best_thresholds: the thresholds that the rows suggest.
         figures: the figures of all spans and of each kind.
-        provenance: model, parser, settings and versions.
+        provenance: model, parser, verdict, settings and versions.
     """
 
     method: str
-    supported_threshold: float
-    weak_threshold: float
     data_file: str
     data_sha256: str
     rows: int
@@ -200,10 +199,10 @@ def _auroc_cells(auroc: Auroc | None) -> tuple[str, str]:
 
 
 def _remarks(report: SupportCheckReport) -> list[str]:
-    remarks = [f"thresholds in use: supported {report.supported_threshold}, weak {report.weak_threshold}"]
+    remarks = [verdict_in_use(report.provenance)]
     if report.best_thresholds is not None:
         best = report.best_thresholds
-        remarks.append(f"thresholds that these rows suggest: supported {best.supported}, weak {best.weak}")
+        remarks.append(f"thresholds of mass that these rows suggest: supported {best.supported}, weak {best.weak}")
     if report.unsupported_flagged is not None:
         remarks.append(f"unsupported spans called unsupported or weak: {report.unsupported_flagged:.1f}%")
     if report.supported_called_supported is not None:

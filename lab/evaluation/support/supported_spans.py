@@ -11,6 +11,7 @@ from attribeam.lab.evaluation.datasets.loaders import LOADERS
 from attribeam.lab.evaluation.measures.bootstrap import RowBootstrap
 from attribeam.lab.evaluation.measures.verdicts import Share
 from attribeam.lab.evaluation.report import failure_remarks, interval_cell, skip_remarks, text_table
+from attribeam.lab.evaluation.support.verdict_in_use import verdict_in_use
 from attribeam.schemas import SpanEvidence, Support
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, SkippedRow
@@ -36,6 +37,7 @@ class SupportedFigures:
         answers, spans: how many were audited.
         levels: one for each value of ``Support`` that occurs, and for unsupported in any case.
         flagged_answers: answers with a span that is called unsupported.
+        provenance: model, parser, verdict, settings and versions.
     """
 
     method: str
@@ -44,6 +46,7 @@ class SupportedFigures:
     levels: tuple[SupportLevelShare, ...]
     flagged_answers: Share
     failed_rows: tuple[FailedRow, ...]
+    provenance: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def supported_figures(
     *,
     draws: int,
     seed: int,
+    provenance: Mapping[str, str],
 ) -> SupportedFigures:
     """The figures of audited answers, each with the evidence of its labelled spans.
 
@@ -106,6 +110,7 @@ def supported_figures(
         levels=tuple(levels),
         flagged_answers=Share(100 * sum(flagged) / len(flagged), of_answers.interval(flagged)),
         failed_rows=failed,
+        provenance=provenance,
     )
 
 
@@ -119,7 +124,7 @@ def supported_table(report: SupportedReport) -> str:
         lines = [(one.support, str(one.spans), *_cells(one.share)) for one in method.levels]
         parts.append(text_table(_HEADER, lines))
         share, interval = _cells(method.flagged_answers)
-        parts.append(f"answers with a span called unsupported: {share}% ({interval})")
+        parts += [f"answers with a span called unsupported: {share}% ({interval})", verdict_in_use(method.provenance)]
         parts += failure_remarks(method.failed_rows, consequence="are left out")
     return "\n".join([*parts, *skip_remarks(report.skipped_rows)])
 

@@ -120,6 +120,7 @@ def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -
         ({}, "other", "for --model tiny, not for other"),
         ({"method": "attn-union"}, "tiny", "for --method attn-union-dep, not for attn-union"),
         ({"weak_threshold": 0.1}, "tiny", "leave out --supported-threshold"),
+        ({"false_alarm_rate": 0.1}, "tiny", "leave out --supported-threshold, --weak-threshold and --false-alarm-rate"),
     ],
 )
 def test_thresholds_of_mass_are_not_taken_for_anything_else(

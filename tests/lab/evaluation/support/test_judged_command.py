@@ -57,6 +57,22 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
     assert "1 rows failed and are left out: too_many_tokens" in printed
 
 
+def test_report_names_the_verdict_that_was_in_use(ragtruth, models, tmp_path, capsys):
+    asked = ("--dataset", "ragtruth", "--data", ragtruth, "--model", models["model"], "--parser", models["parser"])
+    outputs = [tmp_path / name for name in ("fitted.json", "mass.json")]
+    masses = ("--supported-threshold", 0.4, "--weak-threshold", 0.2)
+    assert evaluate(*asked, "--output", outputs[0], "--bootstrap-draws", 20) == 0
+    assert evaluate(*asked, "--output", outputs[1], "--bootstrap-draws", 20, *masses) == 0
+    fitted, mass = (json.loads(one.read_text())["methods"][0]["provenance"] for one in outputs)
+    assert {"answer_risk_threshold", "verdict_model"} <= set(fitted)
+    assert "supported_threshold" not in fitted
+    assert (mass["supported_threshold"], mass["weak_threshold"]) == ("0.4", "0.2")
+    printed = capsys.readouterr().out
+    risk = fitted["answer_risk_threshold"]
+    assert f"\nverdict in use: bundled, an answer has an unsupported claim from risk {risk} on\n" in printed
+    assert "\nverdict in use: mass, supported from 0.4 on, unsupported below 0.2\n" in printed
+
+
 def test_method_that_raises_no_flags_is_refused(ragtruth, capsys):
     both = ("--method", "attn-union", "--method", "words")
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *both) == 2
@@ -115,6 +131,7 @@ def test_flags_on_spans_that_people_took_from_their_sources_are_counted(quotesum
     assert (method["answers"], method["spans"]) == (1, 2)
     assert sum(level["spans"] for level in method["levels"]) == 2
     assert method["levels"][-1]["support"] == "unsupported"
+    assert "answer_risk_threshold" in method["provenance"]
     printed = capsys.readouterr().out
     assert printed.startswith("quotesum, attn-union-dep: 2 spans of 1 answers, all supported\n")
     assert "1 rows skipped: no_span" in printed
