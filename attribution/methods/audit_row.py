@@ -14,6 +14,7 @@ from attribeam.attribution.evidence.span_result import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Method
 from attribeam.attribution.methods.models import ModelStage, stage_of
+from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.judge import judge_of
@@ -35,9 +36,10 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """What a method said about the spans of one row, in their order."""
+    """What a method said about the spans of one row, in their order, and the verdict's probe about the words."""
 
     results: tuple[SpanResult, ...]
+    probed: tuple[float, ...] | None = None
 
 
 Found: TypeAlias = TokenAttribution | RowResults | None
@@ -59,7 +61,8 @@ def _method_outcome(method: Method, models: LoadedModels, row: AuditRow) -> RowR
     spans = [span.chars for span in row.spans]
     context = AnswerContext(row.record, spans, models, method.needs, parsed=row.parsed, encoded=row.encoded)
     try:
-        return RowResults(tuple(method.span_results(context)))
+        results = tuple(method.span_results(context))
+        return RowResults(results, method.word_log_odds(context) if isinstance(method, ProbedMethod) else None)
     except RowFault as fault:
         return fault
 
@@ -86,7 +89,11 @@ def evidence_of(
         RowFault: if the answer cannot be attributed.
         MethodError: if the method breaks its protocol.
     """
-    results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
+    results, probed = (
+        (found.results, found.probed)
+        if isinstance(found, RowResults)
+        else (_results(row, found, method, settings), None)
+    )
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(
         record=row.record,
@@ -97,7 +104,7 @@ def evidence_of(
         matcher=matcher,
     )
     judge = judge_of(options)
-    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher)
+    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
 
 
 def _results(

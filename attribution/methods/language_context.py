@@ -86,6 +86,11 @@ class LanguageContext:
         """For each response token, the one that the model would rather write without passages."""
         return contrast_tokens(self._contextless)
 
+    def response_states(self, layer: int) -> npt.NDArray[np.float32]:
+        """The hidden states of the response tokens after ``layer``: float32 [responses, size]."""
+        states: npt.NDArray[np.float32] = self._model.response_states(self.encoded, layer=layer).float().cpu().numpy()
+        return states
+
     def saliency(self, responses: Sequence[int]) -> torch.Tensor:
         """Contrastive saliency of every prompt token for some response tokens: float32 [len(responses), prompt]."""
         contrast = [self.contrast_tokens[response] for response in responses]

@@ -11,6 +11,7 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
+from attribeam.attribution.verdict.judge import probe_of
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -161,9 +162,14 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
 
     options = choice.language or choice.model.replaced(layer=None, head_weights=None, loaded_layers=None)
     try:
-        return LanguageModel.from_pretrained(options, threads=choice.threads)
+        model = LanguageModel.from_pretrained(options, threads=choice.threads)
     except NotCausalError as error:
-        raise ModelLoadError(f"cci and log-probability drops need a causal language model; {error}") from error
+        needing = "cci, log-probability drops and a verdict with a probe"
+        raise ModelLoadError(f"{needing} need a causal language model; {error}") from error
+    probe = probe_of(choice.method)
+    if probe is not None:
+        probe.check(model.provenance())
+    return model
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import thresholds_of
 from attribeam.attribution.methods.method import THRESHOLDS, VERDICT_OPTIONS, Method, Need
+from attribeam.attribution.methods.probed_method import own_method
 from attribeam.attribution.methods.user_method import UserMethod
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions
@@ -21,13 +22,14 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
     if models.language is not None:
         found |= {"device": models.language.device.type, **models.language.provenance()}
     if models.attention is not None:
-        own = models.attention.provenance()
-        found |= {name: value for name, value in own.items() if name not in MethodOptions.model_fields}
+        of_model = models.attention.provenance()
+        found |= {name: value for name, value in of_model.items() if name not in MethodOptions.model_fields}
     if Need.HIDDEN_STATES in method.needs and models.attention is not None:
         layer = models.hidden_layer
         found["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
-    if isinstance(method, UserMethod):
-        found["method_code"] = method.code
+    own = own_method(method)
+    if isinstance(own, UserMethod):
+        found["method_code"] = own.code
     judge = judge_of(options)
     judged = {} if judge is None else judge.provenance()
     return {**found, **judged, **_method_texts(method, options, models)}

@@ -10,9 +10,11 @@ from attribeam.attribution.methods.attention_methods import attention_methods
 from attribeam.attribution.methods.gradient_methods import ContrastiveGradients
 from attribeam.attribution.methods.hidden_state_methods import hidden_state_methods
 from attribeam.attribution.methods.method import Method, MethodSettings
+from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.methods.user_method import UserMethod, load_user_method
 from attribeam.attribution.methods.words import word_methods
 from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.judge import probe_of
 from attribeam.schemas.errors import UsageError
 
 _OF_LABELS = ("random", "oracle")
@@ -34,11 +36,16 @@ def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
 def resolve_method(options: MethodOptions) -> Method:
     """The method that ``options.method`` names: one of ``all_methods``, or the user's own ``module:Name``.
 
+    With a verdict that has a probe it is a ``ProbedMethod``.
+
     Raises:
         UsageError: if there is no such method; the message lists the known ones.
+        ModelLoadError: if the verdict's directory cannot be read.
     """
     settings = MethodSettings.of(options)
-    return method_named(options.method, all_methods(settings), settings)
+    method = method_named(options.method, all_methods(settings), settings)
+    probe = probe_of(options)
+    return method if probe is None else ProbedMethod(method, probe)
 
 
 def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:

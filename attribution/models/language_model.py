@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
+from attribeam.attribution.attention.hidden_states import hidden_states
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
@@ -39,6 +40,7 @@ from attribeam.schemas.errors import ModelLoadError
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
 _NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
+_STATES_NOT_FINITE = "hidden states should be finite, are not; see --dtype"
 _GREEDY_SETTINGS = {
     "do_sample": False,
     "num_beams": 1,
@@ -150,6 +152,21 @@ class LanguageModel:
             logits[place, row.prompt_length - 1 - first : len(row.token_ids) - 1 - first].float()
             for place, row in enumerate(rows)
         ]
+
+    def response_states(self, row: EncodedRow, *, layer: int) -> torch.Tensor:
+        """The hidden states of the response tokens, float32 [responses, size], as ``hidden_states`` takes them.
+
+        Raises:
+            RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
+            ValueError: if the model has no such layer.
+        """
+        network = self._model.base_model
+        (found,) = run_halving([row], lambda rows: [hidden_states(network, rows[0].token_ids, layer=layer)])
+        if isinstance(found, RowFault):
+            raise found
+        if not bool(found.isfinite().all()):
+            raise RowFault(Reason.NON_FINITE_ATTENTION, _STATES_NOT_FINITE)
+        return found[row.prompt_length :]
 
     def token_ids(self, rows: Sequence[EncodedRow]) -> torch.Tensor:
         """int64 [rows, longest], each row padded with its own last token."""

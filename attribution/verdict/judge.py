@@ -16,6 +16,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
 from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.state_probe import StateProbe
 from attribeam.attribution.verdict.verbatim import LiteralIndex, comparable_units
 from attribeam.attribution.verdict.verdict_model import (
     BUNDLED_VERDICT,
@@ -51,9 +52,22 @@ def judge_of(options: MethodOptions) -> VerdictJudge | None:
     return _judge(options.verdict, options.false_alarm_rate, assume_language=options.assume_language)
 
 
+def probe_of(options: MethodOptions) -> StateProbe | None:
+    """The probe of the verdict that the options ask for, None where it has none and needs no decoder.
+
+    Raises:
+        ModelLoadError: if the verdict's directory cannot be read.
+    """
+    return None if options.judges_by_mass else load_verdict_model(_directory_of(options.verdict)).probe
+
+
+def _directory_of(verdict: str) -> Path:
+    return BUNDLED_VERDICT if verdict == BUNDLED_VERDICT_NAME else Path(verdict)
+
+
 @lru_cache(maxsize=4)
 def _judge(verdict: str, false_alarm_rate: float | None, *, assume_language: bool) -> VerdictJudge:
-    model = load_verdict_model(BUNDLED_VERDICT if verdict == BUNDLED_VERDICT_NAME else Path(verdict))
+    model = load_verdict_model(_directory_of(verdict))
     threshold = None if false_alarm_rate is None else model.risk_of_false_alarms(false_alarm_rate)
     return VerdictJudge(model, risk_threshold=threshold, assume_language=assume_language)
 
@@ -82,6 +96,7 @@ class VerdictJudge:
         spans: Sequence[TargetSpan],
         found: Sequence[SpanEvidence],
         matcher: ValueMatcher | None = None,
+        probed: Sequence[float] | None = None,
     ) -> tuple[SpanEvidence, ...]:
         """The records ``found`` of the ``spans``, in order, with kinds, claims, scores and the answer's risk.
 
@@ -90,13 +105,14 @@ class VerdictJudge:
         other answers none is. A span without a word that can be judged is no claim. A number, date or name that neither
         passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands literally
         in a passage has a high score. A mention has the verdict of its claim. ``matcher`` is one for this answer and
-        its passages, where the caller has it already.
+        its passages, where the caller has it already. ``probed`` is what the verdict's probe says of each word of the
+        answer, if it has one.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)
         signals = answer_signals(record, parsed, kinds, self._model.table, matcher)
         literal = LiteralIndex(record.passages)
-        risk, verdicts = self._verdicts(record, spans, claims, signals, literal)
+        risk, verdicts = self._verdicts(record, spans, claims, signals, literal, probed)
         judged = _JudgedAnswer(record, parsed.words, claims.kind, risk, verdicts, literal)
         return tuple(judged.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
 
@@ -107,6 +123,7 @@ class VerdictJudge:
         claims: AnswerClaims,
         signals: Signals,
         literal: LiteralIndex,
+        probed: Sequence[float] | None,
     ) -> tuple[float | None, dict[int, _ClaimVerdict]]:
         """The answer's risk, None where no word is judged, and the verdict of each claim by its index."""
         judged = frozenset(signals.words)
@@ -117,7 +134,7 @@ class VerdictJudge:
         }
         if not own:
             return None, {}
-        words = self._model.word_log_odds(signals)
+        words = self._model.word_log_odds(signals, probed)
         answer = float(self._model.answers.log_odds(*answer_numbers(signals, words))[0])
         odds = self._model.claims.log_odds(*claim_numbers(signals, words, [*own.values()], answer))
         unmatched = unmatched_claims(signals, [*own.values()])

@@ -7,27 +7,26 @@ is measured of the whole answer, give each claim its support score and the answe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
+from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS, LogisticRegression
 from attribeam.attribution.verdict.signals import Signals
+from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, StateProbe
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas.errors import ModelLoadError
 
 BUNDLED_VERDICT = Path(__file__).parent.parent / "bundled" / "verdict"
 
-_OTHER_SIGNALS = "the verdict's model was fitted on other signals than this version measures; train it"
 _DIGEST_LETTERS = 16
-_LOWEST, _HIGHEST = -7.0, 7.0
 _WHOLE_ANSWER = (
     "unseen_share", "unseen", "similarity", "similarity_in_sentences", "field_share", "field_mean", "field_conflicts",
     "time_conflicts",
@@ -35,58 +34,6 @@ _WHOLE_ANSWER = (
 """What the regression of answers sees besides the words; more of it fits one data set and fails on others."""
 _COUNTED = frozenset({"unseen", "field_conflicts", "time_conflicts"})
 _Numbers = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class LogisticRegression:
-    """A logistic regression on standardised numbers.
-
-    Attributes:
-        names: of the numbers.
-        mean, scale, weights: one item per number.
-        bias: log odds where every number is its mean.
-    """
-
-    names: tuple[str, ...]
-    mean: _Numbers
-    scale: _Numbers
-    weights: _Numbers
-    bias: float
-
-    def log_odds(self, names: tuple[str, ...], numbers: _Numbers) -> _Numbers:
-        """The log odds of each row of ``numbers``, (rows, names).
-
-        Raises:
-            ModelLoadError: if the regression was fitted on other numbers.
-        """
-        if names != self.names:
-            raise ModelLoadError(_OTHER_SIGNALS)
-        odds: _Numbers = self.bias + ((numbers - self.mean) / self.scale) @ self.weights
-        return odds
-
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> LogisticRegression:
-        """The regression that ``to_json`` wrote.
-
-        Raises:
-            KeyError, ValueError: if a part is missing.
-        """
-        inputs = found["inputs"]
-        mean, scale, weights = (
-            np.array([one[part] for one in inputs.values()]) for part in ("mean", "scale", "weight")
-        )
-        return cls(tuple(inputs), mean, scale, weights, float(found["bias"]))
-
-    def to_json(self) -> dict[str, object]:
-        """One object per number, by name."""
-        numbers = zip(self.names, self.mean, self.scale, self.weights, strict=True)
-        return {
-            "bias": self.bias,
-            "inputs": {
-                name: {"mean": float(mean), "scale": float(scale), "weight": float(weight)}
-                for name, mean, scale, weight in numbers
-            },
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +83,7 @@ class VerdictModel:
     Attributes:
         signal_names: the columns that the trees were fitted on.
         table: what is known of words beforehand.
+        probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
         operating_points: what each of some risk thresholds gave in cross-validation, ascending by threshold.
         measured_on: on what, to follow "measured on".
         digest: SHA-256 of the fitted file and of the table of words.
@@ -147,19 +95,26 @@ class VerdictModel:
     answers: LogisticRegression
     thresholds: VerdictThresholds
     table: WordTable
+    probe: StateProbe | None
     operating_points: tuple[OperatingPoint, ...]
     measured_on: str
     digest: str
 
-    def word_log_odds(self, signals: Signals) -> _Numbers:
-        """The log odds that each judged word is unsupported.
+    def word_log_odds(self, signals: Signals, probed: Sequence[float] | None = None) -> _Numbers:
+        """The log odds that each judged word is unsupported; ``probed`` are the probe's, of all words of the answer.
 
         Raises:
             ModelLoadError: if the model was fitted on other signals.
+            RuntimeError: if it has a probe, and ``probed`` is None.
         """
         if signals.names != self.signal_names:
-            raise ModelLoadError(_OTHER_SIGNALS)
-        return np.clip(self.words.log_odds(signals.values), _LOWEST, _HIGHEST)
+            raise ModelLoadError(OTHER_SIGNALS)
+        odds = np.clip(self.words.log_odds(signals.values), LOWEST, HIGHEST)
+        if self.probe is None:
+            return odds
+        if probed is None:
+            raise RuntimeError("the verdict has a probe, but no decoder read the answer")
+        return self.probe.mixed(odds, np.array([probed[word] for word in signals.words]))
 
     def risk_of_false_alarms(self, share: float) -> float:
         """The lowest risk threshold with at most this share of false alarms; 1, which flags nothing, if none has."""
@@ -196,6 +151,7 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
             answers=LogisticRegression.from_json(found["answers"]),
             thresholds=VerdictThresholds(**found["thresholds"]),
             table=word_table(directory),
+            probe=StateProbe.from_json(found["probe"]) if "probe" in found else None,
             operating_points=tuple(OperatingPoint(**one) for one in found["operating_points"]),
             measured_on=found["measured_on"],
             digest=sha256(text + b"".join((directory / name).read_bytes() for name in WORD_FILES)).hexdigest(),
@@ -221,8 +177,8 @@ def claim_numbers(
     rows = []
     for words in claim_words:
         own = [places[word] for word in words if word in places]
-        ranked = np.sort(log_odds[own])[::-1] if own else np.array([_LOWEST])
-        around = max((highest[sentence[place]] for place in own), default=_LOWEST)
+        ranked = np.sort(log_odds[own])[::-1] if own else np.array([LOWEST])
+        around = max((highest[sentence[place]] for place in own), default=LOWEST)
         rows.append(
             [ranked[0], ranked[:3].mean(), ranked.mean(), np.log1p(len(own)), around, answer_log_odds]
         )  # fmt: skip
@@ -257,7 +213,7 @@ def answer_numbers(signals: Signals, log_odds: _Numbers) -> tuple[tuple[str, ...
 
 
 def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
-    return float(ranked[place]) if place < len(ranked) else _LOWEST
+    return float(ranked[place]) if place < len(ranked) else LOWEST
 
 
 def _any_of(log_odds: Sequence[float]) -> float:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.verdict.verdict_model import LogisticRegression, answer_numbers, claim_numbers
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.verdict_model import answer_numbers, claim_numbers
 from attribeam.lab.evaluation.measures.source_folds import source_folds
-from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
+from attribeam.lab.training.verdict.fitting import fit_regression
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
+from attribeam.lab.training.verdict.word_fitting import FittedWords, fit_words
 
 _Numbers = npt.NDArray[np.float64]
 _ANSWER_STRENGTH, _CLAIM_STRENGTH = 0.02, 1.0
@@ -20,9 +21,9 @@ _ANSWER_STRENGTH, _CLAIM_STRENGTH = 0.02, 1.0
 
 @dataclass(frozen=True, slots=True)
 class FittedParts:
-    """Everything that is fitted; ``trees`` in JSON form."""
+    """Everything that is fitted."""
 
-    trees: dict[str, Any]
+    words: FittedWords
     answers: LogisticRegression
     claims: LogisticRegression
 
@@ -65,16 +66,16 @@ def by_source(row: VerdictRow) -> Hashable:
 
 
 def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int) -> FittedParts:
-    """Trees on all rows, and regressions on the log odds that trees of other sources gave."""
+    """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave."""
     inside = source_folds([row.source for row in rows], seed=seed + 1) % folds
     odds: list[_Numbers] = [np.empty(0)] * len(rows)
     for fold in range(folds):
-        trees = fit_trees([row for row, one in zip(rows, inside, strict=True) if one != fold], seed=seed)
+        words = fit_words([row for row, one in zip(rows, inside, strict=True) if one != fold], seed=seed)
         places = np.flatnonzero(inside == fold).tolist()
-        for place, found in zip(places, word_log_odds(trees, [rows[place] for place in places]), strict=True):
+        for place, found in zip(places, words.log_odds([rows[place] for place in places]), strict=True):
             odds[place] = found
     answers = _fit_answers(rows, odds)
-    return FittedParts(fit_trees(rows, seed=seed), answers, _fit_claims(rows, odds, answers))
+    return FittedParts(fit_words(rows, seed=seed), answers, _fit_claims(rows, odds, answers))
 
 
 def _fit_answers(rows: Sequence[VerdictRow], odds: Sequence[_Numbers]) -> LogisticRegression:
@@ -103,7 +104,7 @@ def _answer_odds(answers: LogisticRegression, row: VerdictRow, odds: _Numbers) -
 def scored(parts: FittedParts, rows: Sequence[VerdictRow]) -> list[Scored]:
     """What the fitted parts say of each row."""
     found = []
-    for row, odds in zip(rows, word_log_odds(parts.trees, rows), strict=True):
+    for row, odds in zip(rows, parts.words.log_odds(rows), strict=True):
         answer = _answer_odds(parts.answers, row, odds)
         claims = parts.claims.log_odds(*claim_numbers(row.signals, odds, row.claims, answer))
         found.append(Scored(odds, claims, answer))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees, trees_json
-from attribeam.attribution.verdict.verdict_model import LogisticRegression
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas.errors import UsageError
 

@@ -15,13 +15,15 @@ from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.options import DTYPES, ModelOptions
+from attribeam.attribution.verdict.state_probe import decoder_identity
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
@@ -41,8 +43,12 @@ from attribeam.lab.training.verdict.operating_points import choose_thresholds, o
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
+from attribeam.lab.training.verdict.word_fitting import FittedDecoder, with_states
 from attribeam.lab.training.verdict.word_knowledge import make_word_table
 from attribeam.schemas.errors import RunError
+
+if TYPE_CHECKING:
+    from attribeam.attribution.models.language_model import LanguageModel
 
 _FOLDS = 5
 _KEYS: Mapping[str, Callable[[VerdictRow], Hashable]] = {
@@ -70,8 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT)
     rows = list(verdict_rows(answers, parser, table))
     _check(rows, args)
+    decoder = None
+    if args.decoder is not None:
+        model = _decoder(args)
+        rows = list(with_states(rows, [one.record for one in answers], model, layer=args.decoder_layer))
+        decoder = FittedDecoder(args.decoder_layer, decoder_identity(model.provenance()))
     if args.cross_validate is not None:
-        _cross_validate(rows, args)
+        _cross_validate(rows, args, decoder)
         return
     if args.importance:
         _print_importance(rows, args)
@@ -80,9 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = cross_validated(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
         parts = fit_parts(rows, folds=_FOLDS, seed=args.seed)
         bar.update()
-    fitted = verdict_json(rows, found.scores, parts, measured_on=_measured_on(rows, args))
+    fitted = verdict_json(rows, found.scores, parts, measured_on=_measured_on(rows, args), decoder=decoder)
     _write(fitted, args.output, args)
     print(json.dumps({"thresholds": fitted["thresholds"], "points": fitted["operating_points"]}, indent=1))
+
+
+def _decoder(args: argparse.Namespace) -> LanguageModel:
+    from attribeam.attribution.models.language_model import LanguageModel
+
+    options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype)
+    return LanguageModel.from_pretrained(options, threads=args.threads)
 
 
 def _measured_on(rows: Sequence[VerdictRow], args: argparse.Namespace) -> str:
@@ -100,7 +118,7 @@ def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace)
     print(f"verdict written to {directory / VERDICT_FILE}", file=sys.stderr)
 
 
-def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
+def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace, decoder: FittedDecoder | None) -> None:
     keep = [name for name in rows[0].signals.names if not any(one in name for one in args.without)]
     some = [row.only(keep) for row in rows]
     with tqdm(unit="fold", disable=None, leave=False) as bar:
@@ -109,15 +127,17 @@ def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace) -> Non
         )
     print(report(some, found))
     if args.output is not None:
-        _write_folds(some, found, args)
+        _write_folds(some, found, args, decoder)
 
 
-def _write_folds(rows: Sequence[VerdictRow], found: CrossValidation, args: argparse.Namespace) -> None:
+def _write_folds(
+    rows: Sequence[VerdictRow], found: CrossValidation, args: argparse.Namespace, decoder: FittedDecoder | None
+) -> None:
     """Write the verdict of each fold, which knows only the others, and which answer is in which fold."""
     for fold, parts in enumerate(found.parts):
         others = found.others(fold)
         some, scores = [rows[one] for one in others], [found.scores[one] for one in others]
-        fitted = verdict_json(some, scores, parts, measured_on=_measured_on(some, args))
+        fitted = verdict_json(some, scores, parts, measured_on=_measured_on(some, args), decoder=decoder)
         _write(fitted, args.output / str(fold), args)
     folds = {row.record_id: fold for row, fold in zip(rows, found.folds.tolist(), strict=True)}
     (args.output / FOLDS_FILE).write_text(json.dumps(folds, indent=0) + "\n", encoding="utf-8")
@@ -132,12 +152,22 @@ def _print_importance(rows: Sequence[VerdictRow], args: argparse.Namespace) -> N
 
 
 def verdict_json(
-    rows: Sequence[VerdictRow], scores: Sequence[Scored], parts: FittedParts, *, measured_on: str
+    rows: Sequence[VerdictRow],
+    scores: Sequence[Scored],
+    parts: FittedParts,
+    *,
+    measured_on: str,
+    decoder: FittedDecoder | None = None,
 ) -> dict[str, Any]:
-    """What ``load_verdict_model`` reads; ``scores`` come from cross-validation, ``parts`` from all rows."""
+    """What ``load_verdict_model`` reads.
+
+    ``scores`` come from cross-validation, ``parts`` from all rows, whose words have states of the ``decoder``, if any.
+    """
     shares = unmatched_shares(rows)
     scores = with_unmatched(rows, scores, shares)
     risks = 1 / (1 + np.exp(-np.array([one.answer for one in scores])))
+    regression = parts.words.probe
+    probe = None if decoder is None or regression is None else decoder.probe(regression)
     return {
         "measured_on": measured_on,
         "thresholds": asdict(choose_thresholds(rows, scores, shares)),
@@ -145,7 +175,8 @@ def verdict_json(
         "answers": parts.answers.to_json(),
         "claims": parts.claims.to_json(),
         "signals": list(rows[0].signals.names),
-        "words": parts.trees,
+        "words": parts.words.trees,
+        **({} if probe is None else {"probe": probe.to_json()}),
     }
 
 
@@ -184,6 +215,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="with --cross-validate, leave out the signals whose names contain one of the texts",
     )  # fmt: skip
     parser.add_argument(
+        "--decoder", metavar="MODEL",
+        help="also fit a probe on the hidden states of this causal language model, which audits then need",
+    )  # fmt: skip
+    parser.add_argument("--decoder-layer", type=int, metavar="L", help="whose states, 1-based; 0 for the embeddings")
+    parser.add_argument("--decoder-dtype", choices=DTYPES, default="float32", help="its precision")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of the decoder")
+    parser.add_argument(
         "--importance", action="store_true",
         help="print how much worse answers and words of other sources are ordered when a signal is shuffled",
     )  # fmt: skip
@@ -192,6 +230,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("one of --output, --cross-validate and --importance is needed")
     if args.importance and (args.output is not None or args.cross_validate is not None):
         parser.error("--importance stands alone")
+    if (args.decoder is None) is not (args.decoder_layer is None):
+        parser.error("--decoder and --decoder-layer belong together")
     if args.wordllama is not None and (args.output is None or args.cross_validate is not None):
         parser.error("--wordllama needs --output, without --cross-validate")
     if (args.pages is None) is not (args.wordllama is None):

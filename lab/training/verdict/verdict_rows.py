@@ -16,6 +16,7 @@ from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import answer_claims
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.word_table import WordTable
+from attribeam.schemas import CharRange
 from attribeam.schemas.labelled_answer import JudgedAnswer
 
 _ANSWERS_PER_BATCH = 64
@@ -31,11 +32,12 @@ class VerdictRow:
         marked_words: bool (words,), True where a person marked the word.
         mark_sizes: for each word how many words the marked range has that it stands in, 1 outside marks.
         claims: the words of each claim, as indices of the answer's words.
-        letters: how many characters each word has.
+        chars: the characters of each word.
         is_marked: whether a person marked anything.
         source: what the answer was made from; answers of one source stay in one fold.
         group: the part of the data set, such as a task.
         generator: what gave the answer.
+        states: float16 (words, size), the words' hidden states in a decoder, None without one.
     """
 
     record_id: str
@@ -43,16 +45,22 @@ class VerdictRow:
     marked_words: npt.NDArray[np.bool_]
     mark_sizes: npt.NDArray[np.int64]
     claims: tuple[tuple[int, ...], ...]
-    letters: npt.NDArray[np.int64]
+    chars: tuple[CharRange, ...]
     is_marked: bool
     source: str
     group: str
     generator: str
+    states: npt.NDArray[np.float16] | None = None
 
     def only(self, names: Sequence[str]) -> VerdictRow:
         """The row with only those signals; numbers that the regressions read by name stay, as zeros."""
         kept = np.array([name in names for name in self.signals.names])
         return replace(self, signals=replace(self.signals, values=np.where(kept, self.signals.values, 0)))
+
+    @property
+    def letters(self) -> npt.NDArray[np.int64]:
+        """How many characters each word has."""
+        return np.array([one.char_end - one.char_start for one in self.chars], dtype=np.int64)
 
     @property
     def marked_claims(self) -> npt.NDArray[np.bool_]:
@@ -93,7 +101,7 @@ def _row(answer: JudgedAnswer, parsed: ParsedAnswer, table: WordTable) -> Verdic
         marked_words=marked,
         mark_sizes=sizes,
         claims=tuple(one.words for index, one in enumerate(claims) if one.claim_index == index),
-        letters=np.array([one.char_end - one.char_start for one in chars], dtype=np.int64),
+        chars=tuple(chars),
         is_marked=bool(answer.unsupported),
         source="\n".join([record.question, *(passage.text for passage in record.passages)]),
         group=answer.group or "",

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
@@ -19,6 +22,7 @@ from attribeam.lab.training.verdict.cross_validation import cross_validated
 from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
+from attribeam.lab.training.verdict.word_fitting import fit_words
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
@@ -102,6 +106,42 @@ def test_recipe_writes_what_the_audit_loads(tmp_path: Path, monkeypatch: pytest.
     model = load_verdict_model(tmp_path / "own")
     assert model.measured_on == "rows of our own"
     assert 0 < model.thresholds.answer_risk < 1
+
+
+def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
+    draw = np.random.default_rng(0)
+    blind = [row.only([]) for row in rows]
+    seeing = [
+        replace(row, states=(draw.normal(size=(len(row.letters), 4)) + row.marked_words[:, None]).astype(np.float16))
+        for row in blind
+    ]
+    marked = np.array([row.is_marked for row in rows])
+    without, with_probe = (
+        np.array([one.answer for one in cross_validated(some, folds=3, seed=0).scores]) for some in (blind, seeing)
+    )
+    assert with_probe[marked].mean() - with_probe[~marked].mean() > without[marked].mean() - without[~marked].mean()
+    assert fit_words(blind, seed=0).probe is None
+
+
+def test_recipe_with_a_decoder_writes_its_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
+    decoder = save_tiny_model(tmp_path / "decoder")
+    recipe.main(
+        ["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--decoder", str(decoder), "--decoder-layer", "2"]
+    )
+    probe = load_verdict_model(tmp_path / "own").probe
+    assert probe is not None
+    assert (probe.layer, len(probe.regression.names)) == (2, 32)
+    probe.check(LanguageModel.from_pretrained(ModelOptions(model=str(decoder), device="cpu")).provenance())
+
+
+def test_layer_that_the_decoder_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
+    decoder = save_tiny_model(tmp_path / "decoder")
+    with pytest.raises(RunError, match="from 0 to 4"):
+        recipe.main(
+            ["--data", str(tmp_path), "--cross-validate", "source", "--decoder", str(decoder), "--decoder-layer", "5"]
+        )
 
 
 def test_too_few_answers_are_refused_with_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,131 @@
+"""A probe on a decoder's hidden states: how likely is each word of an answer unsupported?
+
+The states of an answer's words, read after the passages, tell more of that than matching words does. A logistic
+regression reads them at one layer, and its log odds are averaged with those of the verdict's trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.schemas import CharRange
+from attribeam.schemas.errors import ModelLoadError
+
+if TYPE_CHECKING:
+    from attribeam.attribution.methods.language_context import LanguageContext
+
+LOWEST, HIGHEST = -7.0, 7.0
+"""The limits of a word's log odds."""
+_Numbers = npt.NDArray[np.float64]
+_Identity = Mapping[str, str]
+
+
+def word_states(language: LanguageContext, words: Sequence[CharRange], *, layer: int) -> npt.NDArray[np.float32]:
+    """The states of the answer's words after ``layer``, float32 (words, size): the mean over a word's tokens.
+
+    Raises:
+        RowFault: if the model refuses the row.
+        ValueError: if the model has no such layer.
+    """
+    row = language.encoded
+    covering = np.flatnonzero(row.response_char_start < row.response_char_end)
+    starts, ends = row.response_char_start[covering], row.response_char_end[covering]
+    tokens = WordTokenAlignment(words=(), token_char_start=starts, token_char_end=ends)
+    states = language.response_states(layer)[covering]
+    return np.array(
+        [states[first:end].mean(axis=0) for first, end in zip(*tokens.tokens_of_ranges(words), strict=True)],
+        dtype=np.float32,
+    ).reshape(len(words), states.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class StateProbe:
+    """A fitted probe.
+
+    Attributes:
+        layer: after which the states are taken, 1-based; 0 means the embeddings.
+        share: how much its log odds count beside those of the trees, from 0 to 1.
+        decoder: what the decoder's provenance says of its weights and its prompt.
+        regression: on the numbers of a state.
+    """
+
+    layer: int
+    share: float
+    decoder: _Identity
+    regression: LogisticRegression
+
+    def check(self, provenance: _Identity) -> None:
+        """Check that a language model is the one that the probe was fitted to.
+
+        Raises:
+            ModelLoadError: if its weights or its prompt are others.
+        """
+        for name, fitted in self.decoder.items():
+            if provenance.get(name) != fitted:
+                raise ModelLoadError(
+                    f"--verdict was fitted to a decoder whose {name} is {fitted}, --language-model "
+                    f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit"
+                )
+
+    def word_log_odds(self, language: LanguageContext, words: Sequence[CharRange]) -> tuple[float, ...]:
+        """The log odds that each of the answer's words is unsupported.
+
+        Raises:
+            RowFault: if the decoder refuses the row.
+        """
+        return tuple(probed_odds(self.regression, word_states(language, words, layer=self.layer)).tolist())
+
+    def mixed(self, odds: _Numbers, probed: _Numbers) -> _Numbers:
+        """The trees' log odds of some words, with the probe's."""
+        return mixed(odds, probed, share=self.share)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> StateProbe:
+        """The probe that ``to_json`` wrote.
+
+        Raises:
+            KeyError, ValueError: if a part is missing.
+        """
+        regression = LogisticRegression.from_json(found["states"])
+        return cls(int(found["layer"]), float(found["share"]), dict(found["decoder"]), regression)
+
+    def to_json(self) -> dict[str, object]:
+        """As ``verdict.json`` has it."""
+        return {
+            "layer": self.layer,
+            "share": self.share,
+            "decoder": dict(self.decoder),
+            "states": self.regression.to_json(),
+        }
+
+
+def decoder_identity(provenance: _Identity) -> dict[str, str]:
+    """What of a language model's provenance a probe depends on."""
+    return {name: provenance[name] for name in ("language_model_revision", "language_model_prompt_template")}
+
+
+def probed_odds(regression: LogisticRegression, states: npt.NDArray[np.floating[Any]]) -> _Numbers:
+    """The probe's log odds of words with these states, within the limits.
+
+    Raises:
+        ModelLoadError: if the states are of another size than those fitted on.
+    """
+    odds = regression.log_odds(state_names(states.shape[1]), states.astype(np.float64))
+    return np.clip(odds, LOWEST, HIGHEST)
+
+
+def mixed(odds: _Numbers, probed: _Numbers, *, share: float) -> _Numbers:
+    """The mean of the trees' log odds and the probe's, which has this ``share``."""
+    return (1 - share) * odds + share * probed
+
+
+def state_names(size: int) -> tuple[str, ...]:
+    """The names of a state's numbers."""
+    return tuple(f"state_{number}" for number in range(size))
