@@ -216,7 +216,7 @@ class MethodOptions(Options):
     )  # fmt: skip
     language_model: str | None = option(
         default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1", quiet=True,
-        help="causal language model of cci and of log-probability drops: a hub id or a directory",
+        help="causal language model of cci, log-probability drops and a verdict with a probe: a hub id or a directory",
     )  # fmt: skip
 
     @model_validator(mode="after")

@@ -52,7 +52,7 @@ class ProbedMethod:
         Raises:
             RowFault: if the decoder refuses the row.
         """
-        return self.probe.word_log_odds(context.language, context.parsed.words)
+        return self.probe.word_log_odds(context.language.answer_states(self.probe.layer), context.parsed.words)
 
 
 def own_method(method: Method) -> Method:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,31 +18,32 @@ from attribeam.attribution.verdict.logistic_regression import LogisticRegression
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import ModelLoadError
 
-if TYPE_CHECKING:
-    from attribeam.attribution.methods.language_context import LanguageContext
-
 LOWEST, HIGHEST = -7.0, 7.0
 """The limits of a word's log odds."""
 _Numbers = npt.NDArray[np.float64]
 _Identity = Mapping[str, str]
 
 
-def word_states(language: LanguageContext, words: Sequence[CharRange], *, layer: int) -> npt.NDArray[np.float32]:
-    """The states of the answer's words after ``layer``, float32 (words, size): the mean over a word's tokens.
+@dataclass(frozen=True, slots=True)
+class AnswerStates:
+    """The hidden states of an answer's tokens that cover a character.
 
-    Raises:
-        RowFault: if the model refuses the row.
-        ValueError: if the model has no such layer.
+    Attributes:
+        char_start, char_end: int32 [tokens], the characters of each.
+        values: float32 [tokens, size].
     """
-    row = language.encoded
-    covering = np.flatnonzero(row.response_char_start < row.response_char_end)
-    starts, ends = row.response_char_start[covering], row.response_char_end[covering]
-    tokens = WordTokenAlignment(words=(), token_char_start=starts, token_char_end=ends)
-    states = language.response_states(layer)[covering]
-    return np.array(
-        [states[first:end].mean(axis=0) for first, end in zip(*tokens.tokens_of_ranges(words), strict=True)],
-        dtype=np.float32,
-    ).reshape(len(words), states.shape[1])
+
+    char_start: npt.NDArray[np.int32]
+    char_end: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
+
+    def of_words(self, words: Sequence[CharRange]) -> npt.NDArray[np.float32]:
+        """The mean over the tokens of each word, float32 (words, size); of a word without any, the state before it."""
+        tokens = WordTokenAlignment(words=(), token_char_start=self.char_start, token_char_end=self.char_end)
+        means = np.empty((len(words), self.values.shape[1]), dtype=np.float32)
+        for place, (first, end) in enumerate(zip(*tokens.tokens_of_ranges(words), strict=True)):
+            means[place] = self.values[min(first, max(end - 1, 0)) : max(end, 1)].mean(axis=0)
+        return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,13 @@ class StateProbe:
                     f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit"
                 )
 
-    def word_log_odds(self, language: LanguageContext, words: Sequence[CharRange]) -> tuple[float, ...]:
+    def word_log_odds(self, states: AnswerStates, words: Sequence[CharRange]) -> tuple[float, ...]:
         """The log odds that each of the answer's words is unsupported.
 
         Raises:
-            RowFault: if the decoder refuses the row.
+            ModelLoadError: if the states are of another size than those fitted on.
         """
-        return tuple(probed_odds(self.regression, word_states(language, words, layer=self.layer)).tolist())
+        return tuple(probed_odds(self.regression, states.of_words(words)).tolist())
 
     def mixed(self, odds: _Numbers, probed: _Numbers) -> _Numbers:
         """The trees' log odds of some words, with the probe's."""

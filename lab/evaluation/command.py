@@ -64,7 +64,7 @@ _MEASURES: Mapping[str, frozenset[Measure]] = {
     "most_citations": frozenset({Measure.CITATIONS}),
     "passage_score": _METHODS,
     "hidden_layer": _METHODS,
-    "language_model": _METHODS,
+    "language_model": _METHODS | {Measure.SUPPORT},
 }
 """The measures that an option applies to; an option that is not listed applies to all."""
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
 from tests.pipeline.audit_fixtures import output_in, run_locally, save_tiny_audit
 from tests.pipeline.audit_process import ROOT, AuditProcess, read_all
 from tests.pipeline.small_log import log_rows, write_log
@@ -120,6 +121,28 @@ def test_method_with_a_mass_but_no_thresholds_supports_only_where_both_are_given
     assert set(alone["support"].to_pylist()) == {"not_calibrated"}
     given = audited(settings, "attn-union-sent", log, tmp_path / "given", supported_threshold=0.0, weak_threshold=0.0)
     assert "supported" in given["support"].to_pylist()
+
+
+def test_verdict_with_a_probe_judges_an_audit_by_its_decoder_and_finds_the_same_evidence(
+    settings: AuditSettings, log: Path, tmp_path: Path
+) -> None:
+    decoder = Path(settings.model.model)
+    found = {}
+    for name, bias in (("doubtful", DOUBTFUL), ("trusting", TRUSTING)):
+        verdict = save_probed_verdict(tmp_path / name, decoder, bias=bias)
+        (tmp_path / f"by_{name}").mkdir()
+        found[name] = audited(
+            settings, "attn-union-dep", log, tmp_path / f"by_{name}", verdict=str(verdict), language_model=str(decoder)
+        )
+    plain = audited(settings, "attn-union-dep", log, tmp_path)
+    pairs = zip(*(found[name]["answer_risk"].to_pylist() for name in ("trusting", "doubtful")), strict=True)
+    risks = [(low, high) for low, high in pairs if low is not None]
+    assert risks
+    assert all(low < high for low, high in risks)
+    for one in found.values():
+        np.testing.assert_allclose(
+            one["passage_scores"].to_pylist(), plain["passage_scores"].to_pylist(), rtol=1e-5, atol=1e-6
+        )
 
 
 def test_audit_by_words_loads_no_model(settings: AuditSettings, log: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP
+from attribeam.attribution.verdict.judge import probe_of
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.datasets.dataset_file import data_files
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS, MARKS, SUPPORTED_DATASETS, read_dataset
@@ -173,13 +174,22 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
         return []
     from attribeam.attribution.attributor import Attributor
 
-    models = load_models(model_choice(args), frozenset({Need.PARSER, Need.ATTENTION}))
+    settings = method_settings(args)
+    probed = probe_of(settings.union_options(methods[0])) is not None
+    if args.language_model is not None and not probed:
+        raise UsageError("--language-model says nothing to --measure support without a --verdict that has a probe")
+    needs = frozenset({Need.PARSER, Need.ATTENTION} | ({Need.LANGUAGE_MODEL} if probed else set()))
+    models = load_models(model_choice(args), needs)
     parser, attention = models.parser, models.attention
     if parser is None or attention is None:
         raise RuntimeError("the audit needs a parser and an attention model, one was not loaded")
-    settings = method_settings(args)
     return [
-        Attributor(parser=parser, model=attention.with_method(settings.union_options(method)), spans=DEFAULT_SPAN_KINDS)
+        Attributor(
+            parser=parser,
+            model=attention.with_method(settings.union_options(method)),
+            spans=DEFAULT_SPAN_KINDS,
+            language=models.language,
+        )
         for method in methods
     ]
 

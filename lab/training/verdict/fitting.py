@@ -99,7 +99,7 @@ def word_log_odds(trees: dict[str, Any], rows: Sequence[VerdictRow]) -> list[npt
 
 def fit_regression(
     names: Sequence[str],
-    numbers: npt.NDArray[np.float64],
+    numbers: npt.NDArray[np.floating[Any]],
     labels: npt.NDArray[np.bool_],
     *,
     strength: float,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.state_probe import StateProbe, mixed, probed_odds, state_names, word_states
+from attribeam.attribution.verdict.state_probe import StateProbe, mixed, probed_odds, state_names
 from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas import QARecord, RowFault
@@ -88,7 +88,7 @@ def with_states(
     by_id = {one.record_id: one for one in records}
     for row in tqdm(rows, unit="answer", disable=None, leave=False):
         try:
-            states = word_states(LanguageContext(by_id[row.record_id], model), row.chars, layer=layer)
+            states = LanguageContext(by_id[row.record_id], model).answer_states(layer).of_words(row.chars)
         except (RowFault, ValueError) as fault:
             raise RunError(f"--decoder cannot read answer {row.record_id!r}: {fault}") from fault
         yield replace(row, states=states.astype(np.float16))

@@ -1,0 +1,40 @@
+"""The bundled verdict with a probe for a small random decoder, in a directory of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copyfile
+
+import numpy as np
+
+from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.state_probe import StateProbe, decoder_identity, state_names
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_table import WORD_FILES
+
+LAYER, SIZE = 2, 32
+DOUBTFUL, TRUSTING = 1000.0, -1000.0
+"""A ``bias`` at which every word is as unsupported, or as supported, as a probe can say."""
+
+
+def made_regression(*, bias: float = 0.0) -> LogisticRegression:
+    """A regression on states of the tiny models, with random weights."""
+    weights = np.random.default_rng(3).normal(size=SIZE)
+    return LogisticRegression(state_names(SIZE), np.full(SIZE, 0.1), np.full(SIZE, 2.0), weights, bias)
+
+
+def save_probed_verdict(output: Path, decoder: Path, *, bias: float = 0.0, share: float = 0.5) -> Path:
+    """Write the verdict for the decoder in a directory."""
+    output.mkdir()
+    for name in WORD_FILES:
+        copyfile(BUNDLED_VERDICT / name, output / name)
+    model = LanguageModel.from_pretrained(ModelOptions(model=str(decoder), device="cpu"))
+    found = json.loads((BUNDLED_VERDICT / VERDICT_FILE).read_text(encoding="utf-8"))
+    identity = decoder_identity(model.provenance())
+    found["probe"] = StateProbe(LAYER, share, identity, made_regression(bias=bias)).to_json()
+    (output / VERDICT_FILE).write_text(json.dumps(found), encoding="utf-8")
+    return output
