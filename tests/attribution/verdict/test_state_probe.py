@@ -95,15 +95,9 @@ def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(decoder
 
 
 def test_audit_with_a_probe_judges_by_it(decoder: Decoder, tmp_path: Path) -> None:
-    doubtful = attributor(
-        save_probed_verdict(tmp_path / "doubtful", decoder.directory, bias=DOUBTFUL), decoder.directory
-    )
-    trusting = attributor(
-        save_probed_verdict(tmp_path / "trusting", decoder.directory, bias=TRUSTING), decoder.directory
-    )
-    deaf = attributor(
-        save_probed_verdict(tmp_path / "deaf", decoder.directory, bias=DOUBTFUL, share=0.0), decoder.directory
-    )
+    doubtful = judging(decoder, tmp_path / "doubtful", bias=DOUBTFUL)
+    trusting = judging(decoder, tmp_path / "trusting", bias=TRUSTING)
+    deaf = judging(decoder, tmp_path / "deaf", bias=DOUBTFUL, share=0.0)
     bundled = Attributor.from_pretrained(device="cpu")
     assert risk(trusting) < risk(bundled) < risk(doubtful)
     assert risk(deaf) == pytest.approx(risk(bundled))

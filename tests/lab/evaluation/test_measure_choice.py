@@ -36,13 +36,17 @@ def test_measure_without_labels_is_refused_and_possible_ones_named(ragtruth, cap
         (("--most-citations", "2"), "citations"),
         (("--passage-score", "top5-mean"), "passages, citations, faithfulness"),
         (("--hidden-layer", "1"), "passages, citations, faithfulness"),
-        (("--language-model", "any"), "passages, citations, faithfulness"),
     ],
 )
 def test_option_of_another_measure_is_refused_and_its_measures_named(ragtruth, option, owners, capsys):
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
     expected = f"{option[0]} applies to --measure {owners}, not to support; leave it out"
     assert expected in capsys.readouterr().err
+
+
+def test_language_model_is_refused_for_a_verdict_without_a_probe(ragtruth, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--language-model", "any") == 2
+    assert "--language-model says nothing to --measure support without a --verdict" in capsys.readouterr().err
 
 
 def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
