@@ -11,7 +11,7 @@ import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
@@ -53,12 +53,14 @@ def judge_of(options: MethodOptions) -> VerdictJudge | None:
 
 
 def probe_of(options: MethodOptions) -> StateProbe | None:
-    """The probe of the verdict that the options ask for, None where it has none and needs no decoder.
+    """The probe of the verdict that the options ask for, None where it has none or is no fitted one.
 
     Raises:
-        ModelLoadError: if the verdict's directory cannot be read.
+        ModelLoadError: if the verdict's file cannot be read.
     """
-    return None if options.judges_by_mass else load_verdict_model(_directory_of(options.verdict)).probe
+    directory = _directory_of(options.verdict)
+    is_fitted = not options.judges_by_mass and (directory / VERDICT_FILE).is_file()
+    return load_verdict_model(directory).probe if is_fitted else None
 
 
 def _directory_of(verdict: str) -> Path:
