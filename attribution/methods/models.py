@@ -164,7 +164,7 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
     try:
         model = LanguageModel.from_pretrained(options, threads=choice.threads)
     except NotCausalError as error:
-        needing = "cci, log-probability drops and a verdict with a probe"
+        needing = "a verdict with a probe, cci and log-probability drops"
         raise ModelLoadError(f"{needing} need a causal language model; {error}") from error
     probe = probe_of(choice.method)
     if probe is not None:
