@@ -120,5 +120,5 @@ def test_other_decoder_than_that_of_the_fit_is_refused(decoder: Decoder, tmp_pat
 
 def test_model_that_is_no_decoder_is_refused(decoder: Decoder, tmp_path: Path) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
-    with pytest.raises(ModelLoadError, match="a verdict with a probe, cci .* need a causal language model"):
+    with pytest.raises(ModelLoadError, match=r"a verdict with a probe, cci .* need a causal language model"):
         Attributor.from_pretrained(verdict=str(verdict), device="cpu")
