@@ -76,20 +76,19 @@ class HeadWeights:
     def check_fits(self, *, revision: str, layer: int, attention_heads: int) -> None:
         """Check that the weights were fitted for this model, layer and number of attention heads.
 
+        The layer comes first: a local model's revision is a digest of its layers up to that one, and differs with it.
+
         Raises:
             ValueError: if one of them differs; the message says which, and how to fix it.
         """
-        found = {"revision": revision, "layer": layer, "number of attention heads": attention_heads}
-        own = {
-            "revision": self.revision,
-            "layer": self.layer,
-            "number of attention heads": len(self.weights),
-        }
+        found = {"layer": layer, "number of attention heads": attention_heads, "revision": revision}
+        own = {"layer": self.layer, "number of attention heads": len(self.weights), "revision": self.revision}
         for name, value in found.items():
             if own[name] != value:
                 raise ValueError(
                     f"head weights of model {self.model!r} have the {name} {own[name]}, but the model has {value}; "
-                    "refit them with python -m attribeam.lab.training.head_weights.recipe"
+                    + (f"give --layer {self.layer}, or " if name == "layer" else "")
+                    + "refit them with attribeam train head-weights"
                 )
 
 

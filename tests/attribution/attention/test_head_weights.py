@@ -73,7 +73,8 @@ def test_weights_fit_the_model_that_they_were_fitted_for():
     ("change", "message"),
     [
         ({"revision": "sha256:b"}, "the revision sha256:a, but the model has sha256:b"),
-        ({"layer": 3}, "the layer 2, but the model has 3"),
+        ({"layer": 3}, "the layer 2, but the model has 3; give --layer 2, or refit them"),
+        ({"layer": 3, "revision": "sha256:b"}, "the layer 2, but the model has 3; give --layer 2, or refit them"),
         ({"attention_heads": 4}, "the number of attention heads 3, but the model has 4"),
     ],
 )
