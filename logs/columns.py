@@ -19,6 +19,7 @@ TypeCheck = Callable[[pa.DataType], bool]
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+_LOOKED_UP_AS = ((pa.types.is_string_view, pa.large_string()), (pa.types.is_binary_view, pa.large_binary()))
 _LISTS = (
     pa.types.is_list,
     pa.types.is_large_list,
@@ -43,11 +44,21 @@ def plain_array(array: pa.Array) -> pa.Array:
     """The same values in their plain type, see ``plain_type``."""
     while True:
         if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+            array = _decoded(array)
         elif isinstance(array.type, pa.BaseExtensionType):
             array = array.storage
         else:
             return array
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    """The values without dictionary encoding; Arrow cannot look up views, as polars' categories are."""
+    kind = array.type.value_type
+    copied = next((plain for view, plain in _LOOKED_UP_AS if view(kind)), None)
+    if copied is None:
+        return array.dictionary_decode()
+    values = array.dictionary.cast(copied)
+    return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode().cast(kind)
 
 
 def list_item_type(kind: pa.DataType) -> pa.DataType | None:

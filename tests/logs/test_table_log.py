@@ -141,6 +141,18 @@ def test_columns_may_have_other_names(log: str) -> None:
     ]
 
 
+def test_categories_that_are_views_are_read_as_texts() -> None:
+    """polars gives its categories as a dictionary of string views."""
+    names = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.uint32()), pa.array(["a", "b"]).cast(pa.string_view()))
+    table = pa.table(
+        {"record_id": names, "question": names, "passages": [["One."]] * 2, "answer": names, "team": names}
+    )
+    found = outcomes(table, "t", LogOptions(extra_columns=("team",)))
+    assert [(one.record_id, one.question, one.answer, one.extra_columns) for one in found] == [
+        (name, name, name, (("team", name),)) for name in ("b", "a")
+    ]
+
+
 def test_a_missing_column_is_an_error_in_the_words_of_python(log: str) -> None:
     table = pq.read_table(log).drop_columns(["answer"])
     with pytest.raises(
