@@ -86,19 +86,19 @@ def is_text_or_integer(kind: pa.DataType) -> bool:
 def is_passages(kind: pa.DataType) -> bool:
     """A list of texts, or of structs with a ``text`` and perhaps ``title`` and ``passage_id``."""
     item = list_item_type(plain_type(kind))
-    if item is None or is_text(item):
+    if item is None or _is_or_null(item, is_text):
         return item is not None
     text = struct_field_type(item, "text")
-    return text is not None and is_text(text) and _has(item, "title", is_text) and _has_id(item)
+    return text is not None and _is_or_null(text, is_text) and _has(item, "title", is_text) and _has_id(item)
 
 
 def is_target_spans(kind: pa.DataType) -> bool:
     """A list of structs of the whole numbers ``char_start`` and ``char_end``."""
     item = list_item_type(plain_type(kind))
-    if item is None:
-        return False
+    if item is None or pa.types.is_null(item):
+        return item is not None
     ends = [struct_field_type(item, name) for name in ("char_start", "char_end")]
-    return all(end is not None and pa.types.is_integer(end) for end in ends)
+    return all(end is not None and _is_or_null(end, pa.types.is_integer) for end in ends)
 
 
 def is_moment(kind: pa.DataType) -> bool:
@@ -114,7 +114,12 @@ def _has_id(item: pa.DataType) -> bool:
 def _has(item: pa.DataType, name: str, check: TypeCheck) -> bool:
     """True where the optional field is missing, is null everywhere, or passes the check."""
     kind = struct_field_type(item, name)
-    return kind is None or pa.types.is_null(kind) or check(kind)
+    return kind is None or _is_or_null(kind, check)
+
+
+def _is_or_null(kind: pa.DataType, check: TypeCheck) -> bool:
+    """True where the type passes the check, or holds nulls only: pandas and JSON know no type of such values."""
+    return pa.types.is_null(plain_type(kind)) or check(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,11 @@ class ColumnMap:
         extra_fields = tuple(_extra_field(name, file, schema) for name in options.extra_columns)
         return cls(tuple((name, column) for name, column in found if column is not None), extra_fields)
 
+    @classmethod
+    def of_nothing(cls, options: LogOptions) -> ColumnMap:
+        """That of a file that has neither rows nor columns: no field, and extra columns of nulls."""
+        return cls((), tuple(_carried_field(name, pa.null()) for name in options.extra_columns))
+
     def column_of(self, field: str) -> str:
         """The column of a field; the field's own name where the file has none."""
         return dict(self.pairs).get(field, field)
@@ -240,19 +250,23 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:
     """The extra fields that all files of a run share; ``maps`` has one per file, in the run's order.
 
+    Where some files hold nothing but nulls, the type is that of the others.
+
     Raises:
         LogFormatError: if an extra column has different types.
     """
-    files = list(maps)
-    shared = maps[files[0]].extra_fields if files else ()
-    for file in files[1:]:
-        for ours, theirs in zip(shared, maps[file].extra_fields, strict=True):
-            if ours.type != theirs.type:
+    shared: dict[str, tuple[str, pa.Field]] = {}
+    for file, one in maps.items():
+        for field in one.extra_fields:
+            first, ours = shared.setdefault(field.name, (file, field))
+            if pa.types.is_null(ours.type):
+                shared[field.name] = (file, field)
+            elif field.type != ours.type and not pa.types.is_null(field.type):
                 raise LogFormatError(
-                    f"extra column {ours.name!r} should have one type in all files, is {ours.type} in {files[0]} and "
-                    f"{theirs.type} in {file}; audit the files in separate runs, or leave it out of --extra-columns"
+                    f"extra column {field.name!r} should have one type in all files, is {ours.type} in {first} and "
+                    f"{field.type} in {file}; audit the files in separate runs, or leave it out of --extra-columns"
                 )
-    return shared
+    return tuple(field for _, field in shared.values())
 
 
 def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:
@@ -262,7 +276,7 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
     kind = _type_of(column, file, schema, way_out=f"name the column of this field with --columns {field.name}=...")
     if not field.needed and pa.types.is_null(kind):
         return None
-    if not field.check(kind):
+    if not _is_or_null(kind, field.check):
         way_out = f"name another column with --columns {field.name}=..."
         if not field.needed:
             way_out += f", or none with --columns {field.name}="
@@ -271,8 +285,47 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
 
 
 def _extra_field(name: str, file: str, schema: pa.Schema) -> pa.Field:
-    kind = plain_type(_type_of(name, file, schema, way_out="correct --extra-columns"))
+    kind = _without_views(plain_type(_type_of(name, file, schema, way_out="correct --extra-columns")))
+    if zone := _unknown_zone(kind):
+        raise LogFormatError(
+            f"{file}: extra column {name!r} should have a time zone of the time zone database, has {zone!r}; write the "
+            "log anew with one such as 'UTC', or leave it out of --extra-columns"
+        )
+    return _carried_field(name, kind)
+
+
+def _carried_field(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, metadata={"description": "column of the log, from --extra-columns"})
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type with plain strings, bytes and lists in the place of views, of which Arrow can select no rows."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_without_views(one.type)) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type), kind.keys_sorted)
+    if not any(check(kind) for check in _LISTS):
+        return kind
+    item = kind.value_field.with_type(_without_views(kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(item, kind.list_size)
+    is_large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
+    return pa.large_list(item) if is_large else pa.list_(item)
+
+
+def _unknown_zone(kind: pa.DataType) -> str | None:
+    """The first time zone within a type that nobody knows."""
+    if pa.types.is_timestamp(kind) and kind.tz:
+        try:
+            pa.scalar(0, kind).as_py()
+        except (KeyError, ValueError):
+            return str(kind.tz)
+    inner = (kind.field(index).type for index in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
+    return next(filter(None, map(_unknown_zone, inner)), None)
 
 
 def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.DataType:

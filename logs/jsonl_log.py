@@ -56,7 +56,7 @@ class JsonlLog:
             if not wanted:
                 continue
             objects = [one for _, one in islice(_objects(self._file, start), BATCH_ROWS)]
-            batch = pa.record_batch({name: _array(objects, name, kind) for name, kind in kinds.items()})
+            batch = pa.record_batch({name: _values(objects, name, kind, block) for name, kind in kinds.items()})
             for begin, end in runs(wanted):
                 yield LogBatch(begin, batch.slice(begin - first_row, end - begin))
 
@@ -90,15 +90,31 @@ def _keep_outline(identity: tuple[int, ...], outline: _Outline) -> None:
 def _with_types(schema: pa.Schema, objects: Sequence[_Object], row_count: int) -> pa.Schema:
     """``schema`` with the names and types of further objects, the last of ``row_count`` rows."""
     for name in dict.fromkeys(name for one in objects for name in one):
+        values = [_encoded(one.get(name)) for one in objects]
         try:
-            own = pa.schema([(name, _text_type(pa.array([_encoded(one.get(name)) for one in objects]).type))])
-            schema = pa.unify_schemas([schema, own], promote_options="permissive")
+            schema = _with_type(schema, name, values)
         except (pa.ArrowException, OverflowError):
+            row = row_count - len(objects) + _first_misfit(schema, name, values)
             raise LogFormatError(
-                f"should have values of one type in field {name!r}, has others in the rows up to {row_count - 1}; "
-                "clean the log"
+                f"should have values of one type in field {name!r}, and whole numbers below 2**63; row {row} has "
+                "another one; clean the log, or write such values as strings in all rows"
             ) from None
     return schema
+
+
+def _with_type(schema: pa.Schema, name: str, values: Sequence[object]) -> pa.Schema:
+    own = pa.schema([(name, _text_type(pa.array(values).type))])
+    return pa.unify_schemas([schema, own], promote_options="permissive")
+
+
+def _first_misfit(schema: pa.Schema, name: str, values: Sequence[object]) -> int:
+    """The first of ``values``, which together fit no type, that does not fit what was before it."""
+    for place, value in enumerate(values):
+        try:
+            schema = _with_type(schema, name, [value])
+        except (pa.ArrowException, OverflowError):
+            return place
+    return len(values) - 1
 
 
 def _objects(file: BinaryIO, start: int) -> Iterator[tuple[int, _Object]]:
@@ -138,6 +154,16 @@ def _picked(kind: pa.DataType, members: Sequence[str] | None) -> pa.DataType:
     if members is None or not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return kind
     return pa.list_(pa.struct([field for field in kind.value_type if field.name in members]))
+
+
+def _values(objects: Sequence[_Object], name: str, kind: pa.DataType, block: int) -> pa.Array:
+    try:
+        return _array(objects, name, kind)
+    except pa.ArrowInvalid as error:
+        rows = f"{block * BATCH_ROWS} to {block * BATCH_ROWS + len(objects) - 1}"
+        raise LogFormatError(
+            f"should have {kind} in field {name!r}, rows {rows} have others: {error}; write the field as strings"
+        ) from error
 
 
 def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array:

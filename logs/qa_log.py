@@ -114,7 +114,10 @@ class QALog:
     def passage_ids(self) -> Iterator[pa.Array]:
         """Lists of the ids of rows' passages, batch by batch; nothing where the log's passages have no ids."""
         with self._opened() as log:
-            column = self._column_map(log).column_of("passages")
+            columns = self._column_map(log)
+            if not columns.has("passages"):
+                return
+            column = columns.column_of("passages")
             item = list_item_type(plain_type(log.schema.field(column).type))
             if item is not None and pa.types.is_struct(item) and item.get_field_index("passage_id") >= 0:
                 for batch in self._batches(log, [ColumnPart(column, ("passage_id",))], None):
@@ -129,6 +132,9 @@ class QALog:
                 yield (plain.cast(pa.large_binary()) if is_text(plain.type) else plain).to_pylist()
 
     def _column_map(self, log: OpenLog) -> ColumnMap:
+        """The columns of the fields; a file without rows and names, such as an empty one of JSON lines, needs none."""
+        if not log.row_count and not log.schema.names:
+            return ColumnMap.of_nothing(self.options)
         return ColumnMap.from_schema(self.path, log.schema, self.options)
 
     @contextmanager
@@ -141,7 +147,9 @@ class QALog:
 
     def _batches(self, log: OpenLog, parts: Sequence[ColumnPart], rows: Sequence[int] | None) -> Iterator[LogBatch]:
         wanted = range(log.row_count) if rows is None else rows
-        if wanted and wanted[-1] >= log.row_count:
+        if not wanted:
+            return
+        if wanted[-1] >= log.row_count:
             raise DataError(
                 f"log {self.path!r} should have at least {wanted[-1] + 1} rows, has {log.row_count}; it was changed "
                 "after the run was planned, start the run again"

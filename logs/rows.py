@@ -108,8 +108,8 @@ def _field_values(name: str, reader: _Reader, batch: pa.RecordBatch, column_map:
 
 
 def _passage_values(array: pa.Array) -> list[list[RawPassage | None] | None]:
-    items = plain_array(pc.list_flatten(plain_array(array)))
-    if is_text(items.type):
+    items = _items(array)
+    if is_text(items.type) or pa.types.is_null(items.type):
         passages = [None if text is None else RawPassage(text, None, None) for text in text_values(items)]
     else:
         columns = [_member(items, name) for name in ("text", "title", "passage_id")]
@@ -119,7 +119,9 @@ def _passage_values(array: pa.Array) -> list[list[RawPassage | None] | None]:
 
 
 def _range_values(array: pa.Array) -> list[list[RawSpan | None] | None]:
-    items = plain_array(pc.list_flatten(plain_array(array)))
+    items = _items(array)
+    if pa.types.is_null(items.type):
+        return _group_by_row(array, [None] * len(items))
     starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
     valid = items.is_valid().to_pylist()
     ranges = [(start, end) if there else None for there, start, end in zip(valid, starts, ends, strict=True)]
@@ -156,10 +158,18 @@ def _member(items: pa.Array, name: str) -> list[RawText]:
     return [None] * len(items) if index < 0 else text_values(pc.struct_field(items, name))
 
 
+def _items(array: pa.Array) -> pa.Array:
+    """The items of all lists of a column, one after the other; none where the column holds nulls only."""
+    plain = plain_array(array)
+    return pa.nulls(0) if pa.types.is_null(plain.type) else plain_array(pc.list_flatten(plain))
+
+
 def _group_by_row(array: pa.Array, items: list[Any]) -> list[Any]:
     """The items of each row's list, None where the list itself is null."""
+    plain = plain_array(array)
+    lengths = [None] * len(plain) if pa.types.is_null(plain.type) else pc.list_value_length(plain).to_pylist()
     grouped, start = [], 0
-    for length in pc.list_value_length(plain_array(array)).to_pylist():
+    for length in lengths:
         grouped.append(None if length is None else items[start : start + length])
         start += length or 0
     return grouped
@@ -168,7 +178,7 @@ def _group_by_row(array: pa.Array, items: list[Any]) -> list[Any]:
 def _read_extra_value(name: str, scalar: pa.Scalar) -> object | RowFault:
     try:
         if pa.types.is_temporal(scalar.type) and not pa.types.is_interval(scalar.type):
-            return cast(object, scalar.value)
+            return _ticks(scalar)
         return cast(object, scalar.as_py())
     except UnicodeDecodeError:
         return RowFault(Reason.INVALID_UTF8, _unreadable_message(name, "UTF-8", "other bytes"), column=name)
@@ -176,6 +186,20 @@ def _read_extra_value(name: str, scalar: pa.Scalar) -> object | RowFault:
         return RowFault(
             Reason.INVALID_VALUE, _unreadable_message(name, str(scalar.type), "a value beyond it"), column=name
         )
+
+
+def _ticks(scalar: pa.Scalar) -> object:
+    """The number that a time is stored as, which keeps its nanoseconds.
+
+    Raises:
+        ValueError, OverflowError: if Python has no such time, in the zone of its column.
+    """
+    kind = scalar.type
+    if getattr(kind, "unit", None) == "ns":
+        to_microseconds = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
+        kind = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else to_microseconds
+    scalar.cast(kind, safe=False).as_py()
+    return cast(object, scalar.value)
 
 
 def _unreadable_message(column: str, expected: str, found: str) -> str:

@@ -147,7 +147,7 @@ class RiskTally:
             for group, places in zip(AnswerGroup, _places(answers, size), strict=True)
             for one in _first(answers.filter(pc.equal(answers["group"], group)), places, numbers)
         )
-        flagged = pc.sum(answers["flagged"]).as_py()
+        flagged = pc.sum(answers["flagged"], min_count=0).as_py()
         return AnswerRanking(chosen, answers.num_rows, flagged, pc.mean(answers["given"]).as_py())
 
     def _file_numbers(self, batch: pa.RecordBatch) -> pa.Array:
@@ -214,7 +214,9 @@ def _answer_risks(parts: pa.Table, keys: list[str]) -> pa.Table:
 
 def _places(answers: pa.Table, size: int) -> list[int]:
     """How many answers of each group are shown; what one group does not need falls to the others."""
-    judged, refusals, not_judged = (pc.sum(pc.equal(answers["group"], group)).as_py() for group in AnswerGroup)
+    judged, refusals, not_judged = (
+        pc.sum(pc.equal(answers["group"], group), min_count=0).as_py() for group in AnswerGroup
+    )
     kept = [min(refusals, size // _RESERVED), min(not_judged, size // _RESERVED)]
     first = min(judged, size - sum(kept))
     second = min(refusals, size - first - kept[1])

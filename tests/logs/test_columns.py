@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -38,7 +39,6 @@ def test_missing_column_is_an_error_that_names_the_columns_and_the_way_out(name:
         ("record_id", pa.float64(), "double"),
         ("question", pa.int64(), "int64"),
         ("answer", pa.list_(pa.string()), "list"),
-        ("answer", pa.null(), "null"),
         ("passages", pa.string(), "string"),
         ("passages", pa.list_(pa.int8()), "int8"),
         ("passages", pa.list_(pa.struct([("content", pa.string())])), "content"),
@@ -60,6 +60,20 @@ def test_optional_columns_may_be_missing_or_null() -> None:
     needed = pa.schema([LOG_SCHEMA.field(index) for index in range(4)])
     assert [field for field, _ in map_of(needed).pairs] == ["record_id", "question", "passages", "answer"]
     assert not map_of(retyped("generator", pa.null())).has("generator")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, pa.null()) for name in ("record_id", "question", "passages", "answer")),
+        ("passages", pa.list_(pa.null())),
+        ("passages", pa.list_(pa.struct([("text", pa.null())]))),
+        ("target_spans", pa.list_(pa.null())),
+        ("target_spans", pa.list_(pa.struct([("char_start", pa.null()), ("char_end", pa.null())]))),
+    ],
+)
+def test_column_that_holds_nulls_only_is_of_every_type(name: str, kind: pa.DataType) -> None:
+    assert map_of(retyped(name, kind)).has(name)
 
 
 def test_mapped_columns_are_found() -> None:
@@ -104,6 +118,42 @@ def test_extra_columns_must_have_one_type_in_all_files() -> None:
     assert [field.name for field in check_same_extra_fields({"a.parquet": maps["a.parquet"]})] == ["region"]
     with pytest.raises(LogFormatError, match=r"is string in a\.parquet and int32 in b\.parquet"):
         check_same_extra_fields(maps)
+
+
+@pytest.mark.parametrize("kinds", [(pa.null(), pa.string()), (pa.string(), pa.null())])
+def test_extra_column_of_nulls_only_has_the_type_of_the_other_files(kinds: tuple[pa.DataType, ...]) -> None:
+    maps = {
+        f"{number}.parquet": map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
+        for number, kind in enumerate(kinds)
+    }
+    assert [(field.name, field.type) for field in check_same_extra_fields(maps)] == [("region", pa.string())]
+
+
+@pytest.mark.parametrize(
+    ("kind", "carried"),
+    [
+        (pa.string_view(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+        (pa.list_view(pa.string_view()), pa.list_(pa.string())),
+        (pa.large_list_view(pa.int8()), pa.large_list(pa.int8())),
+        (pa.list_(pa.string_view(), 2), pa.list_(pa.string(), 2)),
+        (pa.struct([("a", pa.string_view())]), pa.struct([("a", pa.string())])),
+        (pa.map_(pa.string_view(), pa.string_view()), pa.map_(pa.string(), pa.string())),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+    ],
+)
+def test_extra_column_is_carried_in_a_type_that_every_reader_knows(kind: pa.DataType, carried: pa.DataType) -> None:
+    (field,) = map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",)).extra_fields
+    assert field.type == carried
+
+
+@pytest.mark.parametrize("nested", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("at", kind)])])
+def test_extra_column_in_an_unknown_time_zone_is_an_error(nested: Callable[[pa.DataType], pa.DataType]) -> None:
+    schema = LOG_SCHEMA.append(pa.field("seen", nested(pa.timestamp("us", "Nowhere/Land"))))
+    with pytest.raises(
+        LogFormatError, match=r"'seen' should have a time zone .* has 'Nowhere/Land'; .*--extra-columns"
+    ):
+        map_of(schema, extra_columns=("seen",))
 
 
 def test_map_crosses_process_borders() -> None:

@@ -92,6 +92,23 @@ def test_broken_line_is_an_error_that_names_the_place_and_no_text(line: str, pro
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("wrong", ["a", 2**63, [1]])
+def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path: Path, wrong: object) -> None:
+    rows = [log_row(number, clicks=number) for number in range(BATCH_ROWS + 9)]
+    rows[BATCH_ROWS + 4]["clicks"] = wrong
+    with pytest.raises(LogFormatError, match=rf"field 'clicks', .* row {BATCH_ROWS + 4} has another one"):
+        QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL).check()
+
+
+def test_number_that_the_numbers_of_other_rows_cannot_stand_beside_is_an_error_that_names_the_field(
+    tmp_path: Path,
+) -> None:
+    rows = [log_row(number, clicks=2**53 + 1) for number in range(BATCH_ROWS)] + [log_row(BATCH_ROWS, clicks=0.5)]
+    log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), LogOptions(extra_columns=("clicks",), format="jsonl"))
+    with pytest.raises(LogFormatError, match=rf"double in field 'clicks', rows 0 to {BATCH_ROWS - 1} have others"):
+        list(log.outcomes())
+
+
 def test_changed_file_is_read_anew(tmp_path: Path) -> None:
     log = QALog(write_jsonl(tmp_path / "log.jsonl", [log_row(0)]), JSONL)
     assert log.check().row_count == 1

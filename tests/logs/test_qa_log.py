@@ -130,6 +130,68 @@ def test_moment_that_is_none_is_an_invalid_value_of_its_row(tmp_path: Path, kind
 
 
 @pytest.mark.parametrize(
+    ("name", "kind", "values", "expected"),
+    [
+        ("record_id", pa.null(), [None, None], Reason.MISSING_VALUE),
+        ("question", pa.null(), [None, None], Reason.MISSING_VALUE),
+        ("answer", pa.null(), [None, None], Reason.EMPTY_ANSWER),
+        ("passages", pa.null(), [None, None], Reason.NO_PASSAGES),
+        ("passages", pa.list_(pa.null()), [[], None], Reason.NO_PASSAGES),
+        ("passages", pa.list_(pa.null()), [[None], [None, None]], Reason.MISSING_VALUE),
+        ("passages", pa.list_(pa.struct([("text", pa.null())])), [[{"text": None}]] * 2, Reason.MISSING_VALUE),
+        ("target_spans", pa.list_(pa.null()), [[], None], None),
+        ("target_spans", pa.list_(pa.null()), [[None], [None]], Reason.MISSING_VALUE),
+    ],
+)
+def test_column_of_nulls_only_is_a_fault_of_each_row(
+    tmp_path: Path, name: str, kind: pa.DataType, values: list[object], expected: Reason | None
+) -> None:
+    schema = LOG_SCHEMA.set(LOG_SCHEMA.get_field_index(name), pa.field(name, kind))
+    rows = [log_row(number, **{name: value}) for number, value in enumerate(values)]
+    assert reasons(write_log(tmp_path / "log.parquet", rows, schema=schema)) == [expected] * 2
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
+def test_file_without_rows_and_columns_has_no_rows(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.touch()
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({}), path)
+    log = QALog(str(path), LogOptions((("answer", "response"),), ("region",), format=path.suffix[1:]))
+    checked = log.check()
+    assert (checked.row_count, [field.name for field in checked.columns.extra_fields]) == (0, ["region"])
+    assert (list(log.outcomes()), log.duplicate_rows().tolist(), list(log.passage_ids())) == ([], [], [])
+    assert not log.has_any_id({"row-0"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.timestamp("us"), 2**62),
+        (pa.timestamp("ms", "UTC"), -(2**62)),
+        (pa.timestamp("us", "+10:00"), 253_402_300_799_000_000),
+        (pa.date32(), 2**31 - 1),
+        (pa.duration("s"), 2**62),
+    ],
+)
+def test_carried_time_that_python_lacks_is_an_invalid_value_of_its_row(
+    tmp_path: Path, kind: pa.DataType, value: int
+) -> None:
+    schema = LOG_SCHEMA.append(pa.field("seen", kind))
+    rows = [log_row(0, seen=None), log_row(1, seen=value), log_row(2, seen=1)]
+    file = write_log(tmp_path / "log.parquet", rows, schema=schema)
+    assert reasons(file, LogOptions(extra_columns=("seen",))) == [None, Reason.INVALID_VALUE, None]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns")])
+def test_carried_time_keeps_its_nanoseconds(tmp_path: Path, kind: pa.DataType) -> None:
+    schema = LOG_SCHEMA.append(pa.field("seen", kind))
+    file = write_log(tmp_path / "log.parquet", [log_row(0, seen=1_000_000_000_001)], schema=schema)
+    (record,) = records(file, LogOptions(extra_columns=("seen",)))
+    assert record.extra_columns == (("seen", 1_000_000_000_001),)
+
+
+@pytest.mark.parametrize(
     "text", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
 )
 @pytest.mark.parametrize("make_list", [pa.list_, pa.large_list, pa.list_view])

@@ -84,6 +84,13 @@ def test_an_audit_without_a_span_ranks_nothing() -> None:
     assert ranking_of([], size=5) == AnswerRanking((), 0, 0)
 
 
+def test_files_without_a_span_rank_nothing() -> None:
+    tally = RiskTally()
+    (batch,) = span_batches(answer(0, FLAGGED))
+    tally.add(batch.slice(0, 0))
+    assert tally.ranking(5) == AnswerRanking((), 0, 0)
+
+
 def answer(
     row: int, *spans: dict[str, object], kind: str = "answer", risk: float | None = None
 ) -> list[dict[str, object]]:
