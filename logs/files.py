@@ -113,17 +113,29 @@ def fingerprint_file(storage: LogStorage, path: str) -> tuple[int, str]:
 
 
 class _LocalFolders:
-    """The search on this machine; a link that leads nowhere is a file, which then cannot be opened by its name."""
+    """The search on this machine; a link that leads nowhere is a file, which then cannot be opened by its name.
+
+    Pipes, sockets and devices count only by their exact path: to open one that nobody writes to waits for ever.
+    """
 
     def entries(self, folder: str) -> list[Entry]:
         try:
             with os.scandir(folder or ".") as found:
-                return [_local_entry(one.name, one.path) for one in found]
+                return [_local_entry(one.name, one.path) for one in found if not _is_special(one.path)]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def entry(self, path: str) -> Entry | None:
         return _local_entry(path, path) if os.path.lexists(path) else None
+
+
+def _is_special(path: str) -> bool:
+    """Whether it is neither file nor folder, nor a link that leads nowhere."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _local_entry(name: str, path: str) -> Entry:

@@ -219,7 +219,7 @@ class _JudgedAnswer:
 
     def _in_another_language(self, found: SpanEvidence) -> SpanEvidence:
         """Supported by the passage that the span copies, which becomes its best; else not judged."""
-        copied = self.literal.copied(found.text)
+        copied = self.literal.copied(found.text, preferred=found.top_passage_index)
         if copied.passage_index is None or copied.share < _COPIED_SHARE:
             return replace(found, support=Support.NOT_JUDGED)
         index = copied.passage_index

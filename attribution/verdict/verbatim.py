@@ -77,16 +77,17 @@ class LiteralIndex:
             possible &= self._passages_of.get(run, 0)
         return _indices(possible)
 
-    def copied(self, text: str) -> CopiedText:
+    def copied(self, text: str, *, preferred: int | None = None) -> CopiedText:
         """The largest share of a text's units that lie in runs of three words (six characters) of one passage.
 
-        A text that is shorter than a run is one run. Of passages with equal shares the first is named.
+        A text that is shorter than a run is one run. Of passages with equal shares the ``preferred`` one is named, else
+        the first.
         """
         units = comparable_units(text)
         runs = _runs(units)
         if not any(runs):
             found = self.literal_passages(text)
-            return CopiedText(1.0, found[0]) if found else CopiedText(0.0, None)
+            return CopiedText(1.0, preferred if preferred in found else found[0]) if found else CopiedText(0.0, None)
         counts: dict[int, int] = {}
         ends: dict[int, int] = {}
         for place, run in enumerate(runs):
@@ -96,7 +97,7 @@ class LiteralIndex:
                 ends[index] = end
         if not counts:
             return CopiedText(0.0, None)
-        best = min(counts, key=lambda index: (-counts[index], index))
+        best = min(counts, key=lambda index: (-counts[index], index != preferred, index))
         return CopiedText(counts[best] / len(units), best)
 
 

@@ -70,3 +70,14 @@ def test_file_uri_is_a_local_path(tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_bytes(b"x")
     assert STORAGE.find(f"file://{tmp_path}", suffix=".parquet") == [f"file://{tmp_path}/log.parquet"]
     assert fingerprint_file(STORAGE, f"file://{tmp_path}/log.parquet")[0] == 1
+
+
+def test_pipe_among_logs_is_passed_over_unless_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.parquet")
+    (tmp_path / "gone.parquet").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "log.parquet").write_bytes(b"one")
+    (tmp_path / "loop.parquet").symlink_to(tmp_path / "loop.parquet")
+    expected = [str(tmp_path / "gone.parquet"), str(tmp_path / "log.parquet"), str(tmp_path / "loop.parquet")]
+    assert STORAGE.find(str(tmp_path), suffix=".parquet") == expected
+    assert STORAGE.find(str(tmp_path / "*.parquet"), suffix=".parquet") == expected
+    assert STORAGE.find(str(tmp_path / "pipe.parquet"), suffix=".parquet") == [str(tmp_path / "pipe.parquet")]

@@ -54,6 +54,15 @@ def test_the_copied_share_counts_words_in_runs_of_three_of_one_passage() -> None
     assert index("a b c").copied("x y z").passage_index is None
 
 
+@pytest.mark.parametrize("text", ["the grey cat slept", "grey cat"])
+@pytest.mark.parametrize(("preferred", "named"), [(None, 0), (0, 0), (1, 0), (2, 2)])
+def test_of_passages_that_are_copied_equally_the_preferred_one_is_named(
+    text: str, preferred: int | None, named: int
+) -> None:
+    passages = index("So the grey cat slept.", "A dog.", "And the grey cat slept, too.")
+    assert passages.copied(text, preferred=preferred).passage_index == named
+
+
 def test_a_share_is_what_a_naive_search_counts() -> None:
     passage = "one two three four five six seven one two nine"
     text = "one two three six seven one two four five six zero"
