@@ -68,7 +68,9 @@ COMMANDS = (
     Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.lab.calibration.command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(
-        "import", "make a log with labels from a published data set", "attribeam.lab.evaluation.datasets.import_command"
+        "import",
+        "make a log from traces, a labelling tool or a published data set",
+        "attribeam.lab.evaluation.datasets.import_command",
     ),
     Command("config", "check or print a configuration file of audit", "attribeam.pipeline.commands.config_command"),
     Command(
