@@ -20,6 +20,7 @@ from attribeam.attribution.attention.layer_choice import LayerChoice, choose_lay
 from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
 from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers, unpack_linear_layers
+from attribeam.attribution.models.freed_memory import keep_freed_memory
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
 from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
 from attribeam.attribution.models.weight_files import revision_of
@@ -127,6 +128,7 @@ def try_model(
         capture = _with_fast_path(capture, jobs)
     if capture.fused_weights is None:
         _pack_layers(capture, jobs, layout)
+    keep_freed_memory(model)
     return capture, layout
 
 

@@ -2,9 +2,10 @@
 
 torch brings a weight into that order again in every product. Here it is done once, while a model is loaded. In a gated
 block, oneDNN then also applies the activation and the gate to each tile of a product, before rounding it: that saves
-three passes over the largest states, and a third of the rounding error. float32 layers stay as they are. They would
-gain as well, but oneDNN keeps a kernel for every number of tokens that it has met, which torch's float32 products do
-not need: a worker's memory would grow with every new length of a batch.
+three passes over the largest states, and a third of the rounding error. float32 layers stay as they are.
+
+oneDNN keeps a kernel for every number of tokens that it has met. So that a worker's memory does not grow with every new
+length of a row, products run in blocks of ``_BLOCK`` tokens, and the last block is padded: there are few numbers.
 
 The operators are those that torch's own compiler uses; they are private to torch, so each layer is tried before it is
 changed.
@@ -13,17 +14,25 @@ changed.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeGuard
 
 import torch
 from torch import nn
+from torch.nn.functional import pad
 
 _GATED_BLOCK = "self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))"
 """What the feed-forward block of Llama, Qwen2, Mistral and many others computes, as transformers writes it."""
 
 _MOST_COPIED_BYTES = 2 * 2**30
 """The most that packing may copy of weights that processes may share; Qwen2-1.5B has 1.3 GB up to its middle."""
+
+_BLOCK = 512
+"""The most tokens in one product; as fast as all tokens of a row at once."""
+
+_STEP = 32
+"""The number of tokens in a product is a multiple of this, so a layer meets ``_BLOCK / _STEP`` different numbers."""
 
 _PROBE_ROWS = 3
 _TOLERANCE = 2e-2
@@ -100,7 +109,21 @@ def _pack(layer: nn.Linear) -> bool:
 
 
 def _forward(layer: nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    return _product(states, layer.weight, layer.bias)
+    return _in_blocks(lambda block: _product(block, layer.weight, layer.bias), states)
+
+
+def _in_blocks(compute: Callable[[torch.Tensor], torch.Tensor], states: torch.Tensor) -> torch.Tensor:
+    """``compute`` of states [..., in], which treats each token on its own: [..., out].
+
+    It gets ``_BLOCK`` tokens at a time, and the last ones padded with zeros to a multiple of ``_STEP``.
+    """
+    tokens = states.reshape(-1, states.shape[-1])
+    if len(tokens) <= _BLOCK and len(tokens) % _STEP == 0:
+        return compute(states)
+    *whole, last = tokens.split(_BLOCK)
+    found = [compute(block) for block in whole]
+    found.append(compute(pad(last, (0, 0, 0, -len(last) % _STEP)))[: len(last)])
+    return torch.cat(found).view(*states.shape[:-1], -1)
 
 
 def _product(
@@ -137,11 +160,15 @@ def _gated(block: Any, states: torch.Tensor) -> torch.Tensor:
 
     The block's own code runs while a hook waits for one of the steps that are left out.
     """
-    gate, up = block.gate_proj, block.up_proj
-    if _is_hooked(gate) or _is_hooked(up) or _is_hooked(block.act_fn):
+    gate, up, down = block.gate_proj, block.up_proj, block.down_proj
+    if any(map(_is_hooked, (gate, up, down, block.act_fn))):
         own: torch.Tensor = type(block).forward(block, states)
         return own
+    return _in_blocks(partial(_gated_tokens, gate, up, down), states)
+
+
+def _gated_tokens(gate: nn.Linear, up: nn.Linear, down: nn.Linear, states: torch.Tensor) -> torch.Tensor:
+    """The block's output for states [..., hidden size]."""
     gated = _product(states, gate.weight, gate.bias, "swish")
     gated = torch.ops.mkldnn._linear_pointwise.binary(states, gated, up.weight, up.bias, "mul")
-    output: torch.Tensor = block.down_proj(gated)
-    return output
+    return _product(gated, down.weight, down.bias)

@@ -46,11 +46,16 @@ def gated_block(activation: str = "silu", *, bias: bool = False) -> LlamaMLP:
 def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
-    assert (found - expected).abs().max() <= TOLERANCE * expected.abs().max()
+    if expected.numel():
+        assert (found - expected).abs().max() <= TOLERANCE * expected.abs().max()
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(1,), (7,), (2, 5), (1, 600)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [(), (0,), (2, 0), (1,), (7,), (2, 5), (31,), (32,), (33,), (511,), (512,), (1, 513), (2, 272), (3, 512), (1100,)],
+    ids=str,
+)
 def test_packed_layer_gives_the_same_product(shape: tuple[int, ...], bias: bool) -> None:
     layer = nn.Linear(IN, OUT, bias=bias).bfloat16().requires_grad_(False)
     given = states(*shape, IN)
@@ -71,6 +76,37 @@ def test_states_that_do_not_lie_in_one_piece_are_served() -> None:
     assert pack_linear_layers(layer) == 1
     for one, product in zip(given, expected, strict=True):
         assert_near(layer(one), product)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (2, 33), (512,), (513,), (3, 400)], ids=str)
+def test_gated_block_serves_any_number_of_tokens(shape: tuple[int, ...]) -> None:
+    block = gated_block(bias=True)
+    given = states(*shape, IN)
+    expected = block(given)
+    pack_linear_layers(block)
+    assert_near(block(given), expected)
+
+
+def test_a_token_gets_the_same_result_whatever_stands_beside_it() -> None:
+    block = gated_block()
+    given = states(700, IN)
+    pack_linear_layers(block)
+    assert_near(torch.cat([block(given[:100]), block(given[100:])]), block(given))
+
+
+def test_the_operator_meets_few_numbers_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = nn.Sequential(nn.Linear(IN, IN), gated_block()).bfloat16().requires_grad_(False)
+    pack_linear_layers(network)
+    product, met = packed_layers._product, set[int]()
+
+    def counted(states: torch.Tensor, *arguments: object) -> torch.Tensor:
+        met.add(states[..., 0].numel())
+        return product(states, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(packed_layers, "_product", counted)
+    for tokens in range(1, 1300, 7):
+        network(states(1, tokens, IN))
+    assert len(met) <= 16
 
 
 def test_weights_keep_shape_dtype_and_size() -> None:
