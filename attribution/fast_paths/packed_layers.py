@@ -120,7 +120,7 @@ def _in_blocks(compute: Callable[[torch.Tensor], torch.Tensor], states: torch.Te
     tokens = states.reshape(-1, states.shape[-1])
     if len(tokens) <= _BLOCK and len(tokens) % _STEP == 0:
         return compute(states)
-    *whole, last = tokens.split(_BLOCK)
+    *whole, last = torch.split(tokens, _BLOCK)
     found = [compute(block) for block in whole]
     found.append(compute(pad(last, (0, 0, 0, -len(last) % _STEP)))[: len(last)])
     return torch.cat(found).view(*states.shape[:-1], -1)

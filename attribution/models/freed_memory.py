@@ -1,7 +1,7 @@
 """Keeps memory that a model's pass has freed with the process, for the next pass, where glibc would hand it back.
 
 A pass frees states of many megabytes. glibc returns them to the system at once, and each page has to be cleared when
-it is taken again: with a model of Qwen2-0.5B's shape this is a tenth of the time of a row.
+it is taken again: with a float32 model of Qwen2-0.5B's shape this took 7 % of the time of a row of 900 tokens.
 """
 
 from __future__ import annotations
