@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from attribeam.logs.columns import ColumnPart
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
+from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
 _BLOCK_BYTES = 1 << 20
@@ -56,9 +57,13 @@ class JsonlLog:
             if not wanted:
                 continue
             objects = [one for _, one in islice(_objects(self._file, start), BATCH_ROWS)]
-            batch = pa.record_batch({name: _values(objects, name, kind, block) for name, kind in kinds.items()})
+            faults: dict[int, RowFault] = {}
+            batch = pa.record_batch(
+                {name: _values(objects, name, kind, first_row, faults) for name, kind in kinds.items()}
+            )
             for begin, end in runs(wanted):
-                yield LogBatch(begin, batch.slice(begin - first_row, end - begin))
+                inside = {row: fault for row, fault in faults.items() if begin <= row < end}
+                yield LogBatch(begin, batch.slice(begin - first_row, end - begin), inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +99,7 @@ def _with_types(schema: pa.Schema, objects: Sequence[_Object], row_count: int) -
         try:
             schema = _with_type(schema, name, values)
         except (pa.ArrowException, OverflowError):
-            row = row_count - len(objects) + _first_misfit(schema, name, values)
-            raise LogFormatError(
-                f"should have values of one type in field {name!r}, and whole numbers below 2**63; row {row} has "
-                "another one; clean the log, or write such values as strings in all rows"
-            ) from None
+            schema = _with_type_of_each(schema, name, values, row_count - len(objects))
     return schema
 
 
@@ -107,14 +108,17 @@ def _with_type(schema: pa.Schema, name: str, values: Sequence[object]) -> pa.Sch
     return pa.unify_schemas([schema, own], promote_options="permissive")
 
 
-def _first_misfit(schema: pa.Schema, name: str, values: Sequence[object]) -> int:
-    """The first of ``values``, which together fit no type, that does not fit what was before it."""
-    for place, value in enumerate(values):
+def _with_type_of_each(schema: pa.Schema, name: str, values: Sequence[object], first_row: int) -> pa.Schema:
+    """As ``_with_type``, value by value: Arrow finds no type for great whole numbers and fractions together."""
+    for row, value in enumerate(values, start=first_row):
         try:
             schema = _with_type(schema, name, [value])
         except (pa.ArrowException, OverflowError):
-            return place
-    return len(values) - 1
+            raise LogFormatError(
+                f"should have values of one type in field {name!r}, and whole numbers below 2**63; row {row} has "
+                "another one; clean the log, or write such values as strings in all rows"
+            ) from None
+    return schema
 
 
 def _objects(file: BinaryIO, start: int) -> Iterator[tuple[int, _Object]]:
@@ -156,14 +160,30 @@ def _picked(kind: pa.DataType, members: Sequence[str] | None) -> pa.DataType:
     return pa.list_(pa.struct([field for field in kind.value_type if field.name in members]))
 
 
-def _values(objects: Sequence[_Object], name: str, kind: pa.DataType, block: int) -> pa.Array:
+def _values(
+    objects: Sequence[_Object], name: str, kind: pa.DataType, first_row: int, faults: dict[int, RowFault]
+) -> pa.Array:
+    """The values of a field; of a row whose value its type cannot hold, null, and a fault in ``faults``."""
     try:
         return _array(objects, name, kind)
-    except pa.ArrowInvalid as error:
-        rows = f"{block * BATCH_ROWS} to {block * BATCH_ROWS + len(objects) - 1}"
-        raise LogFormatError(
-            f"should have {kind} in field {name!r}, rows {rows} have others: {error}; write the field as strings"
-        ) from error
+    except pa.ArrowInvalid:
+        fitting = list(objects)
+        for index, one in enumerate(objects):
+            try:
+                _array([one], name, kind)
+            except pa.ArrowInvalid:
+                fitting[index] = {}
+                faults[first_row + index] = _misfit(name, kind)
+        return _array(fitting, name, kind)
+
+
+def _misfit(name: str, kind: pa.DataType) -> RowFault:
+    return RowFault(
+        Reason.INVALID_VALUE,
+        f"column {name!r} should hold {kind}, holds a value that it cannot hold, such as a whole number beyond 2**53 "
+        "beside fractions in other rows; write such values as strings in all rows",
+        column=name,
+    )
 
 
 def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array:

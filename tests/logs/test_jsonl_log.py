@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,13 +101,21 @@ def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path: Pa
         QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL).check()
 
 
-def test_number_that_the_numbers_of_other_rows_cannot_stand_beside_is_an_error_that_names_the_field(
-    tmp_path: Path,
+@pytest.mark.parametrize("fraction_row", [BATCH_ROWS, 1])
+@pytest.mark.parametrize("nested", [lambda value: value, lambda value: {"count": value}, lambda value: [value]])
+def test_whole_number_that_a_column_of_fractions_cannot_hold_is_a_fault_of_its_row(
+    nested: Callable[[object], object], fraction_row: int, tmp_path: Path
 ) -> None:
-    rows = [log_row(number, clicks=2**53 + 1) for number in range(BATCH_ROWS)] + [log_row(BATCH_ROWS, clicks=0.5)]
+    rows = [log_row(number, clicks=nested(number)) for number in range(BATCH_ROWS + 1)]
+    rows[7]["clicks"], rows[fraction_row]["clicks"] = nested(2**53 + 1), nested(0.5)
     log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), LogOptions(extra_columns=("clicks",), format="jsonl"))
-    with pytest.raises(LogFormatError, match=rf"double in field 'clicks', rows 0 to {BATCH_ROWS - 1} have others"):
-        list(log.outcomes())
+    outcomes = list(log.outcomes())
+    (faulty,) = (one for one in outcomes if isinstance(one, FaultyRow))
+    assert (faulty.source.source_row, faulty.record_id, faulty.answer) == (7, rows[7]["record_id"], rows[7]["answer"])
+    assert (faulty.fault.reason, faulty.fault.column) == (Reason.INVALID_VALUE, "clicks")
+    values = [dict(one.extra_columns)["clicks"] for one in outcomes if isinstance(one, QARecord)]
+    assert values == [row["clicks"] for number, row in enumerate(rows) if number != 7]
+    assert not [one for one in QALog(log.path, JSONL).outcomes() if isinstance(one, FaultyRow)]
 
 
 def test_changed_file_is_read_anew(tmp_path: Path) -> None:
