@@ -25,8 +25,9 @@ from attribeam.schemas import (
 )
 
 _OWN = frozenset(evidence_schema().names)
+_NO_PYTHON_VALUE = (ValueError, KeyError, OverflowError)
 EvidenceRow = Mapping[str, Any]
-"""One evidence row as ``pyarrow`` gives it: the fields of ``attribeam.schemas.evidence_schema``, then extra columns."""
+"""One row as ``evidence_rows`` gives it: the fields of ``attribeam.schemas.evidence_schema``, then extra columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,34 @@ class AuditedAnswer:
 
 def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
     """The answers of an evidence table whose rows ascend by file, row and span."""
-    for (file, row), rows in groupby(evidence.to_pylist(), key=lambda one: (one["source_file"], one["source_row"])):
+    for (file, row), rows in groupby(evidence_rows(evidence), key=lambda one: (one["source_file"], one["source_row"])):
         yield answer_of_rows(RowSource(file, row), list(rows))
+
+
+def evidence_rows(evidence: pa.Table | pa.RecordBatch) -> list[EvidenceRow]:
+    """The rows as Python values, and Arrow's text of a value that Python lacks.
+
+    Such are moments beyond the year 9999 and time zones that nobody knows, which earlier versions carried through, and
+    nanoseconds where there is no pandas.
+    """
+    names = evidence.schema.names
+    columns = [_python_values(evidence.column(name)) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except _NO_PYTHON_VALUE:
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return [_value_or_text(chunk, index) for chunk in chunks for index in range(len(chunk))]
+
+
+def _value_or_text(column: pa.Array, index: int) -> Any:
+    try:
+        return column[index].as_py()
+    except _NO_PYTHON_VALUE:
+        return " ".join(column.slice(index, 1).to_string().split()).removeprefix("[ ").removesuffix(" ]")
 
 
 def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAnswer:

@@ -42,7 +42,7 @@ def _values(name: str, column: pa.Array) -> list[PlainValue]:
             return [None if moment is None else _moment_text(moment) for moment in column.cast(pa.string()).to_pylist()]
         values: list[PlainValue] = column.to_pylist()
         return values if _is_plain(column) else [_plain(value) for value in values]
-    except (ValueError, OverflowError) as error:
+    except (ValueError, KeyError, OverflowError) as error:
         raise RunError(f"column {name!r} of type {column.type} cannot be written as text: {error}") from error
 
 

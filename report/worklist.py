@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 
 from attribeam.report.answer_ranking import AnswerRisk
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows
+from attribeam.report.audited_answer import AuditedAnswer, EvidenceRow, answer_of_rows, evidence_rows
 from attribeam.report.audited_logs import AuditedLogs
 from attribeam.report.hidden_texts import with_texts
 from attribeam.schemas import QARecord, RowSource
@@ -72,7 +72,7 @@ def spans_by_answer(audit: AuditDirectory, sources: frozenset[RowSource]) -> dic
     rows = pa.array(sorted({one.source_row for one in sources}), pa.int64())
     where = ds.field("source_row").isin(rows) & ds.field("source_file").isin(files)
     for batch in audit.evidence_batches(where=where):
-        for row in batch.to_pylist():
+        for row in evidence_rows(batch):
             source = RowSource(row["source_file"], row["source_row"])
             if source in sources:
                 spans.setdefault(source, []).append(row)

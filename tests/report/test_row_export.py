@@ -104,7 +104,17 @@ def test_extra_columns_of_any_type_have_a_plain_value(value: object, kind: pa.Da
     assert json.loads(line) == {"value": plain}
 
 
-def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column() -> None:
-    batch = _batch([[10**12]], pa.list_(pa.timestamp("s")))
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([10**12], pa.list_(pa.timestamp("s"))),
+        (0, pa.timestamp("s", "Mars/Base")),
+        (0, pa.timestamp("ns", "Mars/Base")),
+    ],
+)
+def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column(
+    value: object, kind: pa.DataType
+) -> None:
+    batch = _batch([value], kind)
     with pytest.raises(RunError, match="'value'"):
         list(jsonl_lines([batch]))

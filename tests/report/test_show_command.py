@@ -6,8 +6,17 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from tests.report.made_audit import ANSWER, PASSAGES, MadeAudit, made_audit, supported_span, unsupported_span
+from tests.report.made_audit import (
+    ANSWER,
+    PASSAGES,
+    MadeAudit,
+    carry_instead,
+    made_audit,
+    supported_span,
+    unsupported_span,
+)
 
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
@@ -107,6 +116,23 @@ def test_texts_that_would_steer_the_terminal_are_shown_as_text(
     assert not set(out) & set("\x1b\x07\x9b\u202e\r")
     assert out.count("␛[31m[bold]␛]0;title␇") >= 8
     assert ":ship:" in out
+
+
+@pytest.mark.parametrize(
+    ("ticks", "kind", "shown"),
+    [
+        (10**15, pa.timestamp("us", "Mars/Base"), "team: 2001-09-09 01:46:40.000000Z"),
+        (253402300800, pa.timestamp("s"), "team: 10000-01-01 00:00:00"),
+        (10**18 + 1, pa.timestamp("ns"), "team: 2001-09-09 01:46:40.000000001"),
+    ],
+)
+def test_a_time_that_python_lacks_is_shown_as_arrow_writes_it(
+    ticks: int, kind: pa.DataType, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_audit(tmp_path)
+    carry_instead(made.root, ticks, kind)
+    assert _show(made, "ferry-0") == 0
+    assert shown in capsys.readouterr().out
 
 
 def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
