@@ -278,6 +278,10 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
         return None
     if not _is_or_null(kind, field.check):
         way_out = f"name another column with --columns {field.name}=..."
+        if field.name == "passages":
+            way_out += (
+                ", or make a log with `attribeam import jsonl`, which reads passages in JSON text or other shapes"
+            )
         if not field.needed:
             way_out += f", or none with --columns {field.name}="
         raise LogFormatError(f"{file}: column {column!r} should be {field.expected}, is {kind}; {way_out}")

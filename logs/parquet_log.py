@@ -28,7 +28,12 @@ class ParquetReader:
             return ParquetLog(pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False))
         except (OSError, pa.ArrowException) as error:
             file.seek(0)
-            if file.read(4) not in _MAGIC:
+            begin = file.read(4)
+            if not begin:
+                raise LogFormatError(
+                    "should be a Parquet file, is empty: 0 bytes; write it anew, or remove it"
+                ) from error
+            if begin not in _MAGIC:
                 raise LogFormatError(
                     "should be a Parquet file, does not begin like one; name its format with --log-format, such as "
                     "jsonl for JSON lines"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -175,7 +176,8 @@ def file_errors_named(path: str) -> Iterator[None]:
     except MemoryError:
         raise
     except FileNotFoundError as error:
-        raise DataError(f"log {path!r} is not there; bring it back, or correct its path") from error
+        found = "is a link that leads nowhere" if "://" not in path and Path(path).is_symlink() else "is not there"
+        raise DataError(f"log {path!r} {found}; bring it back, or correct its path") from error
     except (OSError, pa.ArrowException) as error:
         found = " ".join(str(error).split())
         raise DataError(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error

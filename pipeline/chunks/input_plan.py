@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import evidence_schema
-from attribeam.schemas.errors import DataError, LogFormatError, UsageError
+from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.run_manifest import InputFile
 from attribeam.transforms.audit_settings import AuditSettings
 
 _MAX_STEM_CHARS = 48
+_LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
+"""Why a file cannot be opened as long as nobody changes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +76,26 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
     """Find the files, read what they say of themselves, and check all columns before anything else happens.
 
     Raises:
-        UsageError: if nothing matches, a file is of another format, a column is missing or has another type, or the
-            files do not agree on the types of the extra columns.
-        DataError: if a file is damaged.
+        UsageError: if nothing matches, a file is missing, damaged or of another format, a column is missing or has
+            another type, or the files do not agree on the types of the extra columns.
+        DataError: if a file system or the network fails, which may pass.
     """
     storage = storage or ArrowStorage()
     logs = [QALog(path, settings.log_options, storage) for path in match_files(patterns, settings, storage)]
     try:
         checked = {log.path: log.check() for log in logs}
         extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
-    except LogFormatError as error:
-        raise UsageError(f"--input: {error}") from error
     except DataError as error:
-        raise DataError(f"--input: {error}") from error
+        kind = DataError if _may_pass(error) else UsageError
+        raise kind(f"--input: {error}") from error
     _check_extra_names(extra_fields)
     return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields)
+
+
+def _may_pass(error: DataError) -> bool:
+    """Whether another attempt may read the file: not where it is not there, or not what it should be."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError) and cause.errno not in _LASTING
 
 
 def match_files(patterns: Sequence[str], settings: AuditSettings, storage: LogStorage) -> list[str]:

@@ -56,6 +56,12 @@ def test_mistyped_column_is_an_error_that_names_both_types(name: str, kind: pa.D
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.struct([("page_content", pa.string())]))])
+def test_passages_in_another_shape_are_an_error_that_names_the_import(kind: pa.DataType) -> None:
+    with pytest.raises(LogFormatError, match="make a log with `attribeam import jsonl`"):
+        map_of(retyped("passages", kind))
+
+
 def test_optional_columns_may_be_missing_or_null() -> None:
     needed = pa.schema([LOG_SCHEMA.field(index) for index in range(4)])
     assert [field for field, _ in map_of(needed).pairs] == ["record_id", "question", "passages", "answer"]

@@ -293,6 +293,13 @@ def test_file_of_another_format_is_named_with_the_way_out(tmp_path: Path) -> Non
         QALog(str(tmp_path / "log.parquet")).check()
 
 
+def test_empty_parquet_file_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").touch()
+    with pytest.raises(LogFormatError, match=r"log\.parquet' .* is empty: 0 bytes; write it anew") as caught:
+        QALog(str(tmp_path / "log.parquet")).check()
+    assert "--log-format" not in str(caught.value)
+
+
 def test_damaged_file_is_named(tmp_path: Path) -> None:
     file = Path(write_log(tmp_path / "log.parquet", [log_row(0)]))
     file.write_bytes(file.read_bytes()[:-9])

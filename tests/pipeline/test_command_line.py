@@ -115,6 +115,16 @@ def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_truncated_log_ends_with_exit_code_2_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    log.write_bytes(log.read_bytes()[:-9])
+    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == 2
+    assert "log.parquet' should be readable Parquet, but its footer is not" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_local_run_does_not_take_a_bucket_for_a_directory() -> None:
     with pytest.raises(UsageError, match="local directory"):
         read_run_options(_arguments("--output", "s3://audits/x"))

@@ -278,3 +278,10 @@ def test_arrow_files_of_a_hugging_face_data_set(tmp_path: Path) -> None:
     _, rows, _ = imported("ragas", str(stream), str(whole), output=tmp_path / "log.parquet")
     assert [text_of(row) for row in rows] == [ROW, ROW]
     assert len({row["record_id"] for row in rows}) == 2
+
+
+def test_passages_in_json_text_of_a_parquet_column_are_read(tmp_path: Path) -> None:
+    row = {"record_id": "a", "question": "q", "passages": json.dumps(ROW["passages"]), "answer": "It is."}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "texts.parquet")
+    _, (found,), _ = imported("jsonl", str(tmp_path / "texts.parquet"), output=tmp_path / "log.parquet")
+    assert found["passages"] == ROW["passages"]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.small_log import log_rows, write_log
 
+from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.chunks.input_plan import check_input, chunk_name, make_plan
 from attribeam.schemas.errors import DataError, UsageError
@@ -88,7 +94,27 @@ def test_a_file_of_another_format_is_refused_by_name(name: str, tmp_path: Path) 
 def test_a_damaged_file_fails_by_name(tmp_path: Path) -> None:
     path = write_log(tmp_path / "log.parquet", log_rows(1))
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"--input: log .*log\.parquet.*footer"):
+    with pytest.raises(UsageError, match=r"--input: log .*log\.parquet.*footer"):
+        check_input([str(path)], SETTINGS)
+
+
+def test_a_link_that_leads_nowhere_is_refused_by_name_and_not_passed_over(tmp_path: Path) -> None:
+    write_log(tmp_path / "a.parquet", log_rows(1))
+    (tmp_path / "b.parquet").symlink_to(tmp_path / "gone.parquet")
+    with pytest.raises(UsageError, match=r"--input: log .*b\.parquet' is a link that leads nowhere"):
+        check_input([f"{tmp_path}/*.parquet"], SETTINGS)
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_log(tmp_path / "log.parquet", log_rows(1))
+
+    @contextmanager
+    def failing(*_: object) -> Iterator[BinaryIO]:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        yield
+
+    monkeypatch.setattr(ArrowStorage, "open", failing)
+    with pytest.raises(DataError, match=r"--input: log .*log\.parquet' cannot be read: .*Input/output error"):
         check_input([str(path)], SETTINGS)
 
 
