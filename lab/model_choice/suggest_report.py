@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from attribeam.attribution.models.weight_loading import format_size
 from attribeam.lab.evaluation.report import text_table
@@ -10,6 +11,8 @@ from attribeam.lab.model_choice.measured_models import Measurements
 from attribeam.lab.model_choice.suggestion import PARALLEL_COST, SIZE_CLASSES, Fit, Job, Machine
 
 _HEADER = ("size", "precision", "method", "on", "memory of one", "rows/s of one", "at once", "hours", "fits")
+_LOAD = re.compile(r"(?<=load )[\d.]+(?= at the start)")
+"""As ``machine_description`` has it."""
 
 
 def suggestion_lines(
@@ -104,10 +107,19 @@ def _limits(fits: Sequence[Fit], measured: Measurements, job: Job) -> Iterator[s
             "On a CPU, bfloat16 takes a processor with AVX512-BF16 or AMX, and int8 one with VNNI or AMX (grep -oE "
             "'avx512_bf16|amx_bf16|avx512_vnni|avx_vnni|amx_int8' /proc/cpuinfo); others are slower in them."
         )
-    machines = dict.fromkeys(one.machine for one in measured.models if one.size in SIZE_CLASSES)
     yield "Measured on:"
-    yield from (f"  {one}" for one in machines)
+    yield from (f"  {one}" for one in _machines(one.machine for one in measured.models if one.size in SIZE_CLASSES))
     yield (
         "Another processor is faster or slower: attribeam models check measures it. With several workers a row costs "
         f"{PARALLEL_COST:g} times as much as with one."
     )
+
+
+def _machines(descriptions: Iterable[str]) -> Iterator[str]:
+    """Each machine once, with the range of the loads at which it measured."""
+    loads: dict[str, list[float]] = {}
+    for one in descriptions:
+        loads.setdefault(_LOAD.sub("{}", one), []).extend(map(float, _LOAD.findall(one)))
+    for machine, found in loads.items():
+        ends = dict.fromkeys((min(found), max(found))) if found else ()
+        yield machine.replace("{}", " to ".join(f"{one:g}" for one in ends))

@@ -133,6 +133,25 @@ def test_half_precision_on_a_cpu_says_which_processors_are_fast_in_it(dtype: str
     assert ("takes a processor with AVX512-BF16 or AMX" in said) is told
 
 
+def test_a_machine_stands_once_with_the_loads_that_it_measured_at() -> None:
+    machine, job = Machine(8 * GB, 4), Job(1000, 6, 600)
+    told = (
+        "A chip, load 0.4 at the start; x 1",
+        "A chip, load 1.2 at the start; x 1",
+        "A chip, load 0.9 at the start; x 1",
+    )
+    others = ("Another chip, load 0.5 at the start; x 1", "A third chip")
+    models = tuple(replace(ONE_SECOND, machine=one) for one in told + others)
+    measured = Measurements(BESIDES, models)
+    said = list(suggestion_lines(fits(measured, machine, job), measured, machine, job, "asked"))
+    start = said.index("Measured on:") + 1
+    assert said[start : start + 3] == [
+        "  A chip, load 0.4 to 1.2 at the start; x 1",
+        "  Another chip, load 0.5 at the start; x 1",
+        "  A third chip",
+    ]
+
+
 def test_suggestion_for_programs_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ASKED, "--cores", "400", "--memory", "900 GiB", "--tokens-per-row", "900", "--format", "json"]) == 0
     said = json.loads(capsys.readouterr().out)
