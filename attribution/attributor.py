@@ -39,6 +39,7 @@ from attribeam.schemas.evidence_html import Explanation
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
 
 
@@ -56,8 +57,11 @@ class Attributor:
         spans: Sequence[SpanKind],
         options: MethodOptions | None = None,
         language: LanguageModel | None = None,
+        decoder: Decoder | None = None,
     ) -> None:
         """Assemble loaded parts; without ``options``, the method comes from the model's settings.
+
+        ``decoder`` is for a verdict with a probe.
 
         Raises:
             UsageError: if the options name a method that cannot be used.
@@ -66,7 +70,9 @@ class Attributor:
         self.spans = tuple(spans)
         self._options = options or (MethodOptions() if model is None else model.settings)
         self.method = resolve_method(self._options)
-        self._models = LoadedModels(attention=model, language=language, hidden_layer=self._options.hidden_layer)
+        self._models = LoadedModels(
+            attention=model, language=language, decoder=decoder, hidden_layer=self._options.hidden_layer
+        )
 
     @property
     def model(self) -> AttentionModel:
@@ -102,6 +108,7 @@ class Attributor:
             spans=options.spans,
             options=method,
             language=models.language,
+            decoder=models.decoder,
         )
 
     def attribute(

@@ -47,8 +47,7 @@ def choose_layout(
     ``padded`` and ``end_to_end`` run the same rows and keep every column. A model that cannot take rows end to end may
     raise any of Python's common errors; it is ``PADDED`` then. Out-of-memory errors propagate.
     """
-    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
-    if not (takes_positions and getattr(model, "_supports_flash_attn", False) and set(kinds) <= _END_TO_END_KINDS):
+    if not lays_end_to_end(model, kinds):
         return RowLayout.PADDED
     try:
         found = end_to_end()
@@ -57,6 +56,12 @@ def choose_layout(
             raise
         return RowLayout.PADDED
     return RowLayout.END_TO_END if captures_agree(found, padded(), model) else RowLayout.PADDED
+
+
+def lays_end_to_end(model: PreTrainedModel, kinds: Sequence[str]) -> bool:
+    """Whether it is worth trying to lay rows end to end: by the model's arguments and the ``kinds`` of its layers."""
+    takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+    return takes_positions and getattr(model, "_supports_flash_attn", False) and set(kinds) <= _END_TO_END_KINDS
 
 
 def captures_agree(found: Capture, expected: Capture, model: PreTrainedModel) -> bool:

@@ -104,23 +104,31 @@ def _has_hooks(network: PreTrainedModel) -> bool:
 def end_to_end_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Capture, *, share: bool) -> None:
     """Run ``rows`` as one sequence without padding, and fill ``capture``.
 
-    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once. The mask is
-    for transformers, which without one would look in the positions for several rows: on a GPU, the host would wait for
-    all earlier passes.
+    With ``share`` (causal models only), a prefix that rows of the batch have in common is computed once.
     """
-    device = model.device
+    places, inputs = end_to_end_inputs(rows, model.device, share=share)
+    options = {} if capture.bidirectional else {"use_cache": False}
+    with capturing(capture), rows_end_to_end(places):
+        model(**inputs, **options)
+
+
+def end_to_end_inputs(
+    rows: Sequence[EncodedRow], device: torch.device, *, share: bool
+) -> tuple[EndToEndRows, dict[str, torch.Tensor]]:
+    """Where ``rows`` lie in one sequence, and what the model takes of it; see ``end_to_end_pass``.
+
+    The mask is for transformers, which without one would look in the positions for several rows: on a GPU, the host
+    would wait for all earlier passes.
+    """
     shared = shared_lengths([row.token_ids for row in rows]) if share else [0] * len(rows)
     places = EndToEndRows.sharing([len(row.token_ids) for row in rows], shared, device)
     own = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
     token_ids = to_device(torch.from_numpy(own)[None], device)
-    options = {} if capture.bidirectional else {"use_cache": False}
-    with capturing(capture), rows_end_to_end(places):
-        model(
-            input_ids=token_ids,
-            attention_mask=torch.ones_like(token_ids, dtype=torch.bool),
-            position_ids=places.positions[None],
-            **options,
-        )
+    return places, {
+        "input_ids": token_ids,
+        "attention_mask": torch.ones_like(token_ids, dtype=torch.bool),
+        "position_ids": places.positions[None],
+    }
 
 
 @torch.inference_mode()
@@ -135,15 +143,15 @@ def padded_pass(model: PreTrainedModel, rows: Sequence[EncodedRow], capture: Cap
     mask = None
     if capture.bidirectional and int(lengths.min()) < width:
         mask = to_device(torch.arange(width) < lengths[:, None], device)
-    token_ids = to_device(_pad([row.token_ids for row in rows], width), device)
     with capturing(capture):
-        model(input_ids=token_ids, attention_mask=mask, use_cache=False)
+        model(input_ids=padded_token_ids(rows, device), attention_mask=mask, use_cache=False)
 
 
-def _pad(rows: Sequence[np.typing.NDArray[np.int32]], width: int) -> torch.Tensor:
-    """int64 [rows, width]; each row is padded with its own last token, which is valid in every vocabulary."""
-    padded = np.stack([np.pad(row, (0, width - len(row)), mode="edge") for row in rows])
-    return torch.from_numpy(padded.astype(np.int64))
+def padded_token_ids(rows: Sequence[EncodedRow], device: torch.device) -> torch.Tensor:
+    """int64 [rows, longest]; each row is padded with its own last token, which is valid in every vocabulary."""
+    width = max(len(row.token_ids) for row in rows)
+    padded = np.stack([np.pad(row.token_ids, (0, width - len(row.token_ids)), mode="edge") for row in rows])
+    return to_device(torch.from_numpy(padded.astype(np.int64)), device)
 
 
 _PendingRow = tuple[PendingRows, int]

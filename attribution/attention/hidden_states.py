@@ -25,15 +25,15 @@ from attribeam.schemas import Reason, RowFault
 
 
 class _LayerReached(Exception):  # noqa: N818 - control flow, not a fault
-    """Raised after the wanted layer, and caught in ``hidden_states``."""
+    """Raised after the wanted layer, and caught in ``layer_states``."""
 
 
 @torch.inference_mode()
-def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer: int) -> torch.Tensor:
-    """The output of ``layer`` for one row: float32 [tokens, size]; the forward pass ends there.
+def layer_states(network: nn.Module, *, layer: int, **inputs: torch.Tensor | bool) -> torch.Tensor:
+    """The output of ``layer`` in one forward pass over ``inputs``, which ends there: [rows, tokens, size].
 
     ``network`` is a base model without a language-model head. ``layer`` is 1-based; 0 means the embeddings. A final
-    norm after the last layer is not applied.
+    norm after the last layer is not applied. The states stay on the device, in the network's dtype.
 
     Raises:
         ValueError: as for ``layer_modules``, or if the layer was not loaded.
@@ -44,13 +44,23 @@ def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer
         taken.append(states)
         raise _LayerReached
 
-    device = next(network.parameters()).device
     try:
         with _hook_on_layer(network, layer, take_and_end):
-            network(input_ids=torch.from_numpy(token_ids.astype(np.int64))[None].to(device))
+            network(**inputs)
     except _LayerReached:
         return taken[0]
     raise RuntimeError(f"the forward pass should go through layer {layer}, but did not")
+
+
+def hidden_states(network: nn.Module, token_ids: npt.NDArray[np.int32], *, layer: int) -> torch.Tensor:
+    """The output of ``layer`` for one row, as from ``layer_states``: float32 [tokens, size].
+
+    Raises:
+        ValueError: as for ``layer_states``.
+    """
+    device = next(network.parameters()).device
+    ids = torch.from_numpy(token_ids.astype(np.int64))[None].to(device)
+    return _only_row(layer_states(network, layer=layer, input_ids=ids))
 
 
 def states_of_layers(
@@ -67,7 +77,7 @@ def states_of_layers(
     kept: dict[int, list[torch.Tensor]] = {layer: [] for layer in layers if layer != last}
     with ExitStack() as stack:
         for layer, states in kept.items():
-            stack.enter_context(_hook_on_layer(network, layer, states.append))
+            stack.enter_context(keeping_hidden_states(network, states, layer=layer))
         at_last = hidden_states(network, token_ids, layer=last)
     return {layer: states[0] for layer, states in kept.items()} | {last: at_last}
 
@@ -81,7 +91,7 @@ def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer
     Raises:
         ValueError: as for ``hidden_states``.
     """
-    with _hook_on_layer(network, layer, kept.append):
+    with _hook_on_layer(network, layer, lambda states: kept.append(_only_row(states))):
         yield
 
 
@@ -112,11 +122,11 @@ def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor]
 
     def before(_: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         if get_ident() == thread:
-            take(_only_row(arguments[0] if arguments else options["hidden_states"]))
+            take(arguments[0] if arguments else options["hidden_states"])
 
     def after(_: nn.Module, __: tuple[Any, ...], output: torch.Tensor | tuple[torch.Tensor, ...]) -> None:
         if get_ident() == thread:
-            take(_only_row(output if isinstance(output, torch.Tensor) else output[0]))
+            take(output if isinstance(output, torch.Tensor) else output[0])
 
     if layer == 0:
         handle = layers[0].register_forward_pre_hook(before, with_kwargs=True)

@@ -21,10 +21,10 @@ from attribeam.attribution.attention.reduction import PendingRows
 from attribeam.attribution.fast_paths.modernbert_pass import encoder_weights
 from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers, unpack_linear_layers
 from attribeam.attribution.models.freed_memory import keep_freed_memory
-from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory, runs_own_code
-from attribeam.attribution.models.truncated_model import depth_matters, drop_unused_weights
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_files import revision_of
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, load_weights
+from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions, QueryPosition
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.schemas import Passage, QARecord, RowFault, RowSource
@@ -53,9 +53,7 @@ def load_parts(options: ModelOptions, *, encoder: RowEncoder | None = None) -> M
     device = choose_device(options.device)
     layer = configured_layer(directory)
     encoder = encoder or RowEncoder(directory)
-    loaded = max(layer.layer, options.loaded_layers or 0)
-    if runs_own_code(directory) or depth_matters(directory.config):
-        loaded = len(layer.kinds)
+    loaded = layers_to_load(directory, max(layer.layer, options.loaded_layers or 0))
     model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
     return ModelParts(directory, model, encoder, layer)
 

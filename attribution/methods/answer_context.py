@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.reduction import RowAttention
     from attribeam.attribution.methods.language_context import LanguageContext
     from attribeam.attribution.methods.words import WordMatches
+    from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
     from attribeam.attribution.options import MethodOptions
 
@@ -214,13 +215,15 @@ _Internal = TypeVar("_Internal")
 class LoadedModels:
     """The models that the chosen methods need; None for a model that no method needs.
 
-    ``hidden_layer`` is the 1-based layer of the hidden states; 0 is the embeddings, None is floor(L/2).
+    ``hidden_layer`` is the 1-based layer of the hidden states; 0 is the embeddings, None is floor(L/2). ``decoder`` is
+    what the verdict's probe reads; it shares its weights with ``language`` where both are needed.
     """
 
     parser: AnswerParser | None = None
     attention: AttentionModel | None = None
     hidden_layer: int | None = None
     language: LanguageModel | None = None
+    decoder: Decoder | None = None
 
     @property
     def device(self) -> torch.device:
@@ -229,7 +232,7 @@ class LoadedModels:
         Raises:
             ValueError: if only a parser is loaded, or nothing.
         """
-        model = self.attention or self.language
+        model = self.attention or self.language or self.decoder
         if model is None:
             raise ValueError("a device has only a model of attention or language, none is loaded")
         return model.device

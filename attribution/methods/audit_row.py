@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -36,13 +36,20 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """What a method said about the spans of one row, in their order, and the verdict's probe about the words."""
+    """What a method said about the spans of one row, in their order."""
 
     results: tuple[SpanResult, ...]
-    probed: tuple[float, ...] | None = None
 
 
-Found: TypeAlias = TokenAttribution | RowResults | None
+@dataclass(frozen=True, slots=True)
+class ProbedRow:
+    """What the models found of a row for the method, and what the verdict's probe says of each word of its answer."""
+
+    found: TokenAttribution | RowResults | None
+    log_odds: tuple[float, ...]
+
+
+Found: TypeAlias = TokenAttribution | RowResults | ProbedRow | None
 """What the model stage yields for a row: attributions for the method, or the method's results; None without a model."""
 Outcome: TypeAlias = Found | RowFault
 
@@ -50,19 +57,48 @@ Outcome: TypeAlias = Found | RowFault
 def model_outcomes(method: Method, models: LoadedModels, rows: Sequence[AuditRow]) -> list[Outcome]:
     """One outcome per row, in order: token-wise attributions, computed in batches, if the method needs no more.
 
-    A method that looks further into its model runs here, row by row: what it looks at is too large to keep.
+    A method that looks further into its model runs here, row by row: what it looks at is too large to keep. A verdict's
+    probe reads all rows that have an outcome in batches.
     """
+    if isinstance(method, ProbedMethod):
+        return [*_probed_outcomes(method, models, rows)]
+    return [*_own_outcomes(method, models, rows)]
+
+
+def _own_outcomes(
+    method: Method, models: LoadedModels, rows: Sequence[AuditRow]
+) -> Sequence[TokenAttribution | RowResults | RowFault | None]:
     if stage_of(method.needs) is ModelStage.METHOD:
         return [_method_outcome(method, models, row) for row in rows]
-    return [None] * len(rows) if models.attention is None else [*attribute_block(models.attention, rows)]
+    return [None] * len(rows) if models.attention is None else attribute_block(models.attention, rows)
+
+
+def _probed_outcomes(
+    method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRow]
+) -> Iterator[ProbedRow | RowFault]:
+    """The outcomes of the method beside the probe, each with the probe's log odds.
+
+    Raises:
+        RuntimeError: if no decoder was loaded.
+    """
+    if models.decoder is None:
+        raise RuntimeError("the verdict has a probe, but no decoder was loaded")
+    found = _own_outcomes(method.method, models, rows)
+    read = [row for row, one in zip(rows, found, strict=True) if not isinstance(one, RowFault)]
+    odds = iter(method.word_log_odds(models.decoder, [(row.record, row.parsed) for row in read]))
+    for one in found:
+        if isinstance(one, RowFault):
+            yield one
+        else:
+            log_odds = next(odds)
+            yield log_odds if isinstance(log_odds, RowFault) else ProbedRow(one, log_odds)
 
 
 def _method_outcome(method: Method, models: LoadedModels, row: AuditRow) -> RowResults | RowFault:
     spans = [span.chars for span in row.spans]
     context = AnswerContext(row.record, spans, models, method.needs, parsed=row.parsed, encoded=row.encoded)
     try:
-        results = tuple(method.span_results(context))
-        return RowResults(results, method.word_log_odds(context) if isinstance(method, ProbedMethod) else None)
+        return RowResults(tuple(method.span_results(context)))
     except RowFault as fault:
         return fault
 
@@ -89,11 +125,8 @@ def evidence_of(
         RowFault: if the answer cannot be attributed.
         MethodError: if the method breaks its protocol.
     """
-    results, probed = (
-        (found.results, found.probed)
-        if isinstance(found, RowResults)
-        else (_results(row, found, method, settings), None)
-    )
+    found, probed = (found.found, found.log_odds) if isinstance(found, ProbedRow) else (found, None)
+    results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(
         record=row.record,

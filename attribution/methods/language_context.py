@@ -16,7 +16,6 @@ import torch
 from attribeam.attribution.attention.contrastive_gradients import contrast_tokens, contrastive_saliency
 from attribeam.attribution.models.language_model import LanguageModel, ablated_row
 from attribeam.attribution.token_attribution import EncodedRow
-from attribeam.attribution.verdict.state_probe import AnswerStates
 from attribeam.schemas import CharRange, QARecord, RowFault
 
 _Floats = npt.NDArray[np.float64]
@@ -86,13 +85,6 @@ class LanguageContext:
     def contrast_tokens(self) -> list[int]:
         """For each response token, the one that the model would rather write without passages."""
         return contrast_tokens(self._contextless)
-
-    def answer_states(self, layer: int) -> AnswerStates:
-        """The hidden states of the answer's tokens after ``layer``, 1-based; 0 means the embeddings."""
-        starts, ends = self.encoded.response_char_start, self.encoded.response_char_end
-        covering = np.flatnonzero(starts < ends)
-        states = self._model.response_states(self.encoded, layer=layer).float().cpu().numpy()
-        return AnswerStates(starts[covering], ends[covering], states[covering])
 
     def saliency(self, responses: Sequence[int]) -> torch.Tensor:
         """Contrastive saliency of every prompt token for some response tokens: float32 [len(responses), prompt]."""

@@ -23,6 +23,7 @@ class Need(StrEnum):
     RESPONSE_ATTENTION = "response attention"
     HIDDEN_STATES = "hidden states"
     LANGUAGE_MODEL = "language model"
+    DECODER_STATES = "decoder states"
 
 
 class Method(Protocol):

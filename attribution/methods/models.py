@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from attribeam.attribution.verdict.judge import probe_of
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
     from attribeam.attribution.attention.attention_model import AttentionModel
+    from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
 
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -70,8 +73,8 @@ class ModelStage(StrEnum):
 
 
 def stage_of(needs: frozenset[Need]) -> ModelStage:
-    """Nothing, the attention of whole blocks, or the method itself next to its model, depending on ``needs``."""
-    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL}:
+    """Nothing, the attention of whole blocks, or whatever needs more of its models, depending on ``needs``."""
+    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL, Need.DECODER_STATES}:
         return ModelStage.METHOD
     return ModelStage.ATTENTION if Need.ATTENTION in needs else ModelStage.NONE
 
@@ -114,11 +117,13 @@ def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = F
     Raises:
         ModelLoadError: if one cannot be loaded; the message says which option to change.
     """
+    language = _load_language(choice) if Need.LANGUAGE_MODEL in needs else None
     return LoadedModels(
         attention=_load_attention(choice, needs, shared=shared) if needs & _OF_THE_MODEL else None,
         parser=load_parser(choice.parser) if Need.PARSER in needs else None,
         hidden_layer=choice.hidden_layer,
-        language=_load_language(choice) if Need.LANGUAGE_MODEL in needs else None,
+        language=language,
+        decoder=_load_decoder(choice, language) if Need.DECODER_STATES in needs else None,
     )
 
 
@@ -157,19 +162,44 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
 
 def _load_language(choice: ModelChoice) -> LanguageModel:
     """The whole model with its language-model head; weights are not shared with the attention model."""
-    from attribeam.attribution.models.language_model import LanguageModel, NotCausalError
+    from attribeam.attribution.models.language_model import LanguageModel
+
+    with _naming_who_needs_it():
+        return LanguageModel.from_pretrained(_language_options(choice), threads=choice.threads)
+
+
+def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decoder:
+    """The model up to the layer of the verdict's probe, without its head, or the whole ``language`` model's layers."""
+    from attribeam.attribution.models.decoder import Decoder
     from attribeam.schemas.errors import ModelLoadError
 
-    options = choice.language or choice.model.replaced(layer=None, head_weights=None, loaded_layers=None)
+    probe = probe_of(choice.method)
+    if probe is None:
+        raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
+    with _naming_who_needs_it():
+        if language is None:
+            options = _language_options(choice)
+            decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
+        else:
+            decoder = Decoder.of_language_model(language, layer=probe.layer)
+    probe.check(decoder.provenance())
+    return decoder
+
+
+def _language_options(choice: ModelChoice) -> ModelOptions:
+    return choice.language or choice.model.replaced(layer=None, head_weights=None, loaded_layers=None)
+
+
+@contextmanager
+def _naming_who_needs_it() -> Iterator[None]:
+    from attribeam.attribution.models.language_model import NotCausalError
+    from attribeam.schemas.errors import ModelLoadError
+
     try:
-        model = LanguageModel.from_pretrained(options, threads=choice.threads)
+        yield
     except NotCausalError as error:
         needing = "a verdict with a probe, cci and log-probability drops"
         raise ModelLoadError(f"{needing} need a causal language model; {error}") from error
-    probe = probe_of(choice.method)
-    if probe is not None:
-        probe.check(model.provenance())
-    return model
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:

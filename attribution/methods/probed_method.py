@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.evidence.span_result import SpanResult
+from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.methods.method import Method, Need
 from attribeam.attribution.verdict.state_probe import StateProbe
+from attribeam.schemas import QARecord, RowFault
 
 if TYPE_CHECKING:
     from attribeam.attribution.methods.answer_context import AnswerContext
+    from attribeam.attribution.models.decoder import Decoder
 
 _LANGUAGE_MODEL = frozenset({"language_model"})
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedMethod:
-    """``method``, and beside it the verdict's ``probe``, which needs a language model."""
+    """``method``, and beside it the verdict's ``probe``, which needs a decoder."""
 
     method: Method
     probe: StateProbe
@@ -29,7 +33,7 @@ class ProbedMethod:
 
     @property
     def needs(self) -> frozenset[Need]:
-        return self.method.needs | {Need.LANGUAGE_MODEL}
+        return self.method.needs | {Need.DECODER_STATES}
 
     @property
     def gives_mass(self) -> bool:
@@ -46,13 +50,13 @@ class ProbedMethod:
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         return self.method.span_results(context)
 
-    def word_log_odds(self, context: AnswerContext) -> tuple[float, ...]:
-        """What the probe says of each word of the answer.
-
-        Raises:
-            RowFault: if the decoder refuses the row.
-        """
-        return self.probe.word_log_odds(context.language.answer_states(self.probe.layer), context.parsed.words)
+    def word_log_odds(
+        self, decoder: Decoder, answers: Sequence[tuple[QARecord, ParsedAnswer]]
+    ) -> list[tuple[float, ...] | RowFault]:
+        """What the probe says of each word of each answer; a ``RowFault`` for an answer that the decoder refuses."""
+        words = [parsed.words for _, parsed in answers]
+        records = [record for record, _ in answers]
+        return read_answers(decoder, records, lambda place, states: self.probe.word_log_odds(states, words[place]))
 
 
 def own_method(method: Method) -> Method:

@@ -19,8 +19,9 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
         UsageError: if the code of a user's own method cannot be identified.
     """
     found = {"device": "cpu"}
-    if models.language is not None:
-        found |= {"device": models.language.device.type, **models.language.provenance()}
+    for model in (models.language, models.decoder):
+        if model is not None:
+            found |= {"device": model.device.type, **model.provenance()}
     if models.attention is not None:
         of_model = models.attention.provenance()
         found |= {name: value for name, value in of_model.items() if name not in MethodOptions.model_fields}

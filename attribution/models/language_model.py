@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
-from attribeam.attribution.attention.hidden_states import hidden_states
+from attribeam.attribution.attention.forward_pass import padded_token_ids
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
@@ -40,7 +40,6 @@ from attribeam.schemas.errors import ModelLoadError
 _TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
 _NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
-_STATES_NOT_FINITE = "hidden states should be finite, are not; see --dtype"
 _GREEDY_SETTINGS = {
     "do_sample": False,
     "num_beams": 1,
@@ -59,6 +58,8 @@ class LanguageModel:
     """A causal language model with its tokenizer and prompt; keeps no state between calls.
 
     Attributes:
+        directory: where the model comes from.
+        encoder: its tokenizer and prompt.
         max_tokens: length of the longest accepted row; None if there is no limit.
         device, dtype: where it runs, and in which precision; probabilities are always computed in float32.
         token_budget: tokens per batch, padding included.
@@ -70,9 +71,9 @@ class LanguageModel:
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.token_budget = options.token_budget or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
-        self._directory = directory
+        self.directory = directory
         self._model = model
-        self._encoder = encoder
+        self.encoder = encoder
         self._tokenizer: Tokenizer = load_tokenizer(directory)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._probe()
@@ -94,13 +95,18 @@ class LanguageModel:
         model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
         return cls(directory=directory, model=model, encoder=RowEncoder(directory))
 
+    @property
+    def network(self) -> PreTrainedModel:
+        """The model without its language-model head."""
+        return cast(PreTrainedModel, self._model.base_model)
+
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and the characters that each covers.
 
         Raises:
             RowFault: as for ``RowEncoder.encode_whole``; INVALID_VALUE if no token precedes the answer.
         """
-        row = self._encoder.encode_whole(record)
+        row = self.encoder.encode_whole(record)
         if row.prompt_length == 0:
             raise RowFault(
                 Reason.INVALID_VALUE, "at least one token should precede the answer; use another prompt template"
@@ -153,26 +159,9 @@ class LanguageModel:
             for place, row in enumerate(rows)
         ]
 
-    def response_states(self, row: EncodedRow, *, layer: int) -> torch.Tensor:
-        """The hidden states of the response tokens, float32 [responses, size], as ``hidden_states`` takes them.
-
-        Raises:
-            RowFault: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
-            ValueError: if the model has no such layer.
-        """
-        network = self._model.base_model
-        (found,) = run_halving([row], lambda rows: [hidden_states(network, rows[0].token_ids, layer=layer)])
-        if isinstance(found, RowFault):
-            raise found
-        if not bool(found.isfinite().all()):
-            raise RowFault(Reason.NON_FINITE_ATTENTION, _STATES_NOT_FINITE)
-        return found[row.prompt_length :]
-
     def token_ids(self, rows: Sequence[EncodedRow]) -> torch.Tensor:
         """int64 [rows, longest], each row padded with its own last token."""
-        width = max(len(row.token_ids) for row in rows)
-        padded = np.stack([np.pad(row.token_ids, (0, width - len(row.token_ids)), mode="edge") for row in rows])
-        return torch.from_numpy(padded.astype(np.int64)).to(self.device)
+        return padded_token_ids(rows, self.device)
 
     def embeddings(self, row: EncodedRow) -> torch.Tensor:
         """The input embeddings of one row's tokens: [1, tokens, size]."""
@@ -198,18 +187,7 @@ class LanguageModel:
 
     def provenance(self) -> dict[str, str]:
         """Everything that the probabilities depend on, for the report."""
-        return {
-            "language_model": self._directory.options.model,
-            "language_model_revision": revision_of(self._directory),
-            "language_model_prompt_template": self._encoder.template.digest,
-            "language_model_dtype": str(self.dtype).removeprefix("torch."),
-            "language_model_device": self.device.type,
-            "language_model_quantization": quantization_name(
-                self._directory.options.quantization, self._directory.config
-            ),
-            "torch_version": torch.__version__,
-            "transformers_version": transformers.__version__,
-        }
+        return language_model_provenance(self.directory, self.encoder, self._model)
 
     @torch.inference_mode()
     def _greedy(self, prompt: EncodedRow, max_new_tokens: int) -> list[int]:
@@ -233,10 +211,10 @@ class LanguageModel:
         Raises:
             ModelLoadError: if they do, or if probabilities are not finite.
         """
-        row = self._encoder.encode_any_length(_PROBE)
+        row = self.encoder.encode_any_length(_PROBE)
         other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
         first, second = self._batch_log_probabilities([row])[0], self._batch_log_probabilities([other])[0]
-        name = self._directory.options.model
+        name = self.directory.options.model
         if isinstance(first, RowFault) or isinstance(second, RowFault):
             raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
         if not np.allclose(first[:-1], second[:-1], atol=1e-2):
@@ -250,6 +228,20 @@ def _token_log_probabilities(logits: torch.Tensor, row: EncodedRow) -> _Outcome:
     if not bool(found.isfinite().all()):
         return RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
     return found.cpu().numpy()
+
+
+def language_model_provenance(directory: ModelDirectory, encoder: RowEncoder, model: PreTrainedModel) -> dict[str, str]:
+    """What identifies a language model and how it runs; the revision of a local one counts all of its weights."""
+    return {
+        "language_model": directory.options.model,
+        "language_model_revision": revision_of(directory),
+        "language_model_prompt_template": encoder.template.digest,
+        "language_model_dtype": str(model.dtype).removeprefix("torch."),
+        "language_model_device": model.device.type,
+        "language_model_quantization": quantization_name(directory.options.quantization, directory.config),
+        "torch_version": torch.__version__,
+        "transformers_version": transformers.__version__,
+    }
 
 
 class NotCausalError(ModelLoadError):
@@ -274,7 +266,7 @@ def load_causal_weights(
         ModelLoadError: if the weights are missing, damaged, incomplete or not in safetensors files.
     """
     options = directory.options
-    _check_causal(directory)
+    check_causal(directory)
     settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
     with weights_folder(directory) as folder, as_load_errors(options.model), quiet_transformers():
@@ -297,7 +289,12 @@ def load_causal_weights(
     return cast(PreTrainedModel, model)
 
 
-def _check_causal(directory: ModelDirectory) -> None:
+def check_causal(directory: ModelDirectory) -> None:
+    """Check by its config that a model predicts a next token.
+
+    Raises:
+        NotCausalError: if it does not.
+    """
     if not _has_causal_class(directory):
         raise NotCausalError(
             f"model {directory.options.model!r} should be a causal language model, is an encoder "

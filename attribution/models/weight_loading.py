@@ -12,16 +12,17 @@ import torch
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.attention.layer_choice import layer_types
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
-from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.attribution.models.model_errors import as_load_errors, quiet_transformers
 from attribeam.attribution.models.quantization import (
     LoadingArguments,
     loading_arguments,
     quantization_config,
 )
-from attribeam.attribution.models.truncated_model import nested_names, text_model_config
+from attribeam.attribution.models.truncated_model import depth_matters, nested_names, text_model_config
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import free_memory, total_size, weight_groups
 from attribeam.attribution.options import AUTO_DTYPE, DTYPES, Quantization
@@ -69,12 +70,25 @@ def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype
     return _TORCH_DTYPES[name]
 
 
+def layers_to_load(directory: ModelDirectory, layer: int) -> int:
+    """``layer``, or the number of all layers where the model's code needs them to compute the first ones."""
+    if runs_own_code(directory) or depth_matters(directory.config):
+        return len(layer_types(directory.config))
+    return layer
+
+
 def load_weights(
-    directory: ModelDirectory, *, layer: int, dtype: torch.dtype | str, device: torch.device
+    directory: ModelDirectory,
+    *,
+    layer: int,
+    dtype: torch.dtype | str,
+    device: torch.device,
+    attention: str | None = CAPTURE_IMPLEMENTATION,
 ) -> PreTrainedModel:
     """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
 
-    Tensors of other layers are not read, and files that hold nothing else need not exist.
+    Tensors of other layers are not read, and files that hold nothing else need not exist. ``attention`` names the
+    implementation of transformers' attention interface; None leaves the choice to the model.
 
     Raises:
         ModelLoadError: if the weights do not fit into the device's free memory, are missing, damaged, incomplete or
@@ -83,13 +97,19 @@ def load_weights(
     settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(directory.options.quantization, directory.config, settled)
     check_fits(directory, layer=layer, dtype=settled, device=device)
-    model, missing = _read_model(directory, layer, dtype, device, loading_arguments(quantised, device))
+    placed = loading_arguments(quantised, device)
+    model, missing = _read_model(directory, layer, dtype, device, attention, placed)
     _check_layers_complete(directory.options.model, missing, layer=layer)
     return model
 
 
 def _read_model(
-    directory: ModelDirectory, layer: int, dtype: torch.dtype | str, device: torch.device, placed: LoadingArguments
+    directory: ModelDirectory,
+    layer: int,
+    dtype: torch.dtype | str,
+    device: torch.device,
+    attention: str | None,
+    placed: LoadingArguments,
 ) -> tuple[PreTrainedModel, Iterable[str]]:
     """The model on ``device``, and the names of the weights that its files lack."""
     options, config = directory.options, text_model_config(directory.config, layer)
@@ -101,7 +121,7 @@ def _read_model(
             trust_remote_code=options.trust_remote_code,
             use_safetensors=True,
             dtype=dtype,
-            attn_implementation=CAPTURE_IMPLEMENTATION,
+            attn_implementation=attention,
             output_loading_info=True,
             **placed,
         )

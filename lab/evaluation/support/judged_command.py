@@ -178,7 +178,7 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
     probed = probe_of(settings.union_options(methods[0])) is not None
     if args.language_model is not None and not probed:
         raise UsageError("--language-model says nothing to --measure support without a --verdict that has a probe")
-    needs = frozenset({Need.PARSER, Need.ATTENTION} | ({Need.LANGUAGE_MODEL} if probed else set()))
+    needs = frozenset({Need.PARSER, Need.ATTENTION} | ({Need.DECODER_STATES} if probed else set()))
     models = load_models(model_choice(args), needs)
     parser, attention = models.parser, models.attention
     if parser is None or attention is None:
@@ -188,7 +188,7 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
             parser=parser,
             model=attention.with_method(settings.union_options(method)),
             spans=DEFAULT_SPAN_KINDS,
-            language=models.language,
+            decoder=models.decoder,
         )
         for method in methods
     ]

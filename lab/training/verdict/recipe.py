@@ -48,7 +48,7 @@ from attribeam.lab.training.verdict.word_knowledge import make_word_table
 from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
-    from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.models.decoder import Decoder
 
 _FOLDS = 5
 _KEYS: Mapping[str, Callable[[VerdictRow], Hashable]] = {
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     decoder = None
     if args.decoder is not None:
         model = _decoder(args)
-        rows = list(with_states(rows, [one.record for one in answers], model, layer=args.decoder_layer))
-        decoder = FittedDecoder(args.decoder_layer, decoder_identity(model.provenance()))
+        rows = list(with_states(rows, [one.record for one in answers], model))
+        decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()))
     if args.cross_validate is not None:
         _cross_validate(rows, args, decoder)
         return
@@ -96,11 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps({"thresholds": fitted["thresholds"], "points": fitted["operating_points"]}, indent=1))
 
 
-def _decoder(args: argparse.Namespace) -> LanguageModel:
-    from attribeam.attribution.models.language_model import LanguageModel
+def _decoder(args: argparse.Namespace) -> Decoder:
+    from attribeam.attribution.models.decoder import Decoder
 
     options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype)
-    return LanguageModel.from_pretrained(options, threads=args.threads)
+    return Decoder.from_pretrained(options, layer=args.decoder_layer, threads=args.threads)
 
 
 def _measured_on(rows: Sequence[VerdictRow], args: argparse.Namespace) -> str:

@@ -10,18 +10,20 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.state_probe import StateProbe, mixed, probed_odds, state_names
+from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, mixed, probed_odds, state_names
 from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas import QARecord, RowFault
 from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
-    from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.models.decoder import Decoder
 
 _PROBE_SHARE = 0.5
 _PROBE_STRENGTH = 0.002
+_ANSWERS_PER_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +77,27 @@ def _states(row: VerdictRow) -> npt.NDArray[np.float16]:
     return row.states
 
 
-def with_states(
-    rows: Sequence[VerdictRow], records: Sequence[QARecord], model: LanguageModel, *, layer: int
-) -> Iterator[VerdictRow]:
-    """The rows with the states of their words after a layer of a decoder; shows a progress bar in a terminal.
+def with_states(rows: Sequence[VerdictRow], records: Sequence[QARecord], decoder: Decoder) -> Iterator[VerdictRow]:
+    """The rows with the states of their words in a decoder; shows a progress bar in a terminal.
 
     Raises:
-        RunError: if the model refuses an answer, or has no such layer.
+        RunError: if the decoder refuses an answer.
     """
-    from attribeam.attribution.methods.language_context import LanguageContext
-
     by_id = {one.record_id: one for one in records}
-    for row in tqdm(rows, unit="answer", disable=None, leave=False):
-        try:
-            states = LanguageContext(by_id[row.record_id], model).answer_states(layer).of_words(row.chars)
-        except (RowFault, ValueError) as fault:
-            raise RunError(f"--decoder cannot read answer {row.record_id!r}: {fault}") from fault
-        yield replace(row, states=states.astype(np.float16))
+    with tqdm(total=len(rows), unit="answer", disable=None, leave=False) as bar:
+        for start in range(0, len(rows), _ANSWERS_PER_BLOCK):
+            some = rows[start : start + _ANSWERS_PER_BLOCK]
+            for row, states in zip(some, _states_of_words(some, by_id, decoder), strict=True):
+                if isinstance(states, RowFault):
+                    raise RunError(f"--decoder cannot read answer {row.record_id!r}: {states}") from states
+                yield replace(row, states=states)
+            bar.update(len(some))
+
+
+def _states_of_words(
+    rows: Sequence[VerdictRow], records: Mapping[str, QARecord], decoder: Decoder
+) -> list[npt.NDArray[np.float16] | RowFault]:
+    def take(place: int, states: AnswerStates) -> npt.NDArray[np.float16]:
+        return states.of_words(rows[place].chars).astype(np.float16)
+
+    return read_answers(decoder, [records[row.record_id] for row in rows], take)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import (
     DOUBTFUL,
@@ -21,12 +22,14 @@ from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.methods.language_context import LanguageContext
-from attribeam.attribution.models.language_model import LanguageModel
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.methods.answer_states import read_answers
+from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.models import ModelChoice, load_models
+from attribeam.attribution.models.decoder import Decoder
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe
 from attribeam.attribution.verdict.verdict_model import load_verdict_model
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 QUESTION = "Who built the lighthouse?"
@@ -36,26 +39,32 @@ RECORD = QARecord("1", QUESTION, tuple(Passage(text=one) for one in PASSAGES), A
 
 
 @dataclass
-class Decoder:
+class SavedDecoder:
     directory: Path
-    model: LanguageModel
+    model: Decoder
     network: PreTrainedModel
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> SavedDecoder:
     directory = save_tiny_model(tmp_path_factory.mktemp("decoder"))
-    model = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
-    return Decoder(directory, model, AutoModel.from_pretrained(directory).eval())
+    model = Decoder.from_pretrained(ModelOptions(model=str(directory), device="cpu"), layer=LAYER)
+    return SavedDecoder(directory, model, AutoModel.from_pretrained(directory).eval())
 
 
 def attributor(verdict: Path, language_model: Path) -> Attributor:
     return Attributor.from_pretrained(verdict=str(verdict), language_model=str(language_model), device="cpu")
 
 
-def judging(decoder: Decoder, verdict: Path, *, bias: float, share: float = 0.5) -> Attributor:
+def judging(decoder: SavedDecoder, verdict: Path, *, bias: float, share: float = 0.5) -> Attributor:
     """An attributor with a new verdict for the decoder."""
     return attributor(save_probed_verdict(verdict, decoder.directory, bias=bias, share=share), decoder.directory)
+
+
+def states_of(decoder: SavedDecoder, record: QARecord = RECORD) -> AnswerStates:
+    (states,) = read_answers(decoder.model, [record], lambda _, states: states)
+    assert isinstance(states, AnswerStates)
+    return states
 
 
 def risk(judge: Attributor) -> float:
@@ -64,13 +73,12 @@ def risk(judge: Attributor) -> float:
     return first.answer_risk
 
 
-def test_state_of_a_word_is_the_mean_over_its_tokens(decoder: Decoder) -> None:
+def test_state_of_a_word_is_the_mean_over_its_tokens(decoder: SavedDecoder) -> None:
     words = [CharRange(0, 3), CharRange(4, 10), CharRange(21, 31)]
     row = decoder.model.encode(RECORD)
-    states = decoder.network(
-        decoder.model.token_ids([row]), output_hidden_states=True
-    ).hidden_states[LAYER][0, row.prompt_length :]  # fmt: skip
-    found = LanguageContext(RECORD, decoder.model).answer_states(LAYER).of_words(words)
+    ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
+    states = decoder.network(ids, output_hidden_states=True).hidden_states[LAYER][0, row.prompt_length :]
+    found = states_of(decoder).of_words(words)
     assert found.shape == (3, SIZE)
     for word, state in zip(words, found, strict=True):
         tokens = [place for place, chars in enumerate(row.response_chars) if chars and chars.overlaps(word)]
@@ -83,18 +91,18 @@ def test_word_without_a_token_has_the_state_before_it() -> None:
     assert states.of_words(words).tolist() == [[1.0], [1.0], [3.0], [5.0]]
 
 
-def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(decoder: Decoder) -> None:
+def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(decoder: SavedDecoder) -> None:
     probe = StateProbe(LAYER, 0.25, {"language_model_revision": "a"}, made_regression(bias=-1.5))
     again = StateProbe.from_json(json.loads(json.dumps(probe.to_json())))
     words = [CharRange(0, 3), CharRange(4, 10)]
-    states = LanguageContext(RECORD, decoder.model).answer_states(LAYER)
+    states = states_of(decoder)
     probed = np.array(again.word_log_odds(states, words))
     by_hand = ((states.of_words(words) - 0.1) / 2) @ probe.regression.weights - 1.5
     assert probed == pytest.approx(np.clip(by_hand, -7, 7), abs=1e-5)
     assert again.mixed(np.array([2.0, -2.0]), probed) == pytest.approx([1.5, -1.5] + 0.25 * probed)
 
 
-def test_audit_with_a_probe_judges_by_it(decoder: Decoder, tmp_path: Path) -> None:
+def test_audit_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) -> None:
     doubtful = judging(decoder, tmp_path / "doubtful", bias=DOUBTFUL)
     trusting = judging(decoder, tmp_path / "trusting", bias=TRUSTING)
     deaf = judging(decoder, tmp_path / "deaf", bias=DOUBTFUL, share=0.0)
@@ -103,22 +111,86 @@ def test_audit_with_a_probe_judges_by_it(decoder: Decoder, tmp_path: Path) -> No
     assert risk(deaf) == pytest.approx(risk(bundled))
 
 
-def test_probe_sees_all_words_of_the_parse(decoder: Decoder, tmp_path: Path) -> None:
+def test_rows_of_a_batch_get_the_risk_that_each_gets_alone(
+    decoder: SavedDecoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = judging(decoder, tmp_path / "own", bias=0.0)
+    rows = [
+        {"question": QUESTION, "passages": [*PASSAGES[:count]], "answer": answer}
+        for answer in (ANSWER, "Ada Thorne built the harbour.", "Nobody knows.")
+        for count in (1, 2)
+    ]
+    passes: list[int] = []
+    real = Decoder._states
+    monkeypatch.setattr(Decoder, "_states", lambda self, some: passes.append(len(some)) or real(self, some))
+    together = judge.attribute_many(rows)
+    assert passes == [len(rows)]
+    for row, found in zip(rows, together, strict=True):
+        (alone,) = judge.attribute_many([row])
+        assert not isinstance(found, RowFault)
+        assert not isinstance(alone, RowFault)
+        assert [one.answer_risk for one in found] == pytest.approx([one.answer_risk for one in alone], abs=1e-4)
+        assert [one.support_score for one in found] == pytest.approx([one.support_score for one in alone], abs=1e-4)
+
+
+def test_row_that_only_the_decoder_refuses_leaves_its_neighbours_alone(decoder: SavedDecoder, tmp_path: Path) -> None:
+    judge = judging(decoder, tmp_path / "own", bias=0.0)
+    row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
+    far = row | {"passages": ["far " * 600]}
+    (alone,) = judge.attribute_many([row])
+    first, fault, last = judge.attribute_many([row, far, row])
+    assert isinstance(fault, RowFault)
+    for found in (first, last):
+        assert not isinstance(found, RowFault)
+        assert not isinstance(alone, RowFault)
+        assert [one.answer_risk for one in found] == pytest.approx([one.answer_risk for one in alone], abs=1e-4)
+
+
+def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_one(
+    decoder: SavedDecoder, tmp_path: Path
+) -> None:
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
+    method = MethodOptions(verdict=str(verdict), language_model=str(decoder.directory))
+    choice = ModelChoice.of(model=ModelOptions(device="cpu"), method=method)
+    alone = load_models(choice, frozenset({Need.DECODER_STATES}))
+    assert alone.language is None
+    assert alone.decoder is not None
+    both = load_models(choice, frozenset({Need.DECODER_STATES, Need.LANGUAGE_MODEL}))
+    assert both.decoder is not None
+    assert both.language is not None
+    assert both.decoder._network is both.language.network
+    (found,), (expected,) = (
+        read_answers(one, [RECORD], lambda _, states: states) for one in (both.decoder, decoder.model)
+    )
+    assert isinstance(found, AnswerStates)
+    assert isinstance(expected, AnswerStates)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
+
+
+def test_cci_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) -> None:
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
+    directory = str(decoder.directory)
+    judge = Attributor.from_pretrained(verdict=str(verdict), language_model=directory, method="cci", device="cpu")
+    assert risk(judge) == pytest.approx(risk(attributor(verdict, decoder.directory)))
+    assert judge.provenance()["language_model_layer"] == str(LAYER)
+
+
+def test_probe_sees_all_words_of_the_parse(decoder: SavedDecoder, tmp_path: Path) -> None:
     probe = load_verdict_model(save_probed_verdict(tmp_path / "own", decoder.directory)).probe
     assert probe is not None
     words = AnswerParser.from_pretrained("bundled").parse(ANSWER).words
-    states = LanguageContext(RECORD, decoder.model).answer_states(probe.layer)
+    states = states_of(decoder)
     assert len(probe.word_log_odds(states, words)) == len(words)
 
 
-def test_other_decoder_than_that_of_the_fit_is_refused(decoder: Decoder, tmp_path: Path) -> None:
+def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
     other = save_tiny_model(tmp_path / "other", scale=0.2)
     with pytest.raises(ModelLoadError, match="language_model_revision"):
         attributor(verdict, other)
 
 
-def test_model_that_is_no_decoder_is_refused(decoder: Decoder, tmp_path: Path) -> None:
+def test_model_that_is_no_decoder_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
     with pytest.raises(ModelLoadError, match=r"a verdict with a probe, cci .* need a causal language model"):
         Attributor.from_pretrained(verdict=str(verdict), device="cpu")

@@ -24,7 +24,7 @@ from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
 from attribeam.lab.training.verdict.word_fitting import fit_words
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import ModelLoadError, RunError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
 
 THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
@@ -138,7 +138,7 @@ def test_recipe_with_a_decoder_writes_its_probe(tmp_path: Path, monkeypatch: pyt
 def test_layer_that_the_decoder_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
     decoder = save_tiny_model(tmp_path / "decoder")
-    with pytest.raises(RunError, match="from 0 to 4"):
+    with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
         recipe.main(
             ["--data", str(tmp_path), "--cross-validate", "source", "--decoder", str(decoder), "--decoder-layer", "5"]
         )

@@ -1,0 +1,270 @@
+"""A decoder up to one layer, for the hidden states of answers' tokens.
+
+The layers above and the language-model head are not loaded. Rows run in shared batches: end to end without padding, and
+with each shared beginning once, where the model allows it as the attention model does; else padded on the right, where
+causality hides the padding. A decoder that sees later tokens is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from attribeam.attribution.attention.batching import (
+    RowLayout,
+    is_out_of_memory,
+    lays_end_to_end,
+    rope_border,
+    row_batches,
+    run_halving,
+)
+from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
+from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
+from attribeam.attribution.attention.forward_pass import end_to_end_inputs, padded_token_ids
+from attribeam.attribution.attention.hidden_states import layer_states
+from attribeam.attribution.attention.layer_choice import layer_types
+from attribeam.attribution.fast_paths.packed_layers import pack_linear_layers, unpack_linear_layers
+from attribeam.attribution.models.freed_memory import keep_freed_memory
+from attribeam.attribution.models.language_model import (
+    LanguageModel,
+    NotCausalError,
+    check_causal,
+    language_model_provenance,
+)
+from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.truncated_model import drop_unused_weights
+from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.prompts.row_encoder import RowEncoder
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
+
+_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
+_QUESTION = "Which of them was the last?"
+_PASSAGE = "First came the one, then came the other, and nobody counted."
+_PROBES = (("Which word?", "One word.", "A word."), *((_QUESTION, _PASSAGE, one) for one in ("The other.", "Nobody.")))
+"""Question, passage and answer of the rows that a decoder is tried on; the last two share a prompt."""
+
+_EXACT, _ROUGH = 1e-4, 0.1
+"""How far a token's states may differ between two ways to compute them, relative to their norm: float32, and others."""
+
+StatesOrFault: TypeAlias = torch.Tensor | RowFault
+
+
+class Decoder:
+    """The layers of a decoder up to one, whose states are read; keeps no state between calls.
+
+    Attributes:
+        layer: after which the states are taken, 1-based; 0 means the embeddings.
+        max_tokens: length of the longest accepted row; None if there is no limit.
+        device, dtype: where it runs, and in which precision; states come back in float32.
+        token_budget: tokens per batch, padding included.
+        layout: whether the rows of a batch lie end to end or are padded.
+    """
+
+    def __init__(
+        self,
+        *,
+        directory: ModelDirectory,
+        network: PreTrainedModel,
+        encoder: RowEncoder,
+        layer: int,
+        is_shared: bool = False,
+    ) -> None:
+        """``is_shared`` says that others use the network, too, so that nothing in it may be changed.
+
+        Raises:
+            NotCausalError: if it sees later tokens.
+            ModelLoadError: if its states are not finite.
+        """
+        self.layer = layer
+        self.max_tokens = encoder.max_tokens
+        self.device: torch.device = network.device
+        self.dtype: torch.dtype = network.dtype
+        asked = directory.options.token_budget
+        self.token_budget = asked or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
+        self.layout = RowLayout.PADDED
+        self._directory, self._network, self._encoder = directory, network, encoder
+        self._rope_border = rope_border(directory.config.get_text_config())
+        self._try(is_shared=is_shared)
+
+    @classmethod
+    def from_pretrained(cls, options: ModelOptions, *, layer: int, threads: int | None = None) -> Decoder:
+        """Load the layers up to ``layer`` and try them on a few small rows; ``options`` as for a language model.
+
+        ``threads`` sets torch's CPU threads for the whole process.
+
+        Raises:
+            NotCausalError: if the model does not predict a next token.
+            ModelLoadError: if it has no such layer, or cannot be loaded for another reason.
+        """
+        if threads is not None:
+            torch.set_num_threads(threads)
+        directory = read_model_directory(options)
+        check_causal(directory)
+        _check_layer(directory, layer)
+        device = choose_device(options.device)
+        network = load_weights(
+            directory,
+            layer=layers_to_load(directory, max(layer, 1)),
+            dtype=choose_dtype(directory, device),
+            device=device,
+            attention=None,
+        )
+        return cls(directory=directory, network=network, encoder=RowEncoder(directory), layer=layer)
+
+    @classmethod
+    def of_language_model(cls, model: LanguageModel, *, layer: int) -> Decoder:
+        """The same weights as a whole language model's, which others need.
+
+        Raises:
+            ModelLoadError: if it has no such layer.
+        """
+        _check_layer(model.directory, layer)
+        return cls(directory=model.directory, network=model.network, encoder=model.encoder, layer=layer, is_shared=True)
+
+    def encode(self, record: QARecord) -> EncodedRow:
+        """The record's tokens and the characters that each covers.
+
+        Raises:
+            RowFault: as for ``RowEncoder.encode_whole``.
+        """
+        return self._encoder.encode_whole(record)
+
+    def response_states(self, rows: Sequence[EncodedRow]) -> Iterator[tuple[int, StatesOrFault]]:
+        """The place of each row and the states of its response tokens, float32 [responses, size] on the host.
+
+        Rows are batched by ``token_budget``, and come batch by batch, so that not all states are kept at once; a batch
+        that does not fit into memory is halved. A row that fails on its own gets a ``RowFault``: OUT_OF_MEMORY or
+        NON_FINITE_ATTENTION. What a row shares a batch with moves its states by rounding only.
+        """
+        batches = row_batches(
+            rows, layout=self.layout, token_budget=self.token_budget, rope_border=self._rope_border, share=True
+        )
+        for batch in batches:
+            found = run_halving([rows[place] for place in batch], self._states)
+            for place, one in zip(batch, found, strict=True):
+                yield place, self._finite_or_alone(rows[place], one)
+
+    def provenance(self) -> dict[str, str]:
+        """Everything that the states depend on: as of the whole language model, whose revision counts all weights."""
+        return {
+            **self._identity,
+            "language_model_layer": str(self.layer),
+            "language_model_row_layout": str(self.layout),
+        }
+
+    @cached_property
+    def _identity(self) -> dict[str, str]:
+        """Kept, because a local model's revision is a digest of its files."""
+        return language_model_provenance(self._directory, self._encoder, self._network)
+
+    @torch.inference_mode()
+    def _states(self, rows: Sequence[EncodedRow]) -> list[torch.Tensor]:
+        """The states of the response tokens of one batch: float32 [responses, size] per row."""
+        if self.layout is RowLayout.PADDED:
+            ids = padded_token_ids(rows, self.device)
+            found = layer_states(self._network, layer=self.layer, input_ids=ids, use_cache=False)
+            return [
+                found[place, row.prompt_length : len(row.token_ids)].float().cpu() for place, row in enumerate(rows)
+            ]
+        places, inputs = end_to_end_inputs(rows, self.device, share=True)
+        with rows_end_to_end(places):
+            found = layer_states(self._network, layer=self.layer, **inputs, use_cache=False)[0]
+        return [
+            one.states(found, row.prompt_length).float().cpu() for one, row in zip(places.places, rows, strict=True)
+        ]
+
+    def _finite_or_alone(self, row: EncodedRow, found: StatesOrFault) -> StatesOrFault:
+        """The states, taken again on their own if they are not finite, since a neighbour's NaN may have spread."""
+        if isinstance(found, RowFault) or bool(found.isfinite().all()):
+            return found
+        (alone,) = run_halving([row], self._states)
+        if isinstance(alone, RowFault) or bool(alone.isfinite().all()):
+            return alone
+        return RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, are not; see --dtype")
+
+    def _try(self, *, is_shared: bool) -> None:
+        """Try a few small rows: whether the decoder is causal, and in which layout and how fast its rows may run.
+
+        Weights above the layer that one row does not need are released.
+
+        Raises:
+            NotCausalError, ModelLoadError: see ``__init__``.
+        """
+        rows = [self._encoder.encode_any_length(_probe_record(*one)) for one in _PROBES]
+        name = self._directory.options.model
+        if is_shared:
+            expected = self._states(rows)
+        else:
+            with drop_unused_weights(self._network, self.layer + 1):
+                expected = self._states(rows)
+        if not all(bool(one.isfinite().all()) for one in expected):
+            raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
+        later = replace(rows[1], token_ids=np.append(rows[1].token_ids[:-1], rows[1].token_ids[0]))
+        (changed,) = self._states([later])
+        if not self._agree([changed[:-1]], [expected[1][:-1]]):
+            raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
+        if is_shared:
+            return
+        self._lay_end_to_end(rows, expected)
+        self._pack_layers(rows, expected)
+        keep_freed_memory(self._network)
+
+    def _lay_end_to_end(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
+        """Lay rows end to end from now on, if the model supports that and gives the same states."""
+        kinds = layer_types(self._directory.config)[: self.layer]
+        if not lays_end_to_end(self._network, kinds):
+            return
+        before = self._network.config._attn_implementation
+        try:
+            self._network.set_attn_implementation(CAPTURE_IMPLEMENTATION)
+            self.layout = RowLayout.END_TO_END
+            agree = self._agree(self._states(rows), expected)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            if is_out_of_memory(error):
+                raise
+            agree = False
+        if not agree:
+            self._network.set_attn_implementation(before)
+            self.layout = RowLayout.PADDED
+
+    def _pack_layers(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
+        """Lay out bfloat16 weights of linear layers for the CPU, unless that changes the states."""
+        if self.device.type != "cpu" or self.dtype != torch.bfloat16 or not pack_linear_layers(self._network):
+            return
+        try:
+            agree = self._agree(self._states(rows), expected)
+        except (LookupError, RuntimeError, TypeError, ValueError):
+            agree = False
+        if not agree:
+            unpack_linear_layers(self._network)
+
+    def _agree(self, found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+        """Whether the states of all tokens are the same within the precision of the network."""
+        exact = self.dtype == torch.float32 and not getattr(self._network, "is_quantized", False)
+        tolerance = _EXACT if exact else _ROUGH
+        return all(
+            bool(((one - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
+            for one, other in zip(found, expected, strict=True)
+        )
+
+
+def _probe_record(question: str, passage: str, answer: str) -> QARecord:
+    return QARecord("probe", question, (Passage(text=passage),), answer, RowSource("", 0))
+
+
+def _check_layer(directory: ModelDirectory, layer: int) -> None:
+    count = len(layer_types(directory.config))
+    if not 0 <= layer <= count:
+        raise ModelLoadError(
+            f"model {directory.options.model!r} should have the layer whose hidden states are read, from 0 to {count}, "
+            f"was: {layer}"
+        )

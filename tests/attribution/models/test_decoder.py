@@ -1,0 +1,256 @@
+"""The decoder of a verdict's probe: the states of transformers' own pass, up to one layer, in batches of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.attribution.tiny_models import (
+    CONFIGS,
+    DECODERS,
+    SENTENCES,
+    VOCABULARY_SIZE,
+    save_tiny_encoder,
+    save_tiny_model,
+)
+from transformers import AutoModel, BertConfig, BertForMaskedLM, PreTrainedModel
+
+from attribeam.attribution.attention.batching import RowLayout
+from attribeam.attribution.attention.hidden_states import layer_modules
+from attribeam.attribution.models import decoder as decoder_module
+from attribeam.attribution.models.decoder import Decoder
+from attribeam.attribution.models.language_model import LanguageModel, NotCausalError
+from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.verdict.state_probe import decoder_identity
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
+
+LAYER = 2
+RECORD = QARecord(
+    "r",
+    "Who built the lighthouse?",
+    (Passage(text=SENTENCES[0], title="Brigg Point"), Passage(text=SENTENCES[1])),
+    "Ada Thorne built it in 1874.",
+    RowSource("f", 0),
+)
+RECORDS = (
+    RECORD,
+    replace(RECORD, answer="Ada Thorne built it in 1875, and nobody helped her."),  # shares even words of the answer
+    replace(RECORD, passages=RECORD.passages[:1], answer="In 1874."),
+    replace(RECORD, answer="Nobody."),
+)
+PADDED_KINDS = ("llama4", "qwen3_next", "falcon_h1")
+"""Their layers see chunks or carry a state along the sequence, so their rows are padded."""
+
+
+def load(directory: Path, *, layer: int = LAYER, **options: object) -> Decoder:
+    return Decoder.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options), layer=layer)
+
+
+def states(decoder: Decoder, rows: Sequence[EncodedRow]) -> list[torch.Tensor]:
+    found = dict(decoder.response_states(rows))
+    assert not any(isinstance(one, RowFault) for one in found.values())
+    return [found[place] for place in range(len(rows))]
+
+
+def transformers_states(whole: PreTrainedModel, row: EncodedRow, layer: int) -> torch.Tensor:
+    ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
+    with torch.no_grad():
+        return whole(input_ids=ids, output_hidden_states=True).hidden_states[layer][0, row.prompt_length :]
+
+
+def assert_close(found: torch.Tensor, expected: torch.Tensor, share: float = 5e-5) -> None:
+    """Each token's states differ by at most this share of their norm."""
+    assert found.shape == expected.shape
+    assert bool(((found - expected).norm(dim=-1) <= share * expected.norm(dim=-1)).all())
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def decoder(directory: Path) -> Decoder:
+    return load(directory)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_states_of_a_batch_are_those_of_transformers_for_each_row(kind: str, tmp_path: Path) -> None:
+    decoder = load(save_tiny_model(tmp_path, kind))
+    whole = AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    rows = [decoder.encode(one) for one in RECORDS]
+    assert sum(len(row.token_ids) for row in rows) < decoder.token_budget
+    for row, found in zip(rows, states(decoder, rows), strict=True):
+        assert found.dtype == torch.float32
+        assert_close(found, transformers_states(whole, row, LAYER))
+    assert decoder.layout is (RowLayout.PADDED if kind in PADDED_KINDS else RowLayout.END_TO_END)
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama4"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_row_has_the_states_that_it_has_alone(kind: str, dtype: str, tmp_path: Path) -> None:
+    decoder = load(save_tiny_model(tmp_path, kind), dtype=dtype)
+    rows = [decoder.encode(one) for one in RECORDS]
+    for row, found in zip(rows, states(decoder, rows), strict=True):
+        assert_close(found, states(decoder, [row])[0], 5e-5 if dtype == "float32" else 0.05)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 4])
+def test_any_layer_may_be_read_from_the_embeddings_to_the_last(directory: Path, layer: int) -> None:
+    decoder = load(directory, layer=layer)
+    whole = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    taken: list[torch.Tensor] = []
+    if layer:
+        whole.layers[layer - 1].register_forward_hook(lambda *given: taken.append(given[2]))  # before the final norm
+    else:
+        whole.embed_tokens.register_forward_hook(lambda *given: taken.append(given[2]))
+    row = decoder.encode(RECORD)
+    transformers_states(whole, row, 0)
+    assert_close(states(decoder, [row])[0], taken[0][0, row.prompt_length :])
+
+
+def test_nothing_above_the_layer_is_loaded(directory: Path, decoder: Decoder) -> None:
+    assert len(layer_modules(decoder._network)) == LAYER
+    whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    assert len(layer_modules(whole.network)) == 4
+    names = {name for name, _ in decoder._network.named_parameters()}
+    assert not any("lm_head" in name or f"layers.{LAYER}." in name for name in names)
+    assert any(f"layers.{LAYER - 1}." in name for name in names)
+
+
+def test_model_whose_code_counts_its_layers_is_loaded_whole_and_then_released(tmp_path: Path) -> None:
+    decoder = load(save_tiny_model(tmp_path, "minicpm3"))
+    assert CONFIGS["minicpm3"].num_hidden_layers == len(layer_modules(decoder._network)) == 4
+    assert not any(f"layers.{LAYER}." in name for name, _ in decoder._network.named_parameters())
+
+
+def test_decoder_is_identified_as_the_whole_language_model_is(directory: Path, decoder: Decoder) -> None:
+    whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")).provenance()
+    found = decoder.provenance()
+    assert decoder_identity(found) == decoder_identity(whole)
+    assert {name: found[name] for name in whole} == whole
+    assert (found["language_model_layer"], found["language_model_row_layout"]) == (str(LAYER), "end_to_end")
+
+
+def test_whole_language_model_lends_its_layers_and_stays_as_it_is(directory: Path, decoder: Decoder) -> None:
+    whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
+    rows = [whole.encode(one) for one in RECORDS]
+    before = whole.token_log_probabilities(rows)
+    lent = Decoder.of_language_model(whole, layer=LAYER)
+    assert lent._network is whole.network
+    assert lent.layout is RowLayout.PADDED
+    for found, expected in zip(states(lent, rows), states(decoder, rows), strict=True):
+        assert_close(found, expected)
+    for found, expected in zip(whole.token_log_probabilities(rows), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_layer_that_the_model_lacks_is_refused(directory: Path) -> None:
+    with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
+        load(directory, layer=5)
+
+
+def test_batches_keep_to_the_token_budget(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = load(directory, token_budget=100)
+    rows, sizes = [decoder.encode(one) for one in (*RECORDS, *RECORDS)], []
+    real = decoder_module.layer_states
+
+    def counting(network: object, **inputs: object) -> torch.Tensor:
+        sizes.append(inputs["input_ids"].numel())
+        return real(network, **inputs)
+
+    monkeypatch.setattr(decoder_module, "layer_states", counting)
+    assert {place for place, _ in decoder.response_states(rows)} == {*range(8)}
+    assert 1 < len(sizes) < 8
+    assert max(sizes) <= 100
+    assert sum(sizes) < sum(len(row.token_ids) for row in rows) / 2  # prompts that rows share run once
+
+
+def test_batch_that_does_not_fit_is_halved_and_a_row_alone_is_a_fault(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = load(directory)
+    rows = [decoder.encode(one) for one in RECORDS]
+    longest = len(rows[1].token_ids)
+    expected, real = states(decoder, rows), Decoder._states
+
+    def limited(self: Decoder, some: Sequence[EncodedRow]) -> list[torch.Tensor]:
+        if len(some) > 1 or len(some[0].token_ids) == longest:
+            raise MemoryError
+        return real(self, some)
+
+    monkeypatch.setattr(Decoder, "_states", limited)
+    found = dict(decoder.response_states(rows))
+    fault = found.pop(1)
+    assert isinstance(fault, RowFault)
+    assert fault.reason is Reason.OUT_OF_MEMORY
+    for place, one in found.items():
+        assert_close(one, expected[place])
+
+
+def test_row_that_is_not_finite_is_a_fault_and_its_neighbours_are_read_alone(
+    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [decoder.encode(one) for one in RECORDS]
+    shortest = min(len(row.token_ids) for row in rows)
+    expected, real = states(decoder, rows), Decoder._states
+
+    def spreading(self: Decoder, some: Sequence[EncodedRow]) -> list[torch.Tensor]:
+        found = real(self, some)
+        broken = any(len(row.token_ids) == shortest for row in some)
+        return [torch.full_like(one, torch.nan) for one in found] if broken else found
+
+    monkeypatch.setattr(Decoder, "_states", spreading)
+    found = dict(decoder.response_states(rows))
+    for place, row in enumerate(rows):
+        one = found[place]
+        if len(row.token_ids) == shortest:
+            assert isinstance(one, RowFault)
+            assert one.reason is Reason.NON_FINITE_ATTENTION
+        else:
+            assert_close(one, expected[place])
+
+
+def test_bfloat16_is_near_float32(directory: Path, decoder: Decoder) -> None:
+    rough = load(directory, dtype="bfloat16")
+    assert rough.provenance()["language_model_dtype"] == "bfloat16"
+    rows = [decoder.encode(one) for one in RECORDS]
+    found, expected = torch.cat(states(rough, rows)), torch.cat(states(decoder, rows))
+    assert float(torch.corrcoef(torch.stack([found.flatten(), expected.flatten()]))[0, 1]) > 0.998
+    assert not torch.equal(found, expected)
+
+
+def test_encoder_is_no_decoder(tmp_path: Path) -> None:
+    with pytest.raises(NotCausalError, match="is an encoder"):
+        load(save_tiny_encoder(tmp_path, layer_types=["full_attention"] * 4))
+
+
+def test_model_that_sees_later_tokens_is_refused(tmp_path: Path) -> None:
+    save_tiny_model(tmp_path)
+    torch.manual_seed(3)
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    bert = BertForMaskedLM(BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=512, **shape))
+    with torch.no_grad():
+        for parameter in bert.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.5)
+    bert.save_pretrained(tmp_path)
+    with pytest.raises(NotCausalError, match="sees later tokens"):
+        load(tmp_path)
+
+
+def test_states_that_are_not_finite_fail_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match="NaN or infinity"):
+        load(save_tiny_model(tmp_path, scale=1e38))
+
+
+def test_row_that_is_too_long_is_refused(directory: Path) -> None:
+    with pytest.raises(RowFault) as fault:
+        load(directory, max_tokens=20).encode(RECORD)
+    assert fault.value.reason is Reason.TOO_MANY_TOKENS
