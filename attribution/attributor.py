@@ -25,7 +25,7 @@ from attribeam.attribution.methods.models import (
     encodes,
     load_audit_models,
     load_parser,
-    with_chosen_dtype,
+    with_chosen_dtypes,
 )
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
@@ -99,7 +99,7 @@ class Attributor:
         """
         method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
         needs = resolve_method(method).needs
-        model = with_chosen_dtype(options.only(ModelOptions), needs)
+        model, method = with_chosen_dtypes(options.only(ModelOptions), method, needs)
         choice = ModelChoice.of(model=model, method=method, threads=options.threads)
         models = load_audit_models(choice, needs)
         return cls(

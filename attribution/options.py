@@ -218,6 +218,10 @@ class MethodOptions(Options):
         default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1", quiet=True,
         help="causal language model of cci, log-probability drops and a verdict with a probe: a hub id or a directory",
     )  # fmt: skip
+    language_model_dtype: str | None = option(
+        default=None, group=LANGUAGE, choices=(AUTO_DTYPE, *DTYPES), default_words="--dtype", quiet=True,
+        help="precision of the language model; auto chooses for a verdict with a probe as --dtype auto does",
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:

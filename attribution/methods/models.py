@@ -12,7 +12,7 @@ from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.option_declaration import declared
-from attribeam.attribution.options import LOADING, MethodOptions, ModelOptions
+from attribeam.attribution.options import AUTO_DTYPE, LOADING, MethodOptions, ModelOptions
 from attribeam.attribution.verdict.judge import probe_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class ModelChoice:
         if method.language_model is not None:
             loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
             given = {name: value for name, value in model.explicit().items() if name in loading}
-            language = ModelOptions().replaced(**{**given, "model": method.language_model, "revision": None})
+            language = _in_own_dtype(
+                ModelOptions().replaced(**{**given, "model": method.language_model, "revision": None}), method
+            )
         return cls(
             parser=parser,
             model=model,
@@ -96,9 +98,37 @@ def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptio
     return model if choice is None else model.replaced(dtype=choice.dtype)
 
 
+def with_chosen_dtypes(
+    model: ModelOptions, method: MethodOptions, needs: frozenset[Need]
+) -> tuple[ModelOptions, MethodOptions]:
+    """``with_chosen_dtype``, and ``method`` with the same choice for a decoder of its own.
+
+    Raises:
+        ModelLoadError: if there is no such model or device.
+    """
+    from attribeam.attribution.models.dtype_choice import choose_half_precision
+
+    decoder = decoder_to_choose_for(model, method, needs)
+    if decoder is None:
+        return with_chosen_dtype(model, needs), method
+    choice = choose_half_precision(decoder)
+    chosen = AUTO_DTYPE if choice is None else choice.dtype
+    return with_chosen_dtype(model, needs), method.replaced(language_model_dtype=chosen)
+
+
 def may_leave_float32(needs: frozenset[Need]) -> bool:
     """Whether ``--dtype auto`` may choose: not where a language model's probabilities or gradients are read."""
     return encodes(needs) and Need.LANGUAGE_MODEL not in needs
+
+
+def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: frozenset[Need]) -> ModelOptions | None:
+    """The options of a probe's decoder whose precision is to be chosen; None if there is no such one beside ``model``.
+
+    As for ``may_leave_float32``, it is not where its probabilities or gradients are read, too.
+    """
+    read_for_states_alone = Need.DECODER_STATES in needs and Need.LANGUAGE_MODEL not in needs
+    decoder = ModelChoice.of(model=model, method=method).language if read_for_states_alone else None
+    return None if decoder is None or decoder.dtype != AUTO_DTYPE else decoder
 
 
 @loaded_once
@@ -187,7 +217,14 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
 
 
 def _language_options(choice: ModelChoice) -> ModelOptions:
-    return choice.language or choice.model.replaced(layer=None, head_weights=None, loaded_layers=None)
+    if choice.language is not None:
+        return choice.language
+    return _in_own_dtype(choice.model.replaced(layer=None, head_weights=None, loaded_layers=None), choice.method)
+
+
+def _in_own_dtype(language: ModelOptions, method: MethodOptions) -> ModelOptions:
+    """The options of a language model in the precision that is given for it, else in that of the model."""
+    return language if method.language_model_dtype is None else language.replaced(dtype=method.language_model_dtype)
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 
+_AS_LOADED = frozenset({"hidden_layer", "language_model_dtype"})
+"""Options that the models say better: with what was loaded."""
+
 
 def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
     """Models, method and versions; ``device`` is always present.
@@ -44,4 +47,4 @@ def _method_texts(method: Method, options: MethodOptions, models: LoadedModels) 
         read -= THRESHOLDS
     read |= VERDICT_OPTIONS
     texts = option_texts(merged or options)
-    return {name: text for name, text in texts.items() if name == "method" or (name in read and name != "hidden_layer")}
+    return {name: text for name, text in texts.items() if name == "method" or (name in read and name not in _AS_LOADED)}

@@ -67,6 +67,9 @@ class RunOptions(Options):
     )  # fmt: skip
     gpus: Value[tuple[str, ...]] = option(default=(), help="the GPUs that --device names")
     dtype_choice: str | None = option(default=None, help="what --dtype auto chose on a CPU, and why")
+    language_model_dtype_choice: str | None = option(
+        default=None, help="what it chose there for a verdict's decoder, and why"
+    )
     rows_per_chunk: Value[PositiveInteger] = option(
         default=500, group=RUN, metavar="N", help="rows per chunk, which is committed as a whole"
     )

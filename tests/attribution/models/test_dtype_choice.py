@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.verdict.probed_verdict import save_probed_verdict
 
 from attribeam import Attributor
 from attribeam.attribution.methods.method import Need
@@ -149,3 +150,29 @@ def test_attributor_runs_in_what_is_chosen_and_says_so(tmp_path: Path, monkeypat
     chosen = Attributor.from_pretrained(options.model, device="cpu")
     assert chosen.model.dtype == torch.bfloat16
     assert chosen.model.provenance()["dtype"] == "bfloat16"
+
+
+def test_attributor_chooses_for_the_decoder_of_a_probe_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = stored_in(tmp_path, "bfloat16").model
+    verdict = str(save_probed_verdict(tmp_path / "verdict", Path(decoder)))
+    given = {"verdict": verdict, "language_model": decoder, "device": "cpu"}
+    processor_with(monkeypatch)
+    slow = Attributor.from_pretrained(**given).provenance()
+    assert (slow["dtype"], slow["language_model_dtype"]) == ("float32", "float32")
+    processor_with(monkeypatch, "bfloat16")
+    fast = Attributor.from_pretrained(**given).provenance()
+    assert (fast["dtype"], fast["language_model_dtype"]) == ("float32", "bfloat16")
+    named = Attributor.from_pretrained(**given, language_model_dtype="float32").provenance()
+    assert named["language_model_dtype"] == "float32"
+
+
+def test_decoder_that_is_the_model_itself_runs_in_the_models_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = stored_in(tmp_path, "bfloat16").model
+    verdict = str(save_probed_verdict(tmp_path / "verdict", Path(model)))
+    processor_with(monkeypatch, "bfloat16")
+    found = Attributor.from_pretrained(model, verdict=verdict, device="cpu").provenance()
+    assert (found["dtype"], found["language_model_dtype"]) == ("bfloat16", "bfloat16")

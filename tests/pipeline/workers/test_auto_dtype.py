@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.verdict.probed_verdict import save_probed_verdict
 from tests.pipeline.audit_process import AuditProcess, output_digests
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
@@ -29,12 +30,13 @@ CHOSEN = ("bfloat16", "products are faster")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[AuditSettings]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModelOptions]:
     """A processor that is faster in bfloat16; what is asked of it."""
-    asked: list[AuditSettings] = []
+    asked: list[ModelOptions] = []
 
-    def chosen(settings: AuditSettings) -> tuple[str, str]:
-        asked.append(settings)
+    def chosen(model: ModelOptions, *, threads: int) -> tuple[str, str]:
+        assert threads == 1
+        asked.append(model)
         return CHOSEN
 
     monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
@@ -61,14 +63,14 @@ def manifest_of(settings: AuditSettings, options: RunOptions, dtype: str) -> Run
 
 
 def test_choice_is_made_once_and_stands_in_settings_and_options(
-    asked: list[AuditSettings], capsys: pytest.CaptureFixture[str]
+    asked: list[ModelOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings, options = with_auto_dtype(SETTINGS, RunOptions(), None)
     assert settings == replace(SETTINGS, model=SETTINGS.model.replaced(dtype="bfloat16"))
     assert options.dtype_choice == "bfloat16: products are faster"
     assert "--dtype auto chooses bfloat16: products are faster" in capsys.readouterr().err
     assert with_auto_dtype(settings, options, None) == (settings, options)
-    assert asked == [SETTINGS]
+    assert asked == [SETTINGS.model]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +84,13 @@ def test_choice_is_made_once_and_stands_in_settings_and_options(
     ],
     ids=["bundled", "given", "gpu", "language model", "no model"],
 )
-def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings: AuditSettings, asked: list[AuditSettings]) -> None:
+def test_nothing_is_asked_where_nothing_is_to_be_chosen(settings: AuditSettings, asked: list[ModelOptions]) -> None:
     assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
     assert not asked
 
 
 def test_nothing_is_asked_on_a_processor_without_instructions(
-    asked: list[AuditSettings], monkeypatch: pytest.MonkeyPatch
+    asked: list[ModelOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
     assert with_auto_dtype(SETTINGS, RunOptions(), None) == (SETTINGS, RunOptions())
@@ -96,7 +98,7 @@ def test_nothing_is_asked_on_a_processor_without_instructions(
 
 
 def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
-    asked: list[AuditSettings], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    asked: list[ModelOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = with_auto_dtype(SETTINGS, RunOptions(), None)
     earlier = manifest_of(*first, dtype="bfloat16")
@@ -106,17 +108,17 @@ def test_run_that_continues_on_a_slower_processor_keeps_the_choice_and_is_told(
     monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
     assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == first
     assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
-    assert asked == [SETTINGS]
+    assert asked == [SETTINGS.model]
 
 
-def test_run_that_continues_on_a_faster_processor_stays_in_float32(asked: list[AuditSettings]) -> None:
+def test_run_that_continues_on_a_faster_processor_stays_in_float32(asked: list[ModelOptions]) -> None:
     earlier = manifest_of(SETTINGS, RunOptions(), dtype="float32")
     assert with_auto_dtype(SETTINGS, RunOptions(), earlier) == (SETTINGS, RunOptions())
     assert not asked
 
 
 @pytest.mark.parametrize("change", ["overwrite", "model", "given dtype"])
-def test_earlier_run_says_nothing_to_another_audit(asked: list[AuditSettings], change: str) -> None:
+def test_earlier_run_says_nothing_to_another_audit(asked: list[ModelOptions], change: str) -> None:
     before, options = SETTINGS, RunOptions(overwrite=change == "overwrite")
     if change == "model":
         before = replace(SETTINGS, model=SETTINGS.model.replaced(model="brigg/harbour"))
@@ -125,7 +127,91 @@ def test_earlier_run_says_nothing_to_another_audit(asked: list[AuditSettings], c
         before = replace(SETTINGS, model=SETTINGS.model.replaced(dtype=dtype))
     settings, _ = with_auto_dtype(SETTINGS, options, manifest_of(before, RunOptions(), dtype=dtype))
     assert settings.model.dtype == "bfloat16"
-    assert asked == [SETTINGS]
+    assert asked == [SETTINGS.model]
+
+
+@pytest.fixture
+def probed(tmp_path: Path) -> AuditSettings:
+    """The bundled model with a verdict that reads a decoder."""
+    verdict = save_probed_verdict(tmp_path / "verdict", save_tiny_model(tmp_path / "decoder"))
+    method = MethodOptions(verdict=str(verdict), language_model="brigg/decoder")
+    return AuditSettings(model=ModelOptions(device="cpu"), method=method)
+
+
+def with_decoders_manifest(settings: AuditSettings, options: RunOptions, dtype: str) -> RunManifest:
+    made = manifest_of(settings, options, dtype="float32")
+    return replace(made, models={"dtype": "float32", "language_model_dtype": dtype})
+
+
+def test_choice_for_a_probes_decoder_is_its_own_and_recorded(
+    asked: list[ModelOptions], probed: AuditSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, options = with_auto_dtype(probed, RunOptions(), None)
+    assert settings == replace(probed, method=probed.method.replaced(language_model_dtype="bfloat16"))
+    assert (options.dtype_choice, options.language_model_dtype_choice) == (None, "bfloat16: products are faster")
+    assert "--dtype auto chooses bfloat16 for the language model" in capsys.readouterr().err
+    assert [one.model for one in asked] == ["brigg/decoder"]
+    assert settings.models.language is not None
+    assert (settings.models.language.dtype, settings.models.model.dtype) == ("bfloat16", "auto")
+
+
+def test_model_and_decoder_are_chosen_for_one_by_one(
+    asked: list[ModelOptions], probed: AuditSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = replace(probed, model=SETTINGS.model)
+    settings, _ = with_auto_dtype(both, RunOptions(), None)
+    assert (settings.model.dtype, settings.method.language_model_dtype) == ("bfloat16", "bfloat16")
+    assert [one.model for one in asked] == ["brigg/lighthouse", "brigg/decoder"]
+    monkeypatch.setattr(auto_dtype, "_chosen", lambda model, **_: CHOSEN if model.model == "brigg/lighthouse" else None)
+    settings, options = with_auto_dtype(both, RunOptions(), None)
+    assert settings.model.dtype == "bfloat16"
+    assert settings.models.language is not None
+    assert settings.models.language.dtype == "auto"
+    assert options.language_model_dtype_choice is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"method": "cci"}, {"language_model_dtype": "float32"}, {"language_model": None}],
+    ids=["its gradients are read", "it is given", "the model is the decoder"],
+)
+def test_nothing_is_chosen_for_a_decoder_where(
+    changed: dict[str, object], asked: list[ModelOptions], probed: AuditSettings
+) -> None:
+    settings = replace(probed, method=probed.method.replaced(**changed))
+    assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
+    assert not asked
+
+
+def test_dtype_that_is_given_for_the_model_is_the_decoders_too(
+    asked: list[ModelOptions], probed: AuditSettings
+) -> None:
+    settings = replace(probed, model=ModelOptions(device="cpu", dtype="float32"))
+    assert with_auto_dtype(settings, RunOptions(), None) == (settings, RunOptions())
+    assert settings.models.language is not None
+    assert settings.models.language.dtype == "float32"
+    assert not asked
+
+
+def test_run_that_continues_keeps_the_decoders_choice(
+    asked: list[ModelOptions],
+    probed: AuditSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = with_auto_dtype(probed, RunOptions(), None)
+    earlier = with_decoders_manifest(*first, dtype="bfloat16")
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", dict)
+    assert with_auto_dtype(probed, RunOptions(), earlier) == first
+    assert "keeps bfloat16, in which this audit was started" in capsys.readouterr().err
+    slow = with_auto_dtype(probed, RunOptions(), None)
+    monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
+    assert with_auto_dtype(probed, RunOptions(), with_decoders_manifest(*slow, dtype="float32")) == slow
+    assert len(asked) == 1
+    other = replace(probed, method=probed.method.replaced(language_model="brigg/other"))
+    assert with_auto_dtype(other, RunOptions(), earlier)[0].method.language_model_dtype == "bfloat16"
+    assert with_auto_dtype(probed, RunOptions(overwrite=True), earlier)[0] == first[0]
+    assert len(asked) == 3
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +228,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
     audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auto_dtype, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
-    monkeypatch.setattr(auto_dtype, "_chosen", lambda _: CHOSEN)
+    monkeypatch.setattr(auto_dtype, "_chosen", lambda *_, **__: CHOSEN)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "auto") == 0
     manifest = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
     model, run = manifest.options["model"], manifest.options["run"]
@@ -160,7 +246,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
 
 def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: AuditProcess) -> None:
     settings = AuditSettings(model=ModelOptions(model=str(audit.model), device="cpu"))
-    found = auto_dtype._chosen(settings)
+    found = auto_dtype._chosen(settings.model, threads=1)
     assert (found is None) is not bool(half_precision_instructions())
     assert found is None or found[0] in ("float32", "bfloat16")
 
@@ -174,10 +260,10 @@ def test_process_is_told_of_the_attribution_config_that_is_named(monkeypatch: py
 
     monkeypatch.setattr(subprocess, "run", run)
     settings = replace(SETTINGS, model=SETTINGS.model.replaced(attribution_config="own_config.json"))
-    assert auto_dtype._chosen(settings) is None
+    assert auto_dtype._chosen(settings.model, threads=1) is None
     assert json.loads(told[0])["attribution_config"] == "own_config.json"
 
 
 def test_nothing_is_chosen_for_a_model_that_cannot_be_read(tmp_path: Path) -> None:
     settings = AuditSettings(model=ModelOptions(model=str(tmp_path / "none"), device="cpu"))
-    assert auto_dtype._chosen(settings) is None
+    assert auto_dtype._chosen(settings.model, threads=1) is None
