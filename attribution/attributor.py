@@ -18,6 +18,7 @@ from attribeam.attribution.attribute_table import (
     TableEvidence,
     table_log,
 )
+from attribeam.attribution.forked_process import settle_after_fork
 from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, model_outcomes
 from attribeam.attribution.methods.models import (
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 class Attributor:
     """A parser and a model together; create one with ``from_pretrained``.
 
-    Threads may share one. Other processes load their own: it can be neither pickled nor, with torch's threads, forked.
+    Threads may share one. It cannot be pickled. A process that is forked from its own uses it with one thread of torch.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Attributor:
         Raises:
             UsageError: if the options name a method that cannot be used.
         """
+        settle_after_fork()
         self.parser = parser
         self.spans = tuple(spans)
         self._options = options or (MethodOptions() if model is None else model.settings)
@@ -97,6 +99,7 @@ class Attributor:
             UsageError: if the method does not exist.
             ValueError: if an option is out of its range.
         """
+        settle_after_fork(options.threads)
         method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
         needs = resolve_method(method).needs
         model, method = with_chosen_dtypes(options.only(ModelOptions), method, needs)
@@ -229,6 +232,7 @@ class Attributor:
 
     def _outcomes(self, records: Sequence[QARecord]) -> list[SpanOutcome]:
         """One outcome per record, in order, by the stages of an audit."""
+        settle_after_fork()
         rows: list[AuditRow | Refusal] = []
         for batch in _in_batches([self._encoded(record) for record in records]):
             parsed = iter(parse_each(self.parser, [one[0].answer for one in batch if not isinstance(one, Refusal)]))
