@@ -19,7 +19,12 @@ def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
         help="parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, or a format that another "
         "package brings (default: %(default)s)",
     )
-    add("--columns", default="", metavar="FIELD=COLUMN,...", help="e.g. record_id=trace_id,answer=response")
+    add(
+        "--columns",
+        default="",
+        metavar="FIELD=COLUMN,...",
+        help="which column holds which field, e.g. record_id=trace_id,answer=response",
+    )
 
 
 def log_options(arguments: argparse.Namespace) -> LogOptions:

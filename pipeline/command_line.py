@@ -81,7 +81,7 @@ COMMANDS = (
         "print a script that completes commands in bash or zsh",
         "attribeam.pipeline.commands.completion_command",
     ),
-    Command("train", "retrain a bundled model: parser or attributor", "attribeam.lab.training.command"),
+    Command("train", "retrain a bundled model, or fit weights of attention heads", "attribeam.lab.training.command"),
 )
 
 

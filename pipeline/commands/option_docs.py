@@ -35,18 +35,40 @@ _HEADER = ("option", "what it does", "values", "default", "paper", "in `attribut
 def option_tables() -> str:
     """All declared options as Markdown tables, one per section."""
     helps = {command: option_helps(command) for command in COMMANDS_WITH_OPTIONS}
-    return "\n\n".join(_section(heading, *classes, helps) for heading, classes in _SECTIONS.items())
+    sections = [_section(heading, *classes, helps) for heading, classes in _SECTIONS.items()]
+    return "\n\n".join([*sections, _further_options()])
+
+
+def _further_options() -> str:
+    """A table of the options of an audit that no other names, since they are declared where it reads its arguments."""
+    declared_flags = {
+        one.flag: one.help for classes in _SECTIONS.values() for one in declared(classes[0]).values() if one.flag
+    }
+    rows = [
+        (f"`{action.option_strings[-1]}`", str(action.help).replace("%(default)s", str(action.default)))
+        for action in _parser("audit")._actions
+        if action.help not in (None, argparse.SUPPRESS)
+        and "--help" not in action.option_strings
+        and not str(action.help).startswith(declared_flags.get(action.option_strings[-1], "\0"))
+    ]
+    cells = [("option", "what it does"), ("---", "---"), *rows]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
+    return "\n".join(["### Further options of `attribeam audit`", "", *lines])
 
 
 def option_helps(command: str) -> dict[str, list[str]]:
     """The helps of every option that a command has, by its flag; actions below it may each have one of their own."""
+    found: dict[str, list[str]] = {}
+    for flag, text in _helps(_parser(command)):
+        found.setdefault(flag, []).append(text)
+    return found
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
     module = import_module(next(one.module for one in COMMANDS if one.name == command))
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
-    found: dict[str, list[str]] = {}
-    for flag, text in _helps(parser):
-        found.setdefault(flag, []).append(text)
-    return found
+    return parser
 
 
 def _helps(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:

@@ -41,6 +41,14 @@ def test_docs_are_those_of_the_declarations() -> None:
     assert text == with_tables(text), "run python -m attribeam.pipeline.commands.option_docs docs/options.md"
 
 
+def test_page_names_every_option_of_an_audit() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    told = {f"--{row.split('`')[1].removeprefix('--').replace('_', '-')}" for row in rows}
+    flags = {flag for flag, helps in option_helps("audit").items() if argparse.SUPPRESS not in helps}
+    assert flags - {"-h", "--help"} <= told
+
+
 def test_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="lacks one"):
         with_tables("# Options\n")
