@@ -66,8 +66,12 @@ def _method_tables(dataset: str, method: MethodFigures) -> Iterator[str]:
         yield text_table(
             _AUROC_HEADER,
             [
-                _auroc_line("answers", group.answer_mass, group.answer_flag),
-                _auroc_line("spans", group.span_mass, group.span_flag),
+                _auroc_line(name, mass, flag)
+                for name, mass, flag in (
+                    ("answers", group.answer_mass, group.answer_flag),
+                    ("spans", group.span_mass, group.span_flag),
+                )
+                if mass is not None or flag is not None
             ],
         )
         for kind in group.kinds:

@@ -114,7 +114,9 @@ def test_answers_judged_as_a_whole_are_audited_and_have_no_characters(models, tm
     assert (group["answers"], group["marked_answers"], group["span_flag"]) == (2, 1, None)
     assert {level["characters"] for level in group["levels"]} == {None}
     assert group["answer_flag"] is not None
-    assert "bump, all, attn-union-dep: 2 answers, 1 of them unsupported\n" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "bump, all, attn-union-dep: 2 answers, 1 of them unsupported\n" in printed
+    assert not [line for line in printed.splitlines() if line.strip() == "spans"]
 
 
 @pytest.fixture
