@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.option_types import positive_integer, whole_number
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, positive_integer, whole_number
 from attribeam.attribution.options import ATTN_UNION_DEP, UNIONS
 from attribeam.lab.evaluation.comparison import FailedRow
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE
@@ -98,6 +98,9 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory (default: bundled)")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument("--method", choices=UNIONS, default=ATTN_UNION_DEP)
+    parser.add_argument(
+        "--verdict", default=BUNDLED_VERDICT_NAME, help="bundled, mass or a directory (default: bundled)"
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--threads", type=positive_integer, help="CPU threads of torch")
     parser.add_argument(
@@ -128,6 +131,7 @@ def _attributor(args: argparse.Namespace) -> Attributor:
             spans="given",
             threads=args.threads,
             method=args.method,
+            verdict=args.verdict,
             device=args.device,
         )
     except (OSError, ValueError) as error:

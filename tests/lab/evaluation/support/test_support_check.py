@@ -5,6 +5,7 @@ import pytest
 from tests.attribution.methods.hand_parser import ANSWER, PARSED
 from tests.attribution.tiny_models import save_tiny_model
 from tests.lab.evaluation.dataset_rows import write_rows
+from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
@@ -101,6 +102,19 @@ def test_shares_count_spans_of_both_sides(attributor, data):
 def test_missing_file_is_one_line_and_exit_code_one(tmp_path, capsys):
     assert main(["--rows", str(tmp_path / "none.jsonl")]) == 1
     assert "none.jsonl does not exist" in capsys.readouterr().err
+
+
+def test_verdict_is_the_one_that_is_asked_for(data, tmp_path, capsys):
+    models = [
+        "--model",
+        str(save_tiny_model(tmp_path / "model")),
+        "--parser",
+        str(save_tiny_parser(tmp_path / "parser")),
+    ]
+    assert main(["--rows", str(data), "--bootstrap-draws", "20", *models]) == 0
+    assert "\nverdict in use: bundled, an answer has an unsupported claim from risk" in capsys.readouterr().out
+    assert main(["--rows", str(data), "--bootstrap-draws", "20", *models, "--verdict", "mass"]) == 0
+    assert "\nverdict in use: none, no thresholds are known for this model" in capsys.readouterr().out
 
 
 def test_output_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
