@@ -85,7 +85,7 @@ class GroupTally:
 MAX_TIME_BINS = 62
 _MAX_HOURS = 300_000
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MICROSECONDS = (_FIRST_MOMENT - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 _HOUR_MICROSECONDS = 3_600_000_000
 
 
@@ -120,12 +120,13 @@ class TimelineTally:
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch of spans."""
         moments = batch.column("answered_at").cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        self._hours.add(pc.floor(pc.divide(moments.cast(pa.float64()), float(_HOUR_MICROSECONDS))), batch)
+        since_first = pc.subtract(moments, _FIRST_MICROSECONDS)  # never negative, so that division rounds down
+        self._hours.add(pc.divide(since_first, _HOUR_MICROSECONDS), batch)
 
     def result(self) -> Timeline:
         """The timeline in the narrowest unit that needs at most ``MAX_TIME_BINS`` bins, else in years."""
-        hours = {_hour_start(key): counts for key, counts in self._hours.counts.items() if isinstance(key, float)}
-        undated = sum(counts.spans for key, counts in self._hours.counts.items() if not isinstance(key, float))
+        hours = {_hour_start(key): counts for key, counts in self._hours.counts.items() if isinstance(key, int)}
+        undated = sum(counts.spans for key, counts in self._hours.counts.items() if not isinstance(key, int))
         return timeline(hours, undated=undated)
 
 
@@ -140,8 +141,8 @@ def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narr
     return Timeline(unit, bins, undated)
 
 
-def _hour_start(hours: float) -> datetime:
-    return _EPOCH + timedelta(hours=hours)
+def _hour_start(hours: int) -> datetime:
+    return _FIRST_MOMENT + timedelta(hours=hours)
 
 
 def _bins_by_unit(hours: Mapping[datetime, SupportCounts], narrowest: str) -> dict[str, dict[datetime, SupportCounts]]:

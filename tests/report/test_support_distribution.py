@@ -111,6 +111,19 @@ def test_one_bin_too_many_takes_the_next_wider_unit(unit: str, last: datetime, n
     assert timeline_of([{"answered_at": START}, {"answered_at": later}]).unit == next_unit
 
 
+def test_times_at_the_ends_of_the_calendar_are_counted_in_their_years() -> None:
+    ends = [datetime.min.replace(tzinfo=UTC), datetime(1684, 7, 28, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+    found = timeline_of([{"answered_at": moment} for moment in (*ends, START)])
+    years = sorted(floor(moment, "year").isoformat() for moment in (*ends, START))
+    assert (found.unit, [one.start for one in found.bins]) == ("year", years)
+
+
+def test_the_last_moment_of_an_hour_far_away_belongs_to_it() -> None:
+    last = datetime(9998, 6, 1, 11, 59, 59, 999_999, tzinfo=UTC)
+    found = timeline_of([{"answered_at": last}, {"answered_at": last + timedelta(microseconds=1)}])
+    assert [one.start for one in found.bins] == ["9998-06-01T11:00:00+00:00", "9998-06-01T12:00:00+00:00"]
+
+
 def test_spans_without_a_time_are_counted_apart() -> None:
     found = timeline_of([{"answered_at": START}, {}, {"support": "weak"}])
     assert (len(found.bins), found.undated) == (1, 2)
