@@ -6,6 +6,7 @@ Imports no other library, because what libraries may print has to be set before 
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import select
@@ -17,9 +18,11 @@ from importlib import import_module
 from typing import NoReturn, TextIO
 
 from attribeam import __version__
-from attribeam.pipeline.messages import ConsoleKind, Messages
+from attribeam.pipeline.messages import ConsoleKind, Messages, console_kind
 
 PROGRAM = "attribeam"
+INTERRUPTED = 130
+"""``ExitCode.INTERRUPTED``, which is known before anything is imported."""
 
 
 def set_verbosity(*, verbose: bool) -> None:
@@ -87,10 +90,17 @@ COMMANDS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code, one of ``attribeam.schemas.errors.ExitCode``."""
+    _open_closed_streams()
     given = list(sys.argv[1:] if argv is None else argv)
     chosen = _top_parser().parse_args(given[:1]).command
     command = next(one for one in COMMANDS if one.name == chosen)
-    return _run(command, given[1:])
+    try:
+        return _run(command, given[1:])
+    except KeyboardInterrupt:
+        kind = console_kind(given) if command.takes_config else ConsoleKind.TEXT
+        messages = Messages(f"{PROGRAM} {command.name}", kind)
+        messages.say("interrupted", event="error", exit_code=INTERRUPTED)
+        return INTERRUPTED
 
 
 def _top_parser() -> argparse.ArgumentParser:
@@ -128,18 +138,34 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         code = run(arguments) or ExitCode.DONE
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        if not _is_closed_by_reader(sys.stdout):
+    except OSError as error:
+        if (reason := _why_output_failed(sys.stdout, error)) is None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes when it exits goes there
-        messages.say("standard output was closed before all was said", event="error", exit_code=ExitCode.FAILED)
+        messages.say(f"standard output {reason}", event="error", exit_code=ExitCode.FAILED)
         return ExitCode.FAILED
     except AttribeamError as error:
         messages.say(str(error), event="error", exit_code=error.exit_code)
         return error.exit_code
-    except KeyboardInterrupt:
-        messages.say("interrupted", event="error", exit_code=ExitCode.INTERRUPTED)
-        return ExitCode.INTERRUPTED
+
+
+def _open_closed_streams() -> None:
+    """Open what the caller closed, as ``>&-`` does; else the next file that is opened would get what is printed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so that of the stream
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="replace"))
+
+
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+
+def _why_output_failed(output: TextIO, error: OSError) -> str | None:
+    """Why ``output`` could not be written to; None if ``error`` is of something else, such as a file that it names."""
+    if isinstance(error, BrokenPipeError):
+        return "was closed before all was said" if _is_closed_by_reader(output) else None
+    return f"cannot be written to: {error.strerror}" if error.errno in _WRITE_ERRORS and not error.filename else None
 
 
 def _is_closed_by_reader(output: TextIO) -> bool:

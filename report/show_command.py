@@ -47,12 +47,14 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         audit = AuditDirectory.open(arguments.audit)
         logs = AuditedLogs.of(audit, texts=arguments.texts)
-        for line in record_lines(audit, logs, arguments.record_id, AnswerView(console.width, arguments.evidence)):
-            console.print(line, soft_wrap=True)
-        if audit.incomplete:
-            print(f"attribeam show: {audit.incomplete}", file=sys.stderr)
+        view = AnswerView(console.width, arguments.evidence)
+        lines = list(record_lines(audit, logs, arguments.record_id, view))
     except (OSError, pa.ArrowException) as error:
         raise RunError(str(error)) from error
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    if audit.incomplete:
+        print(f"attribeam show: {audit.incomplete}", file=sys.stderr)
 
 
 def record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
+from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.metrics_export import choose_exporters
 from attribeam.pipeline.options.audit_options import (
     LOCAL,
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         RunError: if it failed or does not reconcile.
     """
     settings, options = read_settings(arguments), read_run_options(arguments)
-    with made_with(options.umask):
+    with interrupted_once(), made_with(options.umask):
         return _run(settings, options)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.pipeline.small_log import log_rows, write_log
@@ -15,11 +18,14 @@ from tests.pipeline.small_log import log_rows, write_log
 from attribeam import __version__
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.pipeline import command_line, local_driver
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.options.audit_options import RunOptions, add_audit_arguments, read_run_options, read_settings
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import ExitCode, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
+
+CONFIG_PRINT = [sys.executable, "-m", "attribeam", "config", "print"]
 
 
 def _arguments(*argv: str) -> argparse.Namespace:
@@ -176,6 +182,44 @@ def test_output_that_nobody_reads_to_its_end_is_no_traceback(tmp_path: Path) -> 
         os.close(writer)
     assert found.returncode == ExitCode.FAILED
     assert found.stderr == "attribeam config: standard output was closed before all was said\n"
+
+
+def test_full_disk_behind_standard_output_is_no_traceback() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        found = subprocess.run(CONFIG_PRINT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert found.returncode == ExitCode.FAILED
+    assert found.stderr == "attribeam config: standard output cannot be written to: No space left on device\n"
+
+
+def test_closed_standard_output_swallows_what_is_printed() -> None:
+    found = subprocess.run(
+        CONFIG_PRINT, preexec_fn=partial(os.close, 1), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: str) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_line, "import_module", interrupted)
+    assert main(["show", "qa-009", "--audit", "x"]) == command_line.INTERRUPTED == ExitCode.INTERRUPTED
+    assert capfd.readouterr().err == "attribeam show: interrupted\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_before_the_first_file_is_read_ends_an_audit_like_ctrl_c(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.signal(number, lambda *_: pytest.fail("the audit did not handle it"))
+    monkeypatch.setattr(local_driver, "check_input", lambda *_: signal.raise_signal(number))
+    try:
+        assert main(["audit", "--input", "x.parquet", "--output", str(tmp_path / "out")]) == ExitCode.INTERRUPTED
+    finally:
+        signal.signal(number, before)
+    assert capfd.readouterr().err.startswith("attribeam audit: interrupted.")
 
 
 def test_another_broken_pipe_is_no_closed_output(
