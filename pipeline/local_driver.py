@@ -41,7 +41,7 @@ from attribeam.pipeline.workers.model_service import ModelUse
 from attribeam.pipeline.workers.row_isolation import RowIsolation
 from attribeam.pipeline.workers.unchanged_models import are_unchanged
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -70,6 +70,11 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         pool = open_pool(settings, options, plan)
         try:
             manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
+        except UsageError:
+            raise  # nothing was changed
+        except BaseException as error:
+            directory.end_running(_end_status(error))
+            raise
         finally:
             pool.kill()
         directory.remove_working_folders()
@@ -287,12 +292,14 @@ def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *,
     except BaseException as error:
         run.pool.kill()
         run.directory.remove_attempts()  # they may have filled the disk
-        record.write_end(
-            RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED, run.finished
-        )
+        record.write_end(_end_status(error), run.finished)
         raise
     finally:
         run.progress.close()
+
+
+def _end_status(error: BaseException) -> RunStatus:
+    return RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
 
 
 def _reconcile(run: _ChunkRun) -> None:

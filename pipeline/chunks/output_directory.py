@@ -6,12 +6,14 @@ This module imports no library.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from attribeam.report.private_files import take_rights
@@ -111,12 +113,36 @@ class OutputDirectory:
             self.attempts.rmdir()
 
     def remove_chunks_but(self, kept: Mapping[str, ChunkManifest]) -> None:
-        """Remove all chunks but ``kept``, by name: first the manifests, then the files."""
+        """Remove all chunks but ``kept``, by name: first the manifests, then the files.
+
+        If an earlier run was done, its manifest says "running" before anything is removed.
+
+        Raises:
+            OSError: if something cannot be removed, or the manifest not be changed.
+        """
         names = kept_names(kept)
-        for folder, pattern in ((self.chunks, OWN_MANIFEST), *((one, OWN_PARQUET) for one in self.folders[:2])):
-            for path in own_paths(folder, pattern):
-                if f"{folder.name}/{path.name}" not in names:
-                    path.unlink()
+        wanted = ((self.chunks, OWN_MANIFEST), *((one, OWN_PARQUET) for one in self.folders[:2]))
+        paths = [path for folder, pattern in wanted for path in own_paths(folder, pattern)]
+        removed = [path for path in paths if f"{path.parent.name}/{path.name}" not in names]
+        if removed:
+            self._replace_status(RunStatus.DONE, RunStatus.RUNNING)
+        for path in removed:
+            path.unlink()
+
+    def end_running(self, status: RunStatus) -> None:
+        """Let a manifest that says "running" say how the run ended, as far as it can be written."""
+        with suppress(OSError):
+            self._replace_status(RunStatus.RUNNING, status)
+
+    def _replace_status(self, old: RunStatus, new: RunStatus) -> None:
+        """Change the status of a manifest that has the ``old`` one; in place where a full disk holds no second one."""
+        manifest = self.earlier_manifest()
+        if manifest is None or manifest.status is not old:
+            return
+        try:
+            write_atomically(self.run_manifest, replace(manifest, status=new).to_json())
+        except OSError:
+            replace_status(self.run_manifest, new)
 
     def _foreign_files(self) -> Iterator[Path]:
         patterns = (OWN_PARQUET, OWN_PARQUET, OWN_MANIFEST, _OWN_ATTEMPT)
@@ -153,6 +179,18 @@ def write_atomically(path: Path, text: str) -> None:
         new.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def replace_status(path: Path, status: RunStatus) -> None:
+    """Change the status of a manifest in place, keeping its length, which needs no free space.
+
+    Raises:
+        OSError, ValueError: if there is no readable manifest.
+    """
+    old = path.read_bytes()
+    fields = json.loads(old) | {"status": status}
+    with path.open("r+b") as file:
+        file.write(json.dumps(fields, ensure_ascii=False).encode().ljust(len(old)))
 
 
 def sync_folder(folder: Path) -> None:

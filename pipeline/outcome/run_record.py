@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from attribeam import __version__
 from attribeam.pipeline.chunks.configuration import package_versions, plain_settings
 from attribeam.pipeline.chunks.input_plan import InputPlan
-from attribeam.pipeline.chunks.output_directory import OutputDirectory, write_atomically
+from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metric_families, send_metrics, write_metrics
@@ -146,18 +145,6 @@ class RunRecord:
             chunks=tuple(sorted(finished)),
             stages=sum_stage_seconds(manifest.stages for manifest in finished.values()),
         )
-
-
-def replace_status(path: Path, status: RunStatus) -> None:
-    """Change the status of a manifest in place, keeping its length, which needs no free space.
-
-    Raises:
-        OSError, ValueError: if there is no readable manifest.
-    """
-    old = path.read_bytes()
-    fields = json.loads(old) | {"status": status}
-    with path.open("r+b") as file:
-        file.write(json.dumps(fields, ensure_ascii=False).encode().ljust(len(old)))
 
 
 RUN_MANIFEST, REPORT_PAGE = "run_manifest.json", "report.html"

@@ -25,10 +25,12 @@ from tests.pipeline.audit_process import AuditProcess, has_only_our_lines, outpu
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.pipeline import local_driver
 from attribeam.pipeline.chunks.output_directory import write_atomically
 from attribeam.pipeline.outcome import run_record
 from attribeam.pipeline.outcome.run_record import RunRecord
 from attribeam.pipeline.workers import import_server
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 18
@@ -121,6 +123,42 @@ def test_a_finished_chunk_that_rots_is_audited_again(
     assert "4 finished chunks (" in stderr
     assert "MB) are intact" in stderr
     assert output_digests(output) == output_digests(undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "status"),
+    [(KeyboardInterrupt(), 130, RunStatus.INTERRUPTED), (RunError("no memory is left"), 1, RunStatus.FAILED)],
+)
+def test_done_audit_that_lost_a_rotten_chunk_no_longer_says_done_while_models_load(
+    undisturbed: Path,
+    audit: AuditProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: BaseException,
+    code: int,
+    status: RunStatus,
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    sorted((output / "evidence").iterdir())[2].write_bytes(b"rotten")
+    while_loading: list[RunStatus] = []
+
+    def end_while_loading(_: object) -> NoReturn:
+        while_loading.append(_manifest(output).status)
+        raise ending
+
+    monkeypatch.setattr(local_driver, "start_first_worker", end_while_loading)
+    assert audit.run_here(output, "--workers", "1") == code
+    assert _finished(output) == 4
+    assert (while_loading, _manifest(output).status) == ([RunStatus.RUNNING], status)
+
+
+def test_refused_options_leave_the_status_of_a_killed_audit(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    (output / "run_manifest.json").write_text(replace(_manifest(output), status=RunStatus.RUNNING).to_json())
+    assert audit.run_here(output, "--workers", "1", "--top-k", "9") == 2
+    assert _manifest(output).status is RunStatus.RUNNING
 
 
 def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run(
@@ -274,6 +312,10 @@ def _damage(log: Path, *, row_group: int, column: str) -> None:
     content = bytearray(log.read_bytes())
     content[start:end] = bytes(byte ^ 0xFF for byte in content[start:end])
     log.write_bytes(content)
+
+
+def _manifest(output: Path) -> RunManifest:
+    return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
 def _finished(output: Path) -> int:
