@@ -176,13 +176,11 @@ def _is_closed_by_reader(output: TextIO) -> bool:
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """A parser that tells machines of wrong arguments as it tells them of other errors."""
+    """A parser that tells of wrong arguments as of other errors: in one line, not below a page of options."""
 
     messages = Messages()
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit with code 2."""
-        if self.messages.kind is ConsoleKind.TEXT:
-            super().error(message)
-        self.messages.say(message, event="error", exit_code=2)
+        Messages(self.prog, self.messages.kind).say(f"{message}; see {self.prog} --help", event="error", exit_code=2)
         self.exit(2)

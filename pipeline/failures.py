@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 
 from attribeam.attribution.evidence.span_result import MethodError
 from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunks.output_directory import FULL_DISK
 from attribeam.pipeline.chunks.worker_messages import WorkerDied, WorkerFailed
 from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -17,9 +17,9 @@ RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
 
 def is_disk_full(error: BaseException) -> bool:
     """Whether a full disk or quota is the cause, even if Beam has turned the cause into text."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in FULL_DISK:
         return True
-    return any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT))
+    return any(os.strerror(code) in str(error) for code in FULL_DISK)
 
 
 def row_text(rows: RowRange) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from attribeam.schemas.errors import RunError, UsageError
@@ -41,7 +42,8 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
     except OSError as error:
         raise RunError(f"{output!r} cannot be written: {error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made, it may not be removable either
+            partial.unlink()
 
 
 def _print(parts: Iterable[str]) -> None:

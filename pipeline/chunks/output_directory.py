@@ -5,6 +5,7 @@ This module imports no library.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -15,12 +16,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from attribeam.report.private_files import take_rights
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 MARKER = "_attribeam"
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
 OWN_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet|part-\d{{5}}-of-\d{{5}}\.parquet")
 """Names of evidence and dead letters. A distributed run adds a mark of the attempt; earlier versions numbered them."""
@@ -64,14 +67,11 @@ class OutputDirectory:
         """Create the directory and hold its lock, which ends with this process at the latest.
 
         Raises:
-            UsageError: if another audit holds the lock, or the directory holds other things than audits write.
+            UsageError: if another audit holds the lock, the directory holds other things than audits write, or it
+                cannot be written to.
+            OSError: if the disk is full.
         """
-        self.check()
-        for folder in (self.root, *self.folders):
-            folder.mkdir(parents=True, exist_ok=True)
-            if folder == self.root:
-                (self.root / MARKER).touch()
-        with (self.root / MARKER).open("r+", encoding="utf-8") as marker:
+        with self._claimed() as marker:
             try:
                 fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -83,6 +83,24 @@ class OutputDirectory:
             marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
             marker.flush()
             yield
+
+    def _claimed(self) -> TextIO:
+        """Check and create the directory and its folders; returns the open file that the lock is on."""
+        try:
+            self.check()
+            for folder in (self.root, *self.folders):
+                folder.mkdir(parents=True, exist_ok=True)
+                if folder == self.root:
+                    (self.root / MARKER).touch()
+            return (self.root / MARKER).open("r+", encoding="utf-8")
+        except OSError as error:
+            if error.errno in FULL_DISK:
+                raise
+            reason = error.strerror or str(error)
+            raise UsageError(
+                f"--output {str(self.root)!r} cannot be written to: {reason}; make it writable, or choose another "
+                "directory"
+            ) from error
 
     def take_rights(self, umask: str) -> None:
         """Take the rights that ``umask`` denies from what earlier runs wrote, the directory itself included."""

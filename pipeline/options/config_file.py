@@ -138,7 +138,7 @@ def check_together(parser: argparse.ArgumentParser, config: ConfigFile) -> None:
 
 
 def _read_toml(path: str) -> tuple[dict[str, object], str]:
-    text = Path(path).read_bytes().decode()
+    text = Path(path).read_bytes().decode("utf-8-sig")  # editors of Windows begin a file with a mark
     return tomllib.loads(text), text
 
 

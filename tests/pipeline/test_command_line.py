@@ -65,7 +65,10 @@ def test_an_option_out_of_its_range_ends_with_exit_code_2(argv: str, capsys: pyt
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--input", "x.parquet", "--output", "o", *argv.split()])
     assert ended.value.code == 2
-    assert argv.split()[0] in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"attribeam audit: argument {argv.split()[0]}: ")
+    assert error.endswith("; see attribeam audit --help\n")
+    assert error.count("\n") == 1
 
 
 def test_thresholds_in_the_wrong_order_are_refused() -> None:

@@ -26,6 +26,12 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [output]
 
 
+def test_file_that_cannot_be_made_is_told_by_name(tmp_path: Path) -> None:
+    output = tmp_path / ("x" * 250)  # its unfinished file has a longer name, which no file system takes
+    with pytest.raises(RunError, match=r"x' cannot be written: .*File name too long"):
+        write_lines(str(output), ["row"])
+
+
 def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None:
     alive = 0
 

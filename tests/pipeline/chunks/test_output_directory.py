@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +58,24 @@ def test_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(UsageError, match="is a file"):
         OutputDirectory(tmp_path / "out").check()
+
+
+@pytest.mark.parametrize("made", ["long", "below a file", "dangling link"])
+def test_output_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path, made: str) -> None:
+    root = tmp_path / ("x" * 300 if made == "long" else "file/out" if made == "below a file" else "link")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("/nowhere/at/all")
+    with pytest.raises(UsageError, match=r"cannot be written to: .*choose another"), OutputDirectory(root).locked():
+        pass
+
+
+def test_full_disk_is_no_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(OSError, match="No space left"), OutputDirectory(tmp_path / "out").locked():
+        pass
 
 
 def test_the_folders_are_there_while_it_is_claimed(tmp_path: Path) -> None:

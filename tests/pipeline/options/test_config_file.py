@@ -41,6 +41,10 @@ def _mistakes(folder: Path, text: str, **environment: str) -> list[str]:
     return str(refused.value).replace(path, "FILE").splitlines()
 
 
+def test_byte_order_mark_before_the_first_option_is_none_of_it(tmp_path: Path) -> None:
+    assert _parsed(tmp_path, '\ufeffinput = "logs"\noutput = "out"\n').input == ["logs"]
+
+
 def test_a_file_says_what_a_command_line_says(tmp_path: Path) -> None:
     text = """
         input = ["logs/a.parquet", "logs/b.parquet"]
