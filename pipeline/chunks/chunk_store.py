@@ -31,6 +31,11 @@ class ChunkStore:
         """Names of the chunks that would have been kept, had their files been as they were written."""
         return self._finished.damaged
 
+    @property
+    def foreign(self) -> list[str]:
+        """Names of the finished chunks of an earlier run that this run has no place for."""
+        return self._finished.foreign
+
     def keep_finished(self, chunks: Sequence[Chunk], *, overwrite: bool) -> dict[str, ChunkManifest]:
         """Keep the chunks that are finished and fit, and remove all others; returns the manifests by name.
 

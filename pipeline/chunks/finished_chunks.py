@@ -24,13 +24,14 @@ def is_of(manifest: ChunkManifest, chunk: Chunk, configuration: str) -> bool:
 class FinishedChunks:
     """Compares the committed chunks of an output with what a run of ``configuration`` would do.
 
-    ``damaged`` names the chunks that fit except for their files.
+    ``damaged`` names the chunks that fit except for their files, ``foreign`` those of other rows, content or options.
     """
 
     def __init__(self, committed: CommittedChunks, *, configuration: str) -> None:
         self._committed = committed
         self._configuration = configuration
         self.damaged: list[str] = []
+        self.foreign: list[str] = []
 
     def fitting(self, chunks: Sequence[Chunk], *, digests: bool = True) -> dict[str, ChunkManifest]:
         """The manifests by name of the chunks that are finished and fit.
@@ -47,6 +48,7 @@ class FinishedChunks:
         same = [chunk.name for chunk in chunks if chunk.name in there and self._is_own(there[chunk.name], chunk)]
         whole = self._whole({name: there[name] for name in same}, digests=digests)
         self.damaged += [name for name in same if name not in whole]
+        self.foreign += sorted(there.keys() - set(same))
         return whole
 
     def _is_own(self, manifest: ChunkManifest, chunk: Chunk) -> bool:
@@ -79,8 +81,15 @@ class FinishedChunks:
         return fingerprint_file(self._committed.storage, self._committed.path(file.path))[1] == file.sha256
 
 
-def damage_notes(damaged: Sequence[str], finished: Mapping[str, ChunkManifest], *, verify: bool) -> Iterator[str]:
-    """How many finished chunks are damaged, and with ``verify`` how many are intact."""
+def damage_notes(
+    damaged: Sequence[str], finished: Mapping[str, ChunkManifest], *, verify: bool, foreign: Sequence[str] = ()
+) -> Iterator[str]:
+    """How many finished chunks are damaged or ``foreign``, and with ``verify`` how many are intact."""
+    if foreign:
+        yield (
+            f"{len(foreign)} finished chunks of an earlier run were removed, first {foreign[0]}: their logs are no "
+            "longer in --input or no longer the same, or --rows-per-chunk or another option has changed"
+        )
     if damaged:
         yield (
             f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(finished)} finished chunks, first "

@@ -10,6 +10,7 @@ import pytest
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
@@ -86,6 +87,17 @@ def test_an_audit_of_something_else_is_not_lost_unasked(
     assert before == _names(directory) != []
     assert ChunkStore(directory, configuration=configuration).keep_finished([chunk], overwrite=True) == {}
     assert _names(directory) == []
+
+
+def test_chunk_whose_log_is_no_longer_there_is_removed_and_told(directory: OutputDirectory) -> None:
+    gone = replace(CHUNK, name="00001-gone-r0000000000", input=InputFile("gone.parquet", 10, 3, "bb"))
+    for chunk in (CHUNK, gone):
+        _commit(directory, chunk)
+    store = ChunkStore(directory, configuration="c")
+    finished = store.keep_finished([CHUNK], overwrite=False)
+    assert (list(finished), store.foreign, store.damaged) == ([CHUNK.name], [gone.name], [])
+    (note,) = damage_notes(store.damaged, finished, verify=False, foreign=store.foreign)
+    assert note.startswith(f"1 finished chunks of an earlier run were removed, first {gone.name}: ")
 
 
 def test_overwrite_redoes_what_fits(directory: OutputDirectory) -> None:
