@@ -18,7 +18,7 @@ from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.stage_metrics import listening_for_rows, take_stage_seconds, token_sums
+from attribeam.transforms.stage_metrics import TokenCounts, listening_for_rows, take_stage_seconds, token_counts
 
 
 def run_chunk(
@@ -40,19 +40,18 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    tokens: int | None = 0
-    in_windows: int | None = 0
+    counts = TokenCounts(0, 0, 0 if settings.has_probe else None)
     if rows.row_count:
         with listening_for_rows(on_rows):
-            tokens, in_windows = _run_graph(rows, settings, schemas, folder, fatal_rows or {})
-    attempt = read_attempt(rows, folder, schemas, tokens=tokens, rows_in_windows=in_windows)
+            counts = _run_graph(rows, settings, schemas, folder, fatal_rows or {})
+    attempt = read_attempt(rows, folder, schemas, counts)
     return replace(attempt, seconds=time.monotonic() - started, stages=take_stage_seconds())
 
 
 def _run_graph(
     rows: RowRange, settings: AuditSettings, schemas: OutputSchemas, folder: Path, fatal_rows: Mapping[int, str]
-) -> tuple[int | None, int | None]:
-    """Tokens, and rows in windows, where the method has some and the runner counts them."""
+) -> TokenCounts:
+    """What the runner counted."""
     output = GraphOutput(
         evidence_prefix=str(folder / "evidence"),
         dead_letter_prefix=str(folder / "dead_letters"),
@@ -63,4 +62,4 @@ def _run_graph(
     build_graph(pipeline, row_ranges=[rows], settings=settings, output=output, fatal_rows=fatal_rows)
     result = pipeline.run()
     result.wait_until_finish()
-    return token_sums(result, counted=settings.encodes_rows)
+    return token_counts(result, encoded=settings.encodes_rows, probed=settings.has_probe)

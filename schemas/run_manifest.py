@@ -62,6 +62,8 @@ class AuditCounts:
         tokens: tokens of attributed rows; None where they were not counted.
         rows_in_windows: audited rows that were longer than the model's context and so were read in windows; None where
             they were not counted.
+        rows_unread: audited rows that were too long for the decoder of the verdict's probe, so that its trees judged
+            them alone; None where there is no probe.
         claims: the spans that count by support, a claim once; empty before schema version 1.2, when each span did.
         not_judged: those of them that cannot be judged, by ``claim_kind``.
         answers: audited rows by ``answer_kind``; empty before schema version 1.2.
@@ -73,6 +75,7 @@ class AuditCounts:
     spans: Mapping[str, int] = field(default_factory=dict)
     tokens: int | None = 0
     rows_in_windows: int | None = 0
+    rows_unread: int | None = None
     claims: Mapping[str, int] = field(default_factory=dict)
     not_judged: Mapping[str, int] = field(default_factory=dict)
     answers: Mapping[str, int] = field(default_factory=dict)
@@ -230,6 +233,7 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
     answers: Counter[str] = Counter()
     tokens: int | None = 0
     in_windows: int | None = 0
+    unread: list[int] = []
     for part in parts:
         rows, audited = rows + part.rows, audited + part.audited
         letters.update({(one.stage, one.reason): one.rows for one in part.dead_letters})
@@ -239,6 +243,7 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
         answers.update(part.answers)
         tokens = _sum_if_known(tokens, part.tokens)
         in_windows = _sum_if_known(in_windows, part.rows_in_windows)
+        unread += [] if part.rows_unread is None else [part.rows_unread]
     return AuditCounts(
         rows=rows,
         audited=audited,
@@ -246,6 +251,7 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
         spans=dict(sorted(spans.items())),
         tokens=tokens,
         rows_in_windows=in_windows,
+        rows_unread=sum(unread) if unread else None,
         claims=dict(sorted(claims.items())),
         not_judged=dict(sorted(not_judged.items())),
         answers=dict(sorted(answers.items())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
+from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
@@ -52,6 +53,11 @@ class AuditSettings:
     def encodes_rows(self) -> bool:
         """Whether the method reads the attention model's tokens."""
         return encodes(resolve_method(self.method).needs)
+
+    @property
+    def has_probe(self) -> bool:
+        """Whether the verdict reads the hidden states of a decoder."""
+        return Need.DECODER_STATES in resolve_method(self.method).needs
 
     @property
     def models(self) -> ModelChoice:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, is_unread
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow
@@ -57,6 +57,7 @@ class MakeEvidence(beam.DoFn):
     def _make_tables(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
         audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
         encoded: list[EncodedRow] = []
+        unread = 0
         for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):
             spans = self._spans(row, outcome, block.settings)
             if isinstance(spans, beam.pvalue.TaggedOutput):
@@ -64,10 +65,12 @@ class MakeEvidence(beam.DoFn):
             else:
                 audited.append((row.record, spans))
                 encoded += [row.encoded] if row.encoded is not None else []
+                unread += is_unread(outcome)
         count_audited_rows(
             [spans for _, spans in audited],
             tokens=sum(one.token_count for one in encoded),
             in_windows=sum(bool(one.windows) for one in encoded),
+            unread=unread,
         )
         with stage("write"):
             table = evidence_table(audited, self._schema)

@@ -8,7 +8,7 @@ local run. A group is to them what a bundle is there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -17,7 +17,7 @@ from apache_beam.coders import registry
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.methods.audit_row import AuditRow
+from attribeam.attribution.methods.audit_row import AuditRow, is_unread
 from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.schemas import DeadLetter
@@ -27,7 +27,7 @@ from attribeam.transforms.block_model import BlockModel
 from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.elements import AttributedBlock, RowCoder
 from attribeam.transforms.make_evidence import MakeEvidence
-from attribeam.transforms.stage_metrics import NAMESPACE
+from attribeam.transforms.stage_metrics import NAMESPACE, TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,14 @@ class RowGroup:
         chunk: what the group is of; stages only pass it on.
         rows: what the last stage made, in the order of the input: a range, records, rows, blocks or tables.
         letters: the dead letters of all stages so far.
-        tokens, rows_in_windows: of the audited rows, once there is evidence; None where the method reads no tokens.
+        counts: of the audited rows, once there is evidence.
         started: seconds since 1970 when the group was taken up.
     """
 
     chunk: Any
     rows: tuple[Any, ...]
     letters: tuple[DeadLetter, ...] = ()
-    tokens: int | None = None
-    rows_in_windows: int | None = None
+    counts: TokenCounts = field(default_factory=TokenCounts)
     started: float = 0.0
 
     def __len__(self) -> int:
@@ -169,15 +168,17 @@ class MakeGroupEvidence(StagesOfGroup):
 
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
         super().__init__((MakeEvidence(settings, schema),))
-        self._counts_tokens = settings.encodes_rows
+        self._encodes, self._has_probe = settings.encodes_rows, settings.has_probe
 
     def process(self, group: RowGroup) -> Iterator[RowGroup]:
         for made in super().process(group):
             refused = {letter.source for letter in made.letters}
-            rows = [row for block in group.rows for row in block.rows if row.record.source not in refused]
-            encoded = [row.encoded for row in rows if row.encoded is not None]
-            yield replace(
-                made,
-                tokens=sum(one.token_count for one in encoded) if self._counts_tokens else None,
-                rows_in_windows=sum(bool(one.windows) for one in encoded) if self._counts_tokens else None,
+            pairs = [pair for block in group.rows for pair in zip(block.rows, block.outcomes.wait(), strict=True)]
+            audited = [(row, outcome) for row, outcome in pairs if row.record.source not in refused]
+            encoded = [row.encoded for row, _ in audited if row.encoded is not None]
+            counts = TokenCounts(
+                tokens=sum(one.token_count for one in encoded) if self._encodes else None,
+                rows_in_windows=sum(bool(one.windows) for one in encoded) if self._encodes else None,
+                rows_unread=sum(is_unread(outcome) for _, outcome in audited) if self._has_probe else None,
             )
+            yield replace(made, counts=counts)

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 
 from apache_beam.metrics import Metrics
@@ -48,6 +49,7 @@ SPANS = "spans"
 CLAIMS = "claims"
 TOKENS = "tokens"
 ROWS_IN_WINDOWS = "rows_in_windows"
+ROWS_UNREAD = "rows_unread_by_decoder"
 
 
 def count_row_read() -> None:
@@ -67,14 +69,16 @@ def count_dead_letter(reason: Reason) -> None:
     tell_rows_finished(1)
 
 
-def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int) -> None:
+def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int, unread: int) -> None:
     """Count audited rows, in total and by kind of answer, their tokens, and their spans and claims by support.
 
-    Tokens are those of prompts and responses. ``in_windows`` of the rows were longer than the model's context.
+    Tokens are those of prompts and responses. ``in_windows`` of the rows were longer than the model's context,
+    ``unread`` too long for the decoder of the verdict's probe.
     """
     _counter(ROWS_AUDITED).inc(len(rows))
     _counter(TOKENS).inc(tokens)
     _counter(ROWS_IN_WINDOWS).inc(in_windows)
+    _counter(ROWS_UNREAD).inc(unread)
     _count_by(ANSWERS, Counter(spans[0].answer_kind for spans in rows if spans))
     _count_by(SPANS, Counter(span.support for spans in rows for span in spans))
     _count_by(CLAIMS, Counter(span.support for spans in rows for span in spans if span.is_counted))
@@ -104,9 +108,28 @@ def counter_sum(result: PipelineResult, name: str) -> int | None:
     return sum(one.result or 0 for one in counters if one.key.metric.name == name) if counters else None
 
 
-def token_sums(result: PipelineResult, *, counted: bool) -> tuple[int | None, int | None]:
-    """Tokens, and rows in windows; None where the method has none, or the runner reports no counters of ours."""
-    return (counter_sum(result, TOKENS), counter_sum(result, ROWS_IN_WINDOWS)) if counted else (None, None)
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """What no table tells of audited rows; None where it was not counted.
+
+    Attributes:
+        tokens: of prompts and responses.
+        rows_in_windows: rows that were longer than the model's context.
+        rows_unread: rows that were too long for the decoder of the verdict's probe.
+    """
+
+    tokens: int | None = None
+    rows_in_windows: int | None = None
+    rows_unread: int | None = None
+
+
+def token_counts(result: PipelineResult, *, encoded: bool, probed: bool) -> TokenCounts:
+    """The counts of a run; None for tokens that are not ``encoded``, without a probe, and without counters of ours."""
+    return TokenCounts(
+        tokens=counter_sum(result, TOKENS) if encoded else None,
+        rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS) if encoded else None,
+        rows_unread=counter_sum(result, ROWS_UNREAD) if probed else None,
+    )
 
 
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from attribeam.attribution.prompts.passage_windows import windows_or_whole
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.state_probe import AnswerStates
 from attribeam.schemas import QARecord, RowFault
@@ -20,23 +22,35 @@ _Taken = TypeVar("_Taken")
 
 
 def read_answers(
-    decoder: Decoder, records: Sequence[QARecord], take: Callable[[int, AnswerStates], _Taken]
+    decoder: Decoder, records: Sequence[QARecord], take: Callable[[int, Sequence[AnswerStates]], _Taken]
 ) -> list[_Taken | RowFault]:
     """What ``take`` makes of the states of each record's answer, given with its place in ``records``, in their order.
 
-    The states are dropped after each batch. A record that the decoder refuses gets its ``RowFault``.
+    A record that is longer than the decoder's context is read in windows of whole passages, as the attention model
+    reads it, and its answer has states in each of them, in their order; any other has them once. They are dropped as
+    soon as they are taken. A record that the decoder refuses gets its ``RowFault``: TOO_MANY_TOKENS if one passage with
+    question and answer is longer than the context.
     """
     found: dict[int, _Taken | RowFault] = {}
-    rows: dict[int, EncodedRow] = {}
+    parts: list[tuple[int, EncodedRow]] = []
     for place, record in enumerate(records):
         try:
-            rows[place] = decoder.encode(record)
+            parts += [(place, part) for part in windows_or_whole(decoder.encode(record))]
         except RowFault as fault:
             found[place] = fault
-    places = [*rows]
-    for index, states in decoder.response_states([*rows.values()]):
-        place = places[index]
-        found[place] = states if isinstance(states, RowFault) else take(place, _of_answer(rows[place], states))
+    left = Counter(place for place, _ in parts)
+    read: dict[int, dict[int, AnswerStates]] = {place: {} for place in left}
+    for index, states in decoder.response_states([part for _, part in parts]):
+        place, part = parts[index]
+        left[place] -= 1
+        if isinstance(states, RowFault):
+            found.setdefault(place, states)
+        else:
+            read[place][index] = _of_answer(part, states)
+        if not left[place]:
+            windows = read.pop(place)
+            if place not in found:
+                found[place] = take(place, [windows[index] for index in sorted(windows)])
     return [found[place] for place in range(len(records))]
 
 

@@ -18,6 +18,7 @@ from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.judge import judge_of
+from attribeam.attribution.verdict.state_probe import UNREAD
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:
@@ -43,10 +44,13 @@ class RowResults:
 
 @dataclass(frozen=True, slots=True)
 class ProbedRow:
-    """What the models found of a row for the method, and what the verdict's probe says of each word of its answer."""
+    """What the models found of a row for the method, and what the verdict's probe says of each word of its answer.
+
+    ``log_odds`` is None where the row is too long for the decoder; the verdict's trees judge it alone.
+    """
 
     found: TokenAttribution | RowResults | None
-    log_odds: tuple[float, ...]
+    log_odds: tuple[float, ...] | None
 
 
 Found: TypeAlias = TokenAttribution | RowResults | ProbedRow | None
@@ -94,6 +98,11 @@ def _probed_outcomes(
             yield log_odds if isinstance(log_odds, RowFault) else ProbedRow(one, log_odds)
 
 
+def is_unread(outcome: Outcome) -> bool:
+    """Whether a row was too long for the decoder of the verdict's probe."""
+    return isinstance(outcome, ProbedRow) and outcome.log_odds is None
+
+
 def _method_outcome(method: Method, models: LoadedModels, row: AuditRow) -> RowResults | RowFault:
     spans = [span.chars for span in row.spans]
     context = AnswerContext(row.record, spans, models, method.needs, parsed=row.parsed, encoded=row.encoded)
@@ -125,7 +134,10 @@ def evidence_of(
         RowFault: if the answer cannot be attributed.
         MethodError: if the method breaks its protocol.
     """
-    found, probed = (found.found, found.log_odds) if isinstance(found, ProbedRow) else (found, None)
+    probed: tuple[float, ...] | None = None
+    if isinstance(found, ProbedRow):
+        probed = UNREAD if found.log_odds is None else found.log_odds
+        found = found.found
     results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(

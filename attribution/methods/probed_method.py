@@ -11,7 +11,7 @@ from attribeam.attribution.evidence.span_result import SpanResult
 from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.methods.method import Method, Need
 from attribeam.attribution.verdict.state_probe import StateProbe
-from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas import QARecord, Reason, RowFault
 
 if TYPE_CHECKING:
     from attribeam.attribution.methods.answer_context import AnswerContext
@@ -52,11 +52,19 @@ class ProbedMethod:
 
     def word_log_odds(
         self, decoder: Decoder, answers: Sequence[tuple[QARecord, ParsedAnswer]]
-    ) -> list[tuple[float, ...] | RowFault]:
-        """What the probe says of each word of each answer; a ``RowFault`` for an answer that the decoder refuses."""
+    ) -> list[tuple[float, ...] | RowFault | None]:
+        """What the probe says of each word of each answer; a ``RowFault`` for an answer that the decoder refuses.
+
+        None for an answer that is too long for the decoder, even with one passage at a time.
+        """
         words = [parsed.words for _, parsed in answers]
         records = [record for record, _ in answers]
-        return read_answers(decoder, records, lambda place, states: self.probe.word_log_odds(states, words[place]))
+        found = read_answers(decoder, records, lambda place, states: self.probe.word_log_odds(states, words[place]))
+        return [None if _is_too_long(one) else one for one in found]
+
+
+def _is_too_long(found: tuple[float, ...] | RowFault) -> bool:
+    return isinstance(found, RowFault) and found.reason is Reason.TOO_MANY_TOKENS
 
 
 def own_method(method: Method) -> Method:

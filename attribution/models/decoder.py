@@ -63,7 +63,7 @@ class Decoder:
 
     Attributes:
         layer: after which the states are taken, 1-based; 0 means the embeddings.
-        max_tokens: length of the longest accepted row; None if there is no limit.
+        max_tokens: length of the longest row, or window of a row; None if there is no limit.
         device, dtype: where it runs, and in which precision; states come back in float32.
         token_budget: tokens per batch, padding included.
         layout: whether the rows of a batch lie end to end or are padded.
@@ -131,15 +131,17 @@ class Decoder:
         return cls(directory=model.directory, network=model.network, encoder=model.encoder, layer=layer, is_shared=True)
 
     def encode(self, record: QARecord) -> EncodedRow:
-        """The record's tokens and the characters that each covers.
+        """The record's tokens and the characters that each covers, with windows if it is longer than the context.
 
         Raises:
-            RowFault: as for ``RowEncoder.encode_whole``.
+            RowFault: as for ``RowEncoder.encode``.
         """
-        return self._encoder.encode_whole(record)
+        return self._encoder.encode(record)
 
     def response_states(self, rows: Sequence[EncodedRow]) -> Iterator[tuple[int, StatesOrFault]]:
         """The place of each row and the states of its response tokens, float32 [responses, size] on the host.
+
+        No row may have windows, each of which is a row of its own here.
 
         Rows are batched by ``token_budget``, and come batch by batch, so that not all states are kept at once; a batch
         that does not fit into memory is halved. A row that fails on its own gets a ``RowFault``: OUT_OF_MEMORY or

@@ -238,7 +238,7 @@ def parts_of(rows: Sequence[EncodedRow], passage_counts: Sequence[int]) -> tuple
     Raises:
         ValueError: if there is not one passage count per row.
     """
-    pairs = [(part, count) for row, count in zip(rows, passage_counts, strict=True) for part in _windows_or_whole(row)]
+    pairs = [(part, count) for row, count in zip(rows, passage_counts, strict=True) for part in windows_or_whole(row)]
     return [part for part, _ in pairs], [count for _, count in pairs]
 
 
@@ -248,14 +248,15 @@ def merge_parts(rows: Sequence[EncodedRow], outcomes: Sequence[RowOutcome], *, t
     Raises:
         ValueError: if there is not one outcome per part.
     """
-    counts = [len(_windows_or_whole(row)) for row in rows]
+    counts = [len(windows_or_whole(row)) for row in rows]
     if len(outcomes) != sum(counts):
         raise ValueError(f"there should be one outcome for each of {sum(counts)} parts of rows, are {len(outcomes)}")
     found = iter(outcomes)
     return [_row_outcome(row, _next_outcomes(found, count), top_k) for row, count in zip(rows, counts, strict=True)]
 
 
-def _windows_or_whole(row: EncodedRow) -> list[EncodedRow]:
+def windows_or_whole(row: EncodedRow) -> list[EncodedRow]:
+    """What of a row runs through the model: its windows, or the row itself if it has none."""
     return [window.row for window in row.windows] or [row]
 
 

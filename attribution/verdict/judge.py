@@ -108,7 +108,7 @@ class VerdictJudge:
         passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands literally
         in a passage has a high score. A mention has the verdict of its claim. ``matcher`` is one for this answer and
         its passages, where the caller has it already. ``probed`` is what the verdict's probe says of each word of the
-        answer, if it has one.
+        answer, if it has one, or ``UNREAD``.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)

@@ -23,6 +23,9 @@ LOWEST, HIGHEST = -7.0, 7.0
 _Numbers = npt.NDArray[np.float64]
 _Identity = Mapping[str, str]
 
+UNREAD: tuple[float, ...] = ()
+"""The log odds of the words of an answer that the decoder could not read; the trees judge it alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerStates:
@@ -75,13 +78,16 @@ class StateProbe:
                     f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit"
                 )
 
-    def word_log_odds(self, states: AnswerStates, words: Sequence[CharRange]) -> tuple[float, ...]:
-        """The log odds that each of the answer's words is unsupported.
+    def word_log_odds(self, windows: Sequence[AnswerStates], words: Sequence[CharRange]) -> tuple[float, ...]:
+        """The log odds that each of the answer's words is unsupported, from its states in each window of its row.
+
+        A word takes the lowest of any window: what supports it stands in one of them, and is missing in the others.
 
         Raises:
             ModelLoadError: if the states are of another size than those fitted on.
         """
-        return tuple(probed_odds(self.regression, states.of_words(words)).tolist())
+        odds = [probed_odds(self.regression, states.of_words(words)) for states in windows]
+        return tuple(np.minimum.reduce(odds).tolist())
 
     def mixed(self, odds: _Numbers, probed: _Numbers) -> _Numbers:
         """The trees' log odds of some words, with the probe's."""

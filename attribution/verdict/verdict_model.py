@@ -103,6 +103,8 @@ class VerdictModel:
     def word_log_odds(self, signals: Signals, probed: Sequence[float] | None = None) -> _Numbers:
         """The log odds that each judged word is unsupported; ``probed`` are the probe's, of all words of the answer.
 
+        If the decoder could not read the answer, they are ``UNREAD``, and the trees' count alone.
+
         Raises:
             ModelLoadError: if the model was fitted on other signals.
             RuntimeError: if it has a probe, and ``probed`` is None.
@@ -113,7 +115,9 @@ class VerdictModel:
         if self.probe is None:
             return odds
         if probed is None:
-            raise RuntimeError("the verdict has a probe, but no decoder read the answer")
+            raise RuntimeError("the verdict has a probe, but no decoder was asked to read the answer")
+        if not probed:
+            return odds
         return self.probe.mixed(odds, np.array([probed[word] for word in signals.words]))
 
     def risk_of_false_alarms(self, share: float) -> float:

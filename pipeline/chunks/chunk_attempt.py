@@ -16,11 +16,10 @@ from attribeam.pipeline.chunks.reconciliation import count_rows
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.transforms.stage_metrics import TokenCounts
 
 
-def read_attempt(
-    rows: RowRange, folder: Path, schemas: OutputSchemas, *, tokens: int | None, rows_in_windows: int | None
-) -> ChunkAttempt:
+def read_attempt(rows: RowRange, folder: Path, schemas: OutputSchemas, counted: TokenCounts) -> ChunkAttempt:
     """The attempt of ``rows`` that lies in ``folder``; its files are on the disk when this returns.
 
     Raises:
@@ -28,12 +27,12 @@ def read_attempt(
     """
     evidence = _only_file(folder, "evidence", schemas.evidence)
     dead_letters = _only_file(folder, "dead_letters", schemas.dead_letters)
-    counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)], tokens=tokens)
+    counts = count_rows([rows], evidence=[str(evidence)], dead_letters=[str(dead_letters)], tokens=counted.tokens)
     return ChunkAttempt(
         folder=str(folder),
         evidence=_describe(evidence),
         dead_letters=_describe(dead_letters),
-        counts=replace(counts, rows_in_windows=rows_in_windows),
+        counts=replace(counts, rows_in_windows=counted.rows_in_windows, rows_unread=counted.rows_unread),
         seconds=0.0,
     )
 

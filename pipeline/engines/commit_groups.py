@@ -64,6 +64,5 @@ class CommitGroups(beam.DoFn):
         letters = [dead_letter_table(group.letters, schemas.dead_letters)] if group.letters else []
         run_bundle(WriteOneFile(str(folder / "evidence.parquet"), schemas.evidence, privacy), group.rows, [])
         run_bundle(WriteOneFile(str(folder / "dead_letters.parquet"), schemas.dead_letters, privacy), letters, [])
-        rows, tokens = group.chunk.rows, group.tokens
-        attempt = read_attempt(rows, folder, schemas, tokens=tokens, rows_in_windows=group.rows_in_windows)
+        attempt = read_attempt(group.chunk.rows, folder, schemas, group.counts)
         return replace(attempt, seconds=max(0.0, time.time() - group.started))

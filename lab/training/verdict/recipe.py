@@ -80,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.decoder is not None:
         model = _decoder(args)
         rows = list(with_states(rows, [one.record for one in answers], model))
+        _say_how_many_are_unread(rows, args)
         decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()))
     if args.cross_validate is not None:
         _cross_validate(rows, args, decoder)
@@ -101,6 +102,22 @@ def _decoder(args: argparse.Namespace) -> Decoder:
 
     options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype)
     return Decoder.from_pretrained(options, layer=args.decoder_layer, threads=args.threads)
+
+
+def _say_how_many_are_unread(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
+    """Say how many rows are too long for the decoder.
+
+    Raises:
+        RunError: if all are.
+    """
+    unread = sum(row.states is None for row in rows)
+    if unread == len(rows):
+        raise RunError(f"--decoder {args.decoder} should have a context that holds some rows of --data, none fits")
+    if unread:
+        print(
+            f"{unread:,} of {len(rows):,} answers are longer than the decoder's context; they are left to the trees",
+            file=sys.stderr,
+        )
 
 
 def _measured_on(rows: Sequence[VerdictRow], args: argparse.Namespace) -> str:

@@ -15,7 +15,7 @@ from attribeam.attribution.verdict.logistic_regression import LogisticRegression
 from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, mixed, probed_odds, state_names
 from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
-from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class FittedWords:
 
     def log_odds(self, rows: Sequence[VerdictRow]) -> list[npt.NDArray[np.float64]]:
         """The log odds of the words of each row."""
-        odds = word_log_odds(self.trees, rows)
-        if self.probe is None:
+        return [self._with_probe(*one) for one in zip(word_log_odds(self.trees, rows), rows, strict=True)]
+
+    def _with_probe(self, odds: npt.NDArray[np.float64], row: VerdictRow) -> npt.NDArray[np.float64]:
+        """The mean with the probe's log odds, where there is a probe and the decoder read the row."""
+        if self.probe is None or row.states is None:
             return odds
-        return [
-            mixed(one, probed_odds(self.probe, _states(row)), share=_PROBE_SHARE)
-            for one, row in zip(odds, rows, strict=True)
-        ]
+        return mixed(odds, probed_odds(self.probe, row.states), share=_PROBE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,47 +57,48 @@ class FittedDecoder:
 
 
 def fit_words(rows: Sequence[VerdictRow], *, seed: int) -> FittedWords:
-    """Trees, and a probe if the rows have states.
+    """Trees, and a probe if some rows have states; rows without are judged by the trees alone.
 
     Raises:
         UsageError: if scikit-learn is not installed.
     """
-    return FittedWords(fit_trees(rows, seed=seed), None if rows[0].states is None else _fit_probe(rows))
+    return FittedWords(
+        fit_trees(rows, seed=seed), _fit_probe(rows) if any(row.states is not None for row in rows) else None
+    )
 
 
 def _fit_probe(rows: Sequence[VerdictRow]) -> LogisticRegression:
-    states = np.concatenate([_states(row) for row in rows]).astype(np.float32)
-    marked = np.concatenate([row.marked_words for row in rows])
+    read = [(row.states, row.marked_words) for row in rows if row.states is not None]
+    states = np.concatenate([one for one, _ in read]).astype(np.float32)
+    marked = np.concatenate([one for _, one in read])
     return fit_regression(state_names(states.shape[1]), states, marked, strength=_PROBE_STRENGTH)
-
-
-def _states(row: VerdictRow) -> npt.NDArray[np.float16]:
-    if row.states is None:
-        raise ValueError(f"the words of row {row.record_id!r} should have states, have none")
-    return row.states
 
 
 def with_states(rows: Sequence[VerdictRow], records: Sequence[QARecord], decoder: Decoder) -> Iterator[VerdictRow]:
     """The rows with the states of their words in a decoder; shows a progress bar in a terminal.
 
+    A row that is longer than the decoder's context has none: the probe is fitted on the others.
+
     Raises:
-        RunError: if the decoder refuses an answer.
+        RunError: if the decoder refuses an answer for another reason.
     """
     by_id = {one.record_id: one for one in records}
     with tqdm(total=len(rows), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(rows), _ANSWERS_PER_BLOCK):
             some = rows[start : start + _ANSWERS_PER_BLOCK]
             for row, states in zip(some, _states_of_words(some, by_id, decoder), strict=True):
-                if isinstance(states, RowFault):
+                if isinstance(states, RowFault) and states.reason is not Reason.TOO_MANY_TOKENS:
                     raise RunError(f"--decoder cannot read answer {row.record_id!r}: {states}") from states
-                yield replace(row, states=states)
+                yield replace(row, states=None if isinstance(states, RowFault) else states)
             bar.update(len(some))
 
 
 def _states_of_words(
     rows: Sequence[VerdictRow], records: Mapping[str, QARecord], decoder: Decoder
-) -> list[npt.NDArray[np.float16] | RowFault]:
-    def take(place: int, states: AnswerStates) -> npt.NDArray[np.float16]:
-        return states.of_words(rows[place].chars).astype(np.float16)
+) -> list[npt.NDArray[np.float16] | RowFault | None]:
+    def take(place: int, windows: Sequence[AnswerStates]) -> npt.NDArray[np.float16] | None:
+        if len(windows) > 1:
+            return None
+        return windows[0].of_words(rows[place].chars).astype(np.float16)
 
     return read_answers(decoder, [records[row.record_id] for row in rows], take)

@@ -250,7 +250,10 @@ def test_states_that_are_not_finite_fail_before_the_run(tmp_path: Path) -> None:
         load(save_tiny_model(tmp_path, scale=1e38))
 
 
-def test_row_that_is_too_long_is_refused(directory: Path) -> None:
+def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(directory: Path, decoder: Decoder) -> None:
+    length = max(len(decoder.encode(replace(RECORD, passages=(one,))).token_ids) for one in RECORD.passages)
+    assert not decoder.encode(RECORD).windows
+    assert len(load(directory, max_tokens=length).encode(RECORD).windows) == 2
     with pytest.raises(RowFault) as fault:
         load(directory, max_tokens=20).encode(RECORD)
     assert fault.value.reason is Reason.TOO_MANY_TOKENS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,11 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe
+from attribeam.attribution.token_attribution import EncodedRow
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, state_names
 from attribeam.attribution.verdict.verdict_model import load_verdict_model
-from attribeam.schemas import CharRange, Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 QUESTION = "Who built the lighthouse?"
@@ -62,8 +65,9 @@ def judging(decoder: SavedDecoder, verdict: Path, *, bias: float, share: float =
 
 
 def states_of(decoder: SavedDecoder, record: QARecord = RECORD) -> AnswerStates:
-    (states,) = read_answers(decoder.model, [record], lambda _, states: states)
-    assert isinstance(states, AnswerStates)
+    (windows,) = read_answers(decoder.model, [record], lambda _, windows: windows)
+    assert not isinstance(windows, RowFault)
+    (states,) = windows
     return states
 
 
@@ -96,7 +100,7 @@ def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(decoder
     again = StateProbe.from_json(json.loads(json.dumps(probe.to_json())))
     words = [CharRange(0, 3), CharRange(4, 10)]
     states = states_of(decoder)
-    probed = np.array(again.word_log_odds(states, words))
+    probed = np.array(again.word_log_odds([states], words))
     by_hand = ((states.of_words(words) - 0.1) / 2) @ probe.regression.weights - 1.5
     assert probed == pytest.approx(np.clip(by_hand, -7, 7), abs=1e-5)
     assert again.mixed(np.array([2.0, -2.0]), probed) == pytest.approx([1.5, -1.5] + 0.25 * probed)
@@ -133,17 +137,63 @@ def test_rows_of_a_batch_get_the_risk_that_each_gets_alone(
         assert [one.support_score for one in found] == pytest.approx([one.support_score for one in alone], abs=1e-4)
 
 
-def test_row_that_only_the_decoder_refuses_leaves_its_neighbours_alone(decoder: SavedDecoder, tmp_path: Path) -> None:
+def windows_of(model: Decoder, record: QARecord) -> Sequence[AnswerStates]:
+    (windows,) = read_answers(model, [record], lambda _, windows: windows)
+    assert not isinstance(windows, RowFault)
+    return windows
+
+
+def test_long_row_is_read_in_windows_of_whole_passages(decoder: SavedDecoder) -> None:
+    options = ModelOptions(model=str(decoder.directory), device="cpu")
+    length = max(len(decoder.model.encode(replace(RECORD, passages=(one,))).token_ids) for one in RECORD.passages)
+    narrow = Decoder.from_pretrained(options.replaced(max_tokens=length), layer=LAYER)
+    windows = windows_of(narrow, RECORD)
+    assert len(windows) == len(RECORD.passages)
+    for number, found in enumerate(windows):
+        (expected,) = windows_of(decoder.model, replace(RECORD, passages=RECORD.passages[: number + 1][-1:]))
+        assert found.char_start.tolist() == expected.char_start.tolist()
+        if number == 0:  # later passages keep their number in the prompt
+            np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
+
+
+def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows() -> None:
+    probe = StateProbe(LAYER, 0.5, {}, LogisticRegression(state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0))
+    places = (np.array([0, 4]), np.array([3, 7]))
+    windows = [AnswerStates(*places, np.array(one, dtype=np.float32)) for one in ([[1.0], [-2.0]], [[-1.0], [3.0]])]
+    assert probe.word_log_odds(windows, [CharRange(0, 3), CharRange(4, 7)]) == (-1.0, -2.0)
+    assert probe.word_log_odds(windows[:1], [CharRange(0, 3), CharRange(4, 7)]) == (1.0, -2.0)
+
+
+def test_row_that_no_window_holds_is_judged_by_the_trees_alone(decoder: SavedDecoder, tmp_path: Path) -> None:
+    judge = judging(decoder, tmp_path / "own", bias=DOUBTFUL)
+    bundled = Attributor.from_pretrained(device="cpu")
+    row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
+    far = row | {"passages": ["far " * 600, *PASSAGES]}
+    found, unread = judge.attribute_many([row, far])
+    expected, of_trees = bundled.attribute_many([row, far])
+    for one in (found, unread, expected, of_trees):
+        assert not isinstance(one, RowFault)
+    assert unread == of_trees
+    assert found[0].answer_risk > expected[0].answer_risk
+
+
+def test_other_fault_of_the_decoder_is_the_rows(
+    decoder: SavedDecoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judge = judging(decoder, tmp_path / "own", bias=0.0)
     row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
-    far = row | {"passages": ["far " * 600]}
-    (alone,) = judge.attribute_many([row])
-    first, fault, last = judge.attribute_many([row, far, row])
+    longest, real = len(decoder.model.encode(RECORD).token_ids), Decoder._states
+
+    def limited(self: Decoder, some: Sequence[EncodedRow]) -> list[torch.Tensor]:
+        if len(some) > 1 or len(some[0].token_ids) == longest:
+            raise MemoryError
+        return real(self, some)
+
+    monkeypatch.setattr(Decoder, "_states", limited)
+    fault, found = judge.attribute_many([row, row | {"answer": "Ada Thorne."}])
     assert isinstance(fault, RowFault)
-    for found in (first, last):
-        assert not isinstance(found, RowFault)
-        assert not isinstance(alone, RowFault)
-        assert [one.answer_risk for one in found] == pytest.approx([one.answer_risk for one in alone], abs=1e-4)
+    assert fault.reason is Reason.OUT_OF_MEMORY
+    assert not isinstance(found, RowFault)
 
 
 def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_one(
@@ -159,11 +209,7 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
     assert both.decoder is not None
     assert both.language is not None
     assert both.decoder._network is both.language.network
-    (found,), (expected,) = (
-        read_answers(one, [RECORD], lambda _, states: states) for one in (both.decoder, decoder.model)
-    )
-    assert isinstance(found, AnswerStates)
-    assert isinstance(expected, AnswerStates)
+    found, expected = (states_of(replace(decoder, model=one)) for one in (both.decoder, decoder.model))
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
 
 
@@ -180,7 +226,7 @@ def test_probe_sees_all_words_of_the_parse(decoder: SavedDecoder, tmp_path: Path
     assert probe is not None
     words = AnswerParser.from_pretrained("bundled").parse(ANSWER).words
     states = states_of(decoder)
-    assert len(probe.word_log_odds(states, words)) == len(words)
+    assert len(probe.word_log_odds([states], words)) == len(words)
 
 
 def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:

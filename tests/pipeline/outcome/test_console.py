@@ -87,6 +87,13 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
     assert not any(line.startswith("not_calibrated") for line in lines)
 
 
+def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_any() -> None:
+    counts = AuditCounts(rows=8, audited=8, rows_unread=2)
+    assert "too long for the decoder 2 25.0%" in _lines(summary_text(RunMetrics(_manifest(counts)), output="out"))
+    none = summary_text(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
+    assert "decoder" not in none
+
+
 def test_the_summary_says_why_claims_have_no_verdict() -> None:
     counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
     manifest = replace(_manifest(counts), models={"model": "mini"})

@@ -12,6 +12,7 @@ import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
@@ -22,7 +23,7 @@ from attribeam.lab.training.verdict.cross_validation import cross_validated
 from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
-from attribeam.lab.training.verdict.word_fitting import fit_words
+from attribeam.lab.training.verdict.word_fitting import fit_words, with_states
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError, RunError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
@@ -133,6 +134,43 @@ def test_recipe_with_a_decoder_writes_its_probe(tmp_path: Path, monkeypatch: pyt
     assert probe is not None
     assert (probe.layer, len(probe.regression.names)) == (2, 32)
     probe.check(LanguageModel.from_pretrained(ModelOptions(model=str(decoder), device="cpu")).provenance())
+
+
+def narrowed(decoder: Path, tokens: int) -> Path:
+    """The decoder with a context of so many tokens."""
+    config = json.loads((decoder / "config.json").read_text(encoding="utf-8"))
+    (decoder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": tokens}), encoding="utf-8")
+    return decoder
+
+
+def test_answers_beyond_the_decoders_context_are_left_to_the_trees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: list[VerdictRow]
+) -> None:
+    answers = made_answers()
+    decoder = save_tiny_model(tmp_path / "decoder")
+    whole = Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=2)
+    lengths = [len(whole.encode(one.record).token_ids) for one in answers]
+    narrow = Decoder.from_pretrained(
+        ModelOptions(model=str(narrowed(decoder, sorted(lengths)[-5])), device="cpu"), layer=2
+    )
+    found = list(with_states(rows, [one.record for one in answers], narrow))
+    unread = [row.record_id for row in found if row.states is None]
+    assert unread == [
+        one.record.record_id for one, length in zip(answers, lengths, strict=True) if length > narrow.max_tokens
+    ]
+    assert 0 < len(unread) <= 4
+    fitted = fit_words(found, seed=0)
+    assert fitted.probe is not None
+    trees = word_log_odds(fitted.trees, found)
+    for row, odds, of_trees in zip(found, fitted.log_odds(found), trees, strict=True):
+        assert np.array_equal(odds, of_trees) is (row.states is None)
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(answers)))
+    arguments = ["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--decoder", str(decoder)]
+    recipe.main([*arguments, "--decoder-layer", "2"])
+    assert f"{len(unread)} of {len(answers)} answers are longer than the decoder's context" in capsys.readouterr().err
+    narrowed(decoder, 20)
+    with pytest.raises(RunError, match="none fits"):
+        recipe.main([*arguments, "--decoder-layer", "2"])
 
 
 def test_layer_that_the_decoder_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
