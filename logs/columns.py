@@ -15,6 +15,9 @@ from attribeam.schemas.errors import LogFormatError, UsageError
 PARQUET = "parquet"
 """The format of a log where none is named."""
 
+IMPORT_HINT = "make a log with `attribeam import jsonl`, which reads passages in JSON text or other shapes"
+"""The way out for passages that are no list of texts or of structs."""
+
 TypeCheck = Callable[[pa.DataType], bool]
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -279,9 +282,7 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
     if not _is_or_null(kind, field.check):
         way_out = f"name another column with --columns {field.name}=..."
         if field.name == "passages":
-            way_out += (
-                ", or make a log with `attribeam import jsonl`, which reads passages in JSON text or other shapes"
-            )
+            way_out += f", or {IMPORT_HINT}"
         if not field.needed:
             way_out += f", or none with --columns {field.name}="
         raise LogFormatError(f"{file}: column {column!r} should be {field.expected}, is {kind}; {way_out}")

@@ -11,7 +11,7 @@ from typing import Protocol, cast, runtime_checkable
 
 import pyarrow as pa
 
-from attribeam.logs.columns import ColumnMap, LogOptions
+from attribeam.logs.columns import IMPORT_HINT, ColumnMap, LogOptions
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import FaultyRow, RawRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowFault, RowSource
@@ -93,6 +93,7 @@ class TableLog:
 
 def in_python(message: str) -> str:
     """A message that names options of the command line, with the keywords of the same names."""
+    message = message.replace(IMPORT_HINT, "give lists, such as json.loads makes of JSON text")
     message = re.sub(r"--columns (\w+)=\.\.\.", r'columns={"\1": ...}', message)
     message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
     return re.sub(r"--(columns|extra-columns|max-text-chars)", lambda found: found[1].replace("-", "_"), message)

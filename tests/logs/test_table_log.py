@@ -161,6 +161,13 @@ def test_a_missing_column_is_an_error_in_the_words_of_python(log: str) -> None:
         outcomes(table, "table")
 
 
+def test_passages_in_json_text_are_an_error_in_the_words_of_python(log: str) -> None:
+    table = pq.read_table(log)
+    texts = table.set_column(table.schema.get_field_index("passages"), "passages", pa.array(["[]"] * len(table)))
+    with pytest.raises(LogFormatError, match=r"is string; .*, or give lists, such as json\.loads makes of JSON text$"):
+        outcomes(texts, "table")
+
+
 @pytest.mark.parametrize("data", [[{"question": "Who?"}], {"question": ["Who?"]}, "log.parquet", 7])
 def test_what_is_no_table_is_refused_with_the_way_out(data: object) -> None:
     with pytest.raises(UsageError, match=f"a table is needed.*was a {type(data).__name__};.*attribute_many"):
