@@ -131,16 +131,21 @@ def _marks_of(file: Path) -> Iterator[_Said]:
 
 
 def _said(row: Mapping[str, object], where: str) -> _Said:
-    record_id = row["record_id"]
-    if not isinstance(record_id, str) or not record_id:
+    record_id = row.get("record_id")
+    if not isinstance(record_id, str) or not record_id or not _is_unicode(record_id):
         raise DataError(f"{where}: record_id should be the id of an audited answer, was: {record_id!r}")
-    label = row["label"] or None
+    label = row.get("label") or None
     if label not in (SUPPORTED, UNSUPPORTED, None):
         raise DataError(f"{where}: label should be {SUPPORTED!r}, {UNSUPPORTED!r} or empty, was: {label!r}")
     chars = _chars(row, where)
     reviewer, moment = (str(row.get(name) or "") for name in ("reviewer", "marked_at"))
     place = _Place(record_id, _source(row, where), chars)
     return _Said(place, None if label is None else label == SUPPORTED, reviewer, moment)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no half of a character, which JSON may hold and no id of an audit has."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _chars(row: Mapping[str, object], where: str) -> CharRange | None:
@@ -195,7 +200,7 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(
                     f"marks file {file}, line {number}: should be a JSON object, is none: {error}"
                 ) from error

@@ -27,7 +27,7 @@ from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks, read_marks
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
 FIGURES_FILE = "calibration.json"
@@ -58,13 +58,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit, print what the thresholds give, and write them.
 
     Raises:
-        UsageError: if there are too few marks, the output is not new, or the audit's verdict is not there any more.
-        DataError: if the marks cannot be read.
+        UsageError: if the marks cannot be read or are too few, the output is not new, or the audit's verdict is not
+            there any more.
         RunError: if the audit cannot be read or the thresholds not be written.
     """
     _check_output(arguments.output)
     audit = AuditDirectory.open(arguments.audit)
-    marks = read_marks(arguments.marks)
+    marks = _read_marks(arguments.marks)
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
     print(_marks_line(marks, marked))
@@ -75,6 +75,13 @@ def run(arguments: argparse.Namespace) -> None:
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
     print(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}")
+
+
+def _read_marks(files: Sequence[Path]) -> Marks:
+    try:
+        return read_marks(files)
+    except DataError as error:
+        raise UsageError(f"--marks: {error}") from error
 
 
 def _calibrate_verdict(

@@ -112,7 +112,24 @@ def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(
     assert str(file) in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "content"), [("marks.jsonl", "{"), ("marks.xls", "x"), ("marks.parquet", "x")])
+def test_a_later_row_without_an_id_is_refused_and_one_without_a_label_says_nothing(tmp_path: Path) -> None:
+    whole = {"record_id": "a", "label": "supported"}
+    file = written(tmp_path / "marks.jsonl", whole, {"record_id": "b"})
+    assert (len(read_marks([file]).marks), read_marks([file]).silent) == (1, 1)
+    with pytest.raises(DataError, match="row 2: record_id should be the id"):
+        read_marks([written(tmp_path / "marks.jsonl", whole, {"label": "supported"})])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("marks.jsonl", "{"),
+        ("marks.jsonl", "[" * 100_000),
+        ("marks.jsonl", '{"record_id": "\\ud800", "label": "supported"}'),
+        ("marks.xls", "x"),
+        ("marks.parquet", "x"),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=name):

@@ -77,6 +77,13 @@ def test_too_few_marks_are_refused_with_how_many_are_needed(
     assert not (tmp_path / "verdict").exists()
 
 
+def test_marks_that_cannot_be_read_are_bad_input(
+    made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert calibrate(made, tmp_path / "nowhere.csv", tmp_path / "verdict") == 2
+    assert "--marks: marks file" in capsys.readouterr().err
+
+
 def test_marks_on_answers_alone_leave_the_thresholds_of_claims(
     made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
