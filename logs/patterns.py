@@ -10,6 +10,8 @@ from typing import Protocol
 
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
+_MARK_OF_AUDIT = "_attribeam"
+"""A file that every output directory of an audit holds."""
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -38,7 +40,7 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
     folder means all files below it that end in ``suffix``, which may have braces, too. Files
     whose names begin with "." or "_" are passed over, and so are such folders unless the pattern spells that character
-    out.
+    out. What audits wrote is passed over, too, where a folder or ``**`` stands for it.
     """
     found: set[str] = set()
     for one in expand_braces(pattern):
@@ -87,9 +89,12 @@ def _matches(folder: str, parts: list[str], folders: Folders, above: tuple[str, 
     A link that leads back to one of these is not followed by ``**``, which would never end.
     """
     part, below = parts[0], parts[1:]
+    found = folders.entries(folder)
     if part == _ANY_DEPTH:
+        if any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in found):
+            return
         yield from _matches(folder, below or ["*"], folders, above)
-    for entry in folders.entries(folder):
+    for entry in found:
         path = f"{folder}{entry.name}"
         if part == _ANY_DEPTH:
             if entry.is_folder and not _is_hidden(entry.name) and entry.identity not in above:

@@ -51,6 +51,23 @@ def test_pattern_names_these_files(pattern: str, expected: list[str]) -> None:
     assert found(pattern) == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("hv", ["hv/d1/a.parquet"]),
+        ("hv/**/*.parquet", ["hv/d1/a.parquet"]),
+        ("hv/d2/evidence", ["hv/d2/evidence/e.parquet"]),
+        ("hv/*/*/*.parquet", ["hv/d2/evidence/e.parquet"]),
+    ],
+)
+def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree: Path, pattern: str, expected: list[str]) -> None:
+    (tree / "real" / "d2" / "evidence").mkdir()
+    (tree / "real" / "d2" / "evidence" / "e.parquet").touch()
+    (tree / "real" / "d2" / "_attribeam").touch()
+    (tree / "hv" / "d1" / "back").unlink()
+    assert found(pattern) == expected
+
+
 @pytest.mark.usefixtures("tree")
 def test_links_that_lead_back_are_not_followed_for_ever() -> None:
     assert found(".") == ["./hv/d1/a.parquet", "./hv/d2/b.parquet", "./real/d2/b.parquet"]
