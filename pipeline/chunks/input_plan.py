@@ -114,7 +114,21 @@ def match_files(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
                 'below it, and files whose names begin with "." or "_" are passed over'
             )
         found.update(paths)
+    for path in sorted(found):
+        check_is_unicode(path, "--input")
     return sorted(found)
+
+
+def check_is_unicode(path: str, option: str) -> None:
+    """Refuse a path that records cannot hold: bytes that are no UTF-8.
+
+    Raises:
+        UsageError: if it is one.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{option} names {path!a}, whose bytes are no UTF-8; rename it") from error
 
 
 def _files_of(pattern: str, suffix: str, storage: LogStorage) -> list[str]:

@@ -32,6 +32,7 @@ from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
 from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.pipeline.chunks.input_plan import check_is_unicode
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.measures.webhook import NoticeFormat, WebhookUrl, webhook_url
 from attribeam.pipeline.messages import ConsoleKind, Messages
@@ -279,6 +280,7 @@ def _check_run(arguments: argparse.Namespace) -> None:
         raise UsageError("--model-resource-hints say nothing to a local run; name a --runner, or leave them out")
     if arguments.output is None and not arguments.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
+    check_is_unicode(arguments.output or "", "--output")
     if arguments.runner == LOCAL and "://" in (arguments.output or ""):
         raise UsageError(
             f"--output of a local run should be a local directory, was: {arguments.output!r}; copy the finished "

@@ -134,6 +134,15 @@ def test_a_truncated_log_ends_with_exit_code_2_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
+def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"caf\xe9.parquet")
+    with pytest.raises(UsageError, match=r"--output names .*no UTF-8; rename it"):
+        read_run_options(_arguments("--output", name))
+    write_log(tmp_path / "logs" / "cafe.parquet", log_rows(1)).rename(tmp_path / "logs" / name)
+    assert main(["audit", "--input", str(tmp_path / "logs"), "--output", str(tmp_path / "out")]) == 2
+    assert "/logs/caf\\udce9.parquet', whose bytes are no UTF-8" in capsys.readouterr().err
+
+
 def test_a_local_run_does_not_take_a_bucket_for_a_directory() -> None:
     with pytest.raises(UsageError, match="local directory"):
         read_run_options(_arguments("--output", "s3://audits/x"))
