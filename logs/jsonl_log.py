@@ -94,12 +94,19 @@ def _keep_outline(identity: tuple[int, ...], outline: _Outline) -> None:
 
 def _with_types(schema: pa.Schema, objects: Sequence[_Object], row_count: int) -> pa.Schema:
     """``schema`` with the names and types of further objects, the last of ``row_count`` rows."""
+    first_row = row_count - len(objects)
     for name in dict.fromkeys(name for one in objects for name in one):
-        values = [_encoded(one.get(name)) for one in objects]
         try:
-            schema = _with_type(schema, name, values)
-        except (pa.ArrowException, OverflowError):
-            schema = _with_type_of_each(schema, name, values, row_count - len(objects))
+            values = [_encoded(one.get(name)) for one in objects]
+            try:
+                schema = _with_type(schema, name, values)
+            except (pa.ArrowException, OverflowError):
+                schema = _with_type_of_each(schema, name, values, first_row)
+        except (UnicodeEncodeError, RecursionError):
+            raise LogFormatError(
+                f"should have names of valid Unicode, and no values within hundreds of brackets; field {name!a} has "
+                f"others, between rows {first_row} and {row_count - 1}; clean the log"
+            ) from None
     return schema
 
 

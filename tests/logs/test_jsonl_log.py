@@ -83,6 +83,9 @@ def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
         ('["a secret"]', "at byte [0-9]+ is: list"),
         ('{"record_id": 7, "answer": "a secret"}', "one type in field 'record_id'"),
         ('{"passages": "a secret"}', "one type in field 'passages'"),
+        ('{"\\ud800": "a secret"}', "valid Unicode.*; field .* between rows 0 and 1"),
+        ('{"passages": [{"text": "a secret", "\\ud800": 1}]}', "field 'passages' has others, between rows 0 and 1"),
+        ('{"notes": ' + "[" * 990 + '"a secret"' + "]" * 990 + "}", "field 'notes' has others|cannot be parsed"),
     ],
 )
 def test_broken_line_is_an_error_that_names_the_place_and_no_text(line: str, problem: str, tmp_path: Path) -> None:
