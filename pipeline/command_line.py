@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn, TextIO
 
 from attribeam import __version__
@@ -91,6 +92,8 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code, one of ``attribeam.schemas.errors.ExitCode``."""
     _open_closed_streams()
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it
     given = list(sys.argv[1:] if argv is None else argv)
     chosen = _top_parser().parse_args(given[:1]).command
     command = next(one for one in COMMANDS if one.name == chosen)

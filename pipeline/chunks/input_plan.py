@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -128,7 +129,8 @@ def check_is_unicode(path: str, option: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{option} names {path!a}, whose bytes are no UTF-8; rename it") from error
+        encoding = sys.getfilesystemencoding()
+        raise UsageError(f"{option} names {path!a}, which is no text in this system's {encoding}; rename it") from error
 
 
 def _files_of(pattern: str, suffix: str, storage: LogStorage) -> list[str]:

@@ -136,11 +136,11 @@ def test_a_truncated_log_ends_with_exit_code_2_and_writes_nothing(
 
 def test_path_whose_bytes_are_no_text_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"caf\xe9.parquet")
-    with pytest.raises(UsageError, match=r"--output names .*no UTF-8; rename it"):
+    with pytest.raises(UsageError, match=r"--output names .*no text in this system's utf-8; rename it"):
         read_run_options(_arguments("--output", name))
     write_log(tmp_path / "logs" / "cafe.parquet", log_rows(1)).rename(tmp_path / "logs" / name)
     assert main(["audit", "--input", str(tmp_path / "logs"), "--output", str(tmp_path / "out")]) == 2
-    assert "/logs/caf\\udce9.parquet', whose bytes are no UTF-8" in capsys.readouterr().err
+    assert "/logs/caf\\udce9.parquet', which is no text in this system's utf-8" in capsys.readouterr().err
 
 
 def test_a_local_run_does_not_take_a_bucket_for_a_directory() -> None:
@@ -201,6 +201,16 @@ def test_full_disk_behind_standard_output_is_no_traceback() -> None:
         found = subprocess.run(CONFIG_PRINT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert found.returncode == ExitCode.FAILED
     assert found.stderr == "attribeam config: standard output cannot be written to: No space left on device\n"
+
+
+def test_characters_that_standard_output_lacks_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "é.toml").write_text('output = "audits/é"\n', encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(
+        [*CONFIG_PRINT, str(tmp_path / "é.toml")], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert 'output = "audits/\\xe9"' in found.stdout
 
 
 def test_closed_standard_output_swallows_what_is_printed() -> None:
