@@ -12,6 +12,8 @@ _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 _MARK_OF_AUDIT = "_attribeam"
 """A file that every output directory of an audit holds."""
+_OF_AUDIT = frozenset({"evidence", "dead_letters", "run_manifest.json", "metrics.json"})
+"""What audits write there and might be taken for logs; all else in such a directory is its user's."""
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -40,7 +42,7 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
     folder means all files below it that end in ``suffix``, which may have braces, too. Files
     whose names begin with "." or "_" are passed over, and so are such folders unless the pattern spells that character
-    out. What audits wrote is passed over, too, where a folder or ``**`` stands for it.
+    out. What audits wrote into their output directories is passed over, too, where a folder or ``**`` stands for it.
     """
     found: set[str] = set()
     for one in expand_braces(pattern):
@@ -83,27 +85,39 @@ def _with_own_depth(part: str) -> list[str]:
     return [_ANY_DEPTH, part.replace(_ANY_DEPTH, "*")] if _ANY_DEPTH in part and part != _ANY_DEPTH else [part]
 
 
-def _matches(folder: str, parts: list[str], folders: Folders, above: tuple[str, ...]) -> Iterator[str]:
+def _matches(
+    folder: str, parts: list[str], folders: Folders, above: tuple[str, ...], *, any_depth: bool = False
+) -> Iterator[str]:
     """The files below ``folder`` whose names match ``parts``; ``above`` are the folders on the way to it.
 
-    A link that leads back to one of these is not followed by ``**``, which would never end.
+    A link that leads back to one of these is not followed by ``**``, which would never end. ``any_depth`` says that
+    ``**`` stood before ``parts``.
     """
     part, below = parts[0], parts[1:]
+    any_depth = any_depth or part == _ANY_DEPTH
     found = folders.entries(folder)
+    if any_depth and _WILD.search(part):
+        found = _but_of_audit(found)
     if part == _ANY_DEPTH:
-        if any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in found):
-            return
-        yield from _matches(folder, below or ["*"], folders, above)
+        yield from _matches(folder, below or ["*"], folders, above, any_depth=True)
     for entry in found:
         path = f"{folder}{entry.name}"
         if part == _ANY_DEPTH:
             if entry.is_folder and not _is_hidden(entry.name) and entry.identity not in above:
-                yield from _matches(_as_folder(path), parts, folders, (*above, entry.identity))
+                yield from _matches(_as_folder(path), parts, folders, (*above, entry.identity), any_depth=True)
         elif _is_match(entry.name, part):
             if below and entry.is_folder:
-                yield from _matches(_as_folder(path), below, folders, (*above, entry.identity))
+                inside = (*above, entry.identity)
+                yield from _matches(_as_folder(path), below, folders, inside, any_depth=any_depth)
             elif not below and not entry.is_folder and not _is_hidden(entry.name):
                 yield path
+
+
+def _but_of_audit(found: list[Entry]) -> list[Entry]:
+    """What is in a folder, but nothing that an audit wrote if it is an audit's output directory."""
+    if not any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in found):
+        return found
+    return [entry for entry in found if entry.name not in _OF_AUDIT]
 
 
 def _is_match(name: str, part: str) -> bool:

@@ -58,14 +58,31 @@ def test_pattern_names_these_files(pattern: str, expected: list[str]) -> None:
         ("hv/**/*.parquet", ["hv/d1/a.parquet"]),
         ("hv/d2/evidence", ["hv/d2/evidence/e.parquet"]),
         ("hv/*/*/*.parquet", ["hv/d2/evidence/e.parquet"]),
+        ("**/*/*/*.parquet", ["hv/d1/a.parquet"]),
+        ("hv/**/evidence/*.parquet", ["hv/d2/evidence/e.parquet"]),
     ],
 )
 def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree: Path, pattern: str, expected: list[str]) -> None:
-    (tree / "real" / "d2" / "evidence").mkdir()
-    (tree / "real" / "d2" / "evidence" / "e.parquet").touch()
-    (tree / "real" / "d2" / "_attribeam").touch()
+    audit = tree / "real" / "d2"
+    (audit / "evidence").mkdir()
+    (audit / "evidence" / "e.parquet").touch()
+    (audit / "_attribeam").touch()
+    (audit / "b.parquet").unlink()
     (tree / "hv" / "d1" / "back").unlink()
     assert found(pattern) == expected
+
+
+def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("_attribeam", "evidence/e.jsonl", "dead_letters/d.jsonl", "logs/a.jsonl", "b.jsonl"):
+        path = Path("out", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for name in ("run_manifest.json", "metrics.json", "c.json"):
+        Path("out", name).touch()
+    for folder in ("out", "."):
+        files = ArrowStorage().find(folder, suffix="{.jsonl,.json}")
+        assert [one.removeprefix("./") for one in files] == ["out/b.jsonl", "out/c.json", "out/logs/a.jsonl"]
 
 
 @pytest.mark.usefixtures("tree")
