@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.attribution.nested_models import save_nested_model
 from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
@@ -90,6 +91,14 @@ def test_states_of_a_batch_are_those_of_transformers_for_each_row(kind: str, tmp
         assert found.dtype == torch.float32
         assert_close(found, transformers_states(whole, row, LAYER))
     assert decoder.layout is (RowLayout.PADDED if kind in PADDED_KINDS else RowLayout.END_TO_END)
+
+
+def test_text_model_of_an_image_model_is_read_alone(tmp_path: Path) -> None:
+    whole = save_nested_model(tmp_path, "gemma3").eval()
+    decoder = load(tmp_path)
+    row = decoder.encode(RECORD)
+    assert_close(states(decoder, [row])[0], transformers_states(whole, row, LAYER))
+    assert not any("vision" in name for name, _ in decoder._network.named_parameters())
 
 
 @pytest.mark.parametrize("kind", ["llama", "llama4"])
