@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -49,18 +50,31 @@ def test_freed_states_are_kept_for_the_next_pass_unless_the_user_sets_thresholds
     assert page_faults() < PAGES_OF_A_PASS
     fixed = page_faults(MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")
     assert fixed >= 10 * PAGES_OF_A_PASS
+    assert page_faults(GLIBC_TUNABLES="glibc.malloc.trim_threshold=131072") >= 10 * PAGES_OF_A_PASS
 
 
-def chunks_taken(monkeypatch: pytest.MonkeyPatch, network: torch.nn.Module) -> int:
-    taken: list[object] = []
-    monkeypatch.setattr(torch, "empty", lambda *sizes, **_: taken.append(sizes))
+def thresholds_set(monkeypatch: pytest.MonkeyPatch, network: torch.nn.Module) -> list[tuple[int, int]]:
+    taken: list[tuple[int, int]] = []
+    glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda _: glibc)
     keep_freed_memory(network)
-    return len(taken)
+    return taken
 
 
 def test_small_models_and_models_on_other_devices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("MALLOC_", "GLIBC_")):
+            monkeypatch.delenv(name)
     small, elsewhere = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8, device="meta")
-    assert chunks_taken(monkeypatch, small) == 0
+    assert not thresholds_set(monkeypatch, small)
     monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
-    assert chunks_taken(monkeypatch, small) == 1
-    assert chunks_taken(monkeypatch, elsewhere) == 0
+    assert len(thresholds_set(monkeypatch, small)) == 2
+    assert not thresholds_set(monkeypatch, elsewhere)
+
+
+def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "_SMALL_MODEL", 0)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda _: pytest.fail("it should not be asked"))
+    keep_freed_memory(torch.nn.Linear(8, 8))
