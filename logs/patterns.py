@@ -11,7 +11,9 @@ from typing import Protocol
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
 _MARK_OF_AUDIT = "_attribeam"
-"""A file that every output directory of an audit holds."""
+"""A file that every output directory of a local audit holds."""
+_FOLDERS_OF_AUDIT = frozenset({"_chunks", "evidence", "dead_letters"})
+"""Folders of every audit, which tell that of a distributed one."""
 _OF_AUDIT = frozenset({"evidence", "dead_letters", "run_manifest.json", "metrics.json"})
 """What audits write there and might be taken for logs; all else in such a directory is its user's."""
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
@@ -115,7 +117,8 @@ def _matches(
 
 def _but_of_audit(found: list[Entry]) -> list[Entry]:
     """What is in a folder, but nothing that an audit wrote if it is an audit's output directory."""
-    if not any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in found):
+    is_marked = any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in found)
+    if not is_marked and not {entry.name for entry in found if entry.is_folder} >= _FOLDERS_OF_AUDIT:
         return found
     return [entry for entry in found if entry.name not in _OF_AUDIT]
 
