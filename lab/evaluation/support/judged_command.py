@@ -176,8 +176,10 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
 
     settings = method_settings(args)
     probed = probe_of(settings.union_options(methods[0])) is not None
-    if args.language_model is not None and not probed:
-        raise UsageError("--language-model says nothing to --measure support without a --verdict that has a probe")
+    for name in () if probed else ("language_model", "language_model_dtype"):
+        if getattr(args, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} says nothing to --measure support without a --verdict that has a probe")
     needs = frozenset({Need.PARSER, Need.ATTENTION} | ({Need.DECODER_STATES} if probed else set()))
     models = load_models(model_choice(args), needs)
     parser, attention = models.parser, models.attention

@@ -44,9 +44,17 @@ def test_option_of_another_measure_is_refused_and_its_measures_named(ragtruth, o
     assert expected in capsys.readouterr().err
 
 
-def test_language_model_is_refused_for_a_verdict_without_a_probe(ragtruth, capsys):
-    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, "--language-model", "any") == 2
-    assert "--language-model says nothing to --measure support without a --verdict" in capsys.readouterr().err
+@pytest.mark.parametrize("option", [("--language-model", "any"), ("--language-model-dtype", "bfloat16")])
+def test_language_model_is_refused_for_a_verdict_without_a_probe(ragtruth, option, capsys):
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *option) == 2
+    assert f"{option[0]} says nothing to --measure support without a --verdict" in capsys.readouterr().err
+
+
+def test_precision_of_a_language_model_is_refused_where_none_is_read(tmp_path, capsys):
+    log = tmp_path / "log.parquet"
+    given = ("--method", "words", "--language-model-dtype", "bfloat16")
+    assert evaluate("--dataset", "log", "--data", log, *given) == 2
+    assert "--language-model-dtype is for cci and --measure faithfulness, none of which" in capsys.readouterr().err
 
 
 def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
