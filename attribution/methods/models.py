@@ -122,13 +122,17 @@ def may_leave_float32(needs: frozenset[Need]) -> bool:
 
 
 def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: frozenset[Need]) -> ModelOptions | None:
-    """The options of a probe's decoder whose precision is to be chosen; None if there is no such one beside ``model``.
+    """The options of a probe's decoder whose precision is to be chosen; None if there is no such one.
 
-    As for ``may_leave_float32``, it is not where its probabilities or gradients are read, too.
+    As for ``may_leave_float32``, it is not where its probabilities or gradients are read, too. A decoder that is
+    ``model`` itself takes what is chosen for that, unless ``language_model_dtype`` is "auto" of its own.
     """
-    read_for_states_alone = Need.DECODER_STATES in needs and Need.LANGUAGE_MODEL not in needs
-    decoder = ModelChoice.of(model=model, method=method).language if read_for_states_alone else None
-    return None if decoder is None or decoder.dtype != AUTO_DTYPE else decoder
+    choice = ModelChoice.of(model=model, method=method)
+    has_own = choice.language is not None or method.language_model_dtype is not None
+    if not has_own or Need.DECODER_STATES not in needs or Need.LANGUAGE_MODEL in needs:
+        return None
+    decoder = _language_options(choice)
+    return decoder if decoder.dtype == AUTO_DTYPE else None
 
 
 @loaded_once

@@ -183,6 +183,17 @@ def test_nothing_is_chosen_for_a_decoder_where(
     assert not asked
 
 
+def test_auto_that_is_given_for_the_model_as_a_decoder_is_chosen(
+    asked: list[ModelOptions], probed: AuditSettings
+) -> None:
+    method = probed.method.replaced(language_model=None, language_model_dtype="auto")
+    given = replace(probed, model=SETTINGS.model.replaced(dtype="float32"), method=method)
+    settings, options = with_auto_dtype(given, RunOptions(), None)
+    assert (settings.model.dtype, settings.method.language_model_dtype) == ("float32", "bfloat16")
+    assert (options.dtype_choice, options.language_model_dtype_choice) == (None, "bfloat16: products are faster")
+    assert [(one.model, one.dtype) for one in asked] == [("brigg/lighthouse", "auto")]
+
+
 def test_dtype_that_is_given_for_the_model_is_the_decoders_too(
     asked: list[ModelOptions], probed: AuditSettings
 ) -> None:
