@@ -108,7 +108,7 @@ def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage, *, 
         if not paths:
             raise UsageError(
                 f"{option} should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
-                'below it, and files whose names begin with "." or "_" are passed over'
+                'below it; files whose names begin with "." or "_", and what audits wrote, are passed over'
             )
         found.update(paths)
     return sorted(found)

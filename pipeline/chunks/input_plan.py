@@ -112,7 +112,7 @@ def match_files(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
         if not paths:
             raise UsageError(
                 f"--input should name existing logs, nothing matches {pattern!r}; a folder means the *{suffix} files "
-                'below it, and files whose names begin with "." or "_" are passed over'
+                'below it; files whose names begin with "." or "_", and what audits wrote, are passed over'
             )
         found.update(paths)
     for path in sorted(found):

@@ -164,3 +164,10 @@ def test_a_missing_column_is_refused_before_anything_starts(tmp_path: Path) -> N
 def test_chunk_names_are_readable_whatever_the_file_is_called() -> None:
     assert chunk_name(3, "gs://logs/date=2026-11-19/part 0 (é).parquet", 2000) == "00003-part-0-r0000002000"
     assert np.all([chunk_name(0, f"{stem}.parquet", 0) for stem in ("...", "é", "-")] == ["00000-file-r0000000000"] * 3)
+
+
+def test_output_of_an_audit_is_no_input_and_the_refusal_says_so(tmp_path: Path) -> None:
+    write_log(tmp_path / "out" / "evidence" / "e.parquet", log_rows(1))
+    (tmp_path / "out" / "_attribeam").touch()
+    with pytest.raises(UsageError, match=r"nothing matches .*out'; .*, and what audits wrote, are passed over"):
+        check_input([str(tmp_path / "out")], SETTINGS)
