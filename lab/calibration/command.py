@@ -22,12 +22,12 @@ from attribeam.lab.calibration.fitted_verdict import (
     write_mass,
     write_verdict,
 )
-from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems, marked_audit
+from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
 from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
-from attribeam.report.mark_file import Marks, read_marks
-from attribeam.schemas.errors import DataError, RunError, UsageError
+from attribeam.report.mark_file import Marks
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
 FIGURES_FILE = "calibration.json"
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check_output(arguments.output)
     audit = AuditDirectory.open(arguments.audit)
-    marks = _read_marks(arguments.marks)
+    marks = given_marks(arguments.marks)
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
     print(_marks_line(marks, marked))
@@ -75,13 +75,6 @@ def run(arguments: argparse.Namespace) -> None:
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
     print(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}")
-
-
-def _read_marks(files: Sequence[Path]) -> Marks:
-    try:
-        return read_marks(files)
-    except DataError as error:
-        raise UsageError(f"--marks: {error}") from error
 
 
 def _calibrate_verdict(

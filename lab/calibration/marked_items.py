@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,9 @@ import pyarrow.dataset as ds
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
-from attribeam.report.mark_file import Mark, Marks, marks_by_answer
+from attribeam.report.mark_file import Mark, Marks, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, SpanEvidence
+from attribeam.schemas.errors import DataError, UsageError
 
 _Numbers = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
@@ -52,6 +54,18 @@ class MarkedAudit:
     scored: MarkedItems
     massed: MarkedItems
     lost: int
+
+
+def given_marks(files: Sequence[Path]) -> Marks:
+    """The marks of the files that a user names.
+
+    Raises:
+        UsageError: if they cannot be read.
+    """
+    try:
+        return read_marks(files)
+    except DataError as error:
+        raise UsageError(f"--marks: {error}") from error
 
 
 def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
