@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribeam.attribution.attention import model_provenance
-from attribeam.attribution.attention.batching import rope_border, row_batches
+from attribeam.attribution.attention.batching import rope_border, row_batches, token_budget_on
 from attribeam.attribution.attention.forward_pass import LayerCapture, attribute_jobs
 from attribeam.attribution.attention.layer_choice import LayerChoice
 from attribeam.attribution.attention.model_setup import load_parts, try_model
@@ -22,8 +22,6 @@ from attribeam.attribution.prompts.passage_windows import attribute_with_windows
 from attribeam.attribution.prompts.row_encoder import RowEncoder, load_row_encoder
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
-
-_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 
 
 class AttentionModel:
@@ -56,8 +54,7 @@ class AttentionModel:
         self.max_tokens = encoder.max_tokens
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
-        asked = directory.options.token_budget
-        self.token_budget = asked or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
+        self.token_budget = token_budget_on(self.device, directory.options.token_budget)
         self._directory, self._encoder, self._layer_choice = directory, encoder, layer
         self._rope_border = rope_border(directory.config.get_text_config())
         self._capture, self.layout = try_model(directory, model, encoder=encoder, layer=layer)

@@ -22,10 +22,16 @@ from attribeam.attribution.attention.reduction import CapturedRow
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Reason, RowFault
 
+_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _END_TO_END_KINDS = {"full_attention", "sliding_attention"}
 _EXACT_TOLERANCE = 1e-4
 _ROUGH_TOLERANCE = 0.03
 """For half precision and quantised weights, whose sums depend on the shape of the batch."""
+
+
+def token_budget_on(device: torch.device, asked: int | None) -> int:
+    """The tokens per batch, padding included: those asked for, else what suits the device."""
+    return asked or _TOKEN_BUDGETS.get(device.type, _TOKEN_BUDGETS["cuda"])
 
 
 class RowLayout(StrEnum):

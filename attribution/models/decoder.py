@@ -23,6 +23,7 @@ from attribeam.attribution.attention.batching import (
     rope_border,
     row_batches,
     run_halving,
+    token_budget_on,
 )
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.attribution.attention.end_to_end_rows import rows_end_to_end
@@ -46,7 +47,6 @@ from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
-_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _QUESTION = "Which of them was the last?"
 _PASSAGE = "First came the one, then came the other, and nobody counted."
 _PROBES = (("Which word?", "One word.", "A word."), *((_QUESTION, _PASSAGE, one) for one in ("The other.", "Nobody.")))
@@ -88,8 +88,7 @@ class Decoder:
         self.max_tokens = encoder.max_tokens
         self.device: torch.device = network.device
         self.dtype: torch.dtype = network.dtype
-        asked = directory.options.token_budget
-        self.token_budget = asked or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
+        self.token_budget = token_budget_on(self.device, directory.options.token_budget)
         self.layout = RowLayout.PADDED
         self._directory, self._network, self._encoder = directory, network, encoder
         self._rope_border = rope_border(directory.config.get_text_config())

@@ -18,7 +18,7 @@ import transformers
 from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
-from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving
+from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
 from attribeam.attribution.attention.forward_pass import padded_token_ids
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
@@ -37,7 +37,6 @@ from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
-_TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
 _PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
 _NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
 _GREEDY_SETTINGS = {
@@ -66,11 +65,10 @@ class LanguageModel:
     """
 
     def __init__(self, *, directory: ModelDirectory, model: PreTrainedModel, encoder: RowEncoder) -> None:
-        options = directory.options
         self.max_tokens = encoder.max_tokens
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
-        self.token_budget = options.token_budget or _TOKEN_BUDGETS.get(self.device.type, _TOKEN_BUDGETS["cuda"])
+        self.token_budget = token_budget_on(self.device, directory.options.token_budget)
         self.directory = directory
         self._model = model
         self.encoder = encoder

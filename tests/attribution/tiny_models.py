@@ -12,6 +12,7 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     BertConfig,
+    BertForMaskedLM,
     BertTokenizer,
     Cohere2Config,
     DistilBertConfig,
@@ -205,6 +206,20 @@ def save_tiny_encoder(directory: Path, *, layer_types: list[str], softmax_over: 
     save_tiny_tokenizer(directory)
     settings = {"layer": len(layer_types), "query_position": "self", "softmax_over": softmax_over}
     (directory / "attribution_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return directory
+
+
+def save_tiny_bert(directory: Path) -> Path:
+    """A masked language model, which transformers can load as a causal one though it sees later tokens."""
+    save_tiny_model(directory)
+    torch.manual_seed(3)
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    bert = BertForMaskedLM(BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=512, **shape))
+    with torch.no_grad():
+        for parameter in bert.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.5)
+    bert.save_pretrained(directory)
     return directory
 
 

@@ -14,11 +14,11 @@ from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
     SENTENCES,
-    VOCABULARY_SIZE,
+    save_tiny_bert,
     save_tiny_encoder,
     save_tiny_model,
 )
-from transformers import AutoModel, BertConfig, BertForMaskedLM, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.hidden_states import layer_modules
@@ -241,17 +241,8 @@ def test_encoder_is_no_decoder(tmp_path: Path) -> None:
 
 
 def test_model_that_sees_later_tokens_is_refused(tmp_path: Path) -> None:
-    save_tiny_model(tmp_path)
-    torch.manual_seed(3)
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    bert = BertForMaskedLM(BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=512, **shape))
-    with torch.no_grad():
-        for parameter in bert.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.5)
-    bert.save_pretrained(tmp_path)
     with pytest.raises(NotCausalError, match="sees later tokens"):
-        load(tmp_path)
+        load(save_tiny_bert(tmp_path))
 
 
 def test_states_that_are_not_finite_fail_before_the_run(tmp_path: Path) -> None:

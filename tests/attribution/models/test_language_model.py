@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.attribution.tiny_models import SENTENCES, VOCABULARY_SIZE, save_tiny_encoder, save_tiny_model
-from transformers import AutoModel, AutoModelForCausalLM, BertConfig, BertForMaskedLM
+from tests.attribution.tiny_models import SENTENCES, VOCABULARY_SIZE, save_tiny_bert, save_tiny_encoder, save_tiny_model
+from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.models.language_model import LanguageModel, NotCausalError, ablated_row
 from attribeam.attribution.options import ModelOptions
@@ -165,17 +165,8 @@ def test_encoder_is_no_causal_language_model(tmp_path):
 
 
 def test_masked_language_model_with_a_causal_class_is_refused_because_it_sees_later_tokens(tmp_path):
-    save_tiny_model(tmp_path)
-    torch.manual_seed(3)
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    bert = BertForMaskedLM(BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=128, **shape))
-    with torch.no_grad():
-        for parameter in bert.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.5)
-    bert.save_pretrained(tmp_path)
     with pytest.raises(NotCausalError, match="sees later tokens"):
-        load(tmp_path)
+        load(save_tiny_bert(tmp_path))
 
 
 def test_model_saved_without_its_language_model_head_is_refused(tmp_path, directory):
