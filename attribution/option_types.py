@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from attribeam.attribution.answers.target_spans import parse_span_kinds
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.schemas import SpanKind
 
+_DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu)(:\d+)?")
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
 VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 """What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""
@@ -118,6 +120,13 @@ def existing_file(text: str) -> str:
     """The path of an existing file."""
     if not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"should be a file, there is no file {text!r}")
+    return text
+
+
+def device_name(text: str) -> str:
+    """The name of a device, whether it is there or not; lists are left to the commands that take several devices."""
+    if "," not in text and not _DEVICE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"should be auto, cpu, cuda, cuda:1, mps or xpu, was: {text!r}")
     return text
 
 

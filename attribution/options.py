@@ -24,6 +24,7 @@ from attribeam.attribution.option_types import (
     TokenCount,
     TokenDistance,
     WholeNumber,
+    device_name,
     existing_file,
     prompt_template,
     span_kinds,
@@ -107,8 +108,9 @@ class ModelOptions(Options):
         help="keep the layers' weights in 4 (nf4) or 8 (int8) bits; needs the extra attribeam[quantization]",
     )  # fmt: skip
     device: Value[str] = option(
-        default="auto", group=LOADING, help="auto, cpu, cuda, cuda:1; for an audit also cuda:0,cuda:1 or all"
-    )
+        default="auto", group=LOADING, reads=device_name,
+        help="auto, cpu, cuda, cuda:1; for an audit also cuda:0,cuda:1 or all",
+    )  # fmt: skip
     token_budget: PositiveInteger | None = option(
         default=None, group=READING, metavar="N", default_words="2048 on a CPU, 16384 on a GPU",
         help="tokens per batch, padding included",
@@ -124,7 +126,7 @@ class ModelOptions(Options):
     )  # fmt: skip
     trust_remote_code: Value[bool] = option(default=False, group=LOADING, help="run code from the model's repository")
     head_weights: str | None = option(
-        default=None, group=HEADS, metavar="FILE.json", default_words="all equal",
+        default=None, group=HEADS, metavar="FILE.json", default_words="all equal", reads=existing_file,
         help="learned weights of the attention heads, fitted for this model and layer", paper="3.4",
     )  # fmt: skip
     loaded_layers: WholeNumber | None = option(

@@ -26,7 +26,7 @@ from attribeam.attribution.models.truncated_model import depth_matters, nested_n
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import free_memory, total_size, weight_groups
 from attribeam.attribution.options import AUTO_DTYPE, DTYPES, Quantization
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError, UsageError
 
 _TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -35,8 +35,11 @@ def choose_device(name: str) -> torch.device:
     """The device for a name such as "cuda:1"; "auto" is the first GPU, else the CPU.
 
     Raises:
+        UsageError: if the name stands for several devices.
         ModelLoadError: if there is no such device.
     """
+    if name == "all" or "," in name:
+        raise UsageError(f"device should be a single one, was: {name!r}; only attribeam audit takes several")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

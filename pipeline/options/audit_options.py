@@ -280,6 +280,8 @@ def _check_run(arguments: argparse.Namespace) -> None:
         raise UsageError("--model-resource-hints say nothing to a local run; name a --runner, or leave them out")
     if arguments.output is None and not arguments.dry_run:
         raise UsageError("--output is needed: the directory that evidence and dead letters go to")
+    if arguments.output is not None and not arguments.output.strip():
+        raise UsageError("--output should name a directory, was empty; is a variable of the script unset?")
     check_is_unicode(arguments.output or "", "--output")
     if arguments.runner == LOCAL and "://" in (arguments.output or ""):
         raise UsageError(

@@ -155,6 +155,12 @@ def test_output_is_needed_unless_it_is_a_dry_run() -> None:
     assert read_run_options(_arguments("--dry-run")).dry_run
 
 
+@pytest.mark.parametrize("argv", [["--output", ""], ["--output", " ", "--dry-run"]])
+def test_empty_output_is_not_taken_for_the_working_directory(argv: list[str]) -> None:
+    with pytest.raises(UsageError, match="--output should name a directory, was empty; is a variable of the script"):
+        read_run_options(_arguments(*argv))
+
+
 def test_a_wrong_extra_column_ends_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = write_log(tmp_path / "log.parquet", log_rows(1))
     assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--extra-columns", "tier"]) == 2

@@ -12,6 +12,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from attribeam.attribution import options
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import add_options
+from attribeam.attribution.option_types import device_name
 from attribeam.attribution.options import ModelOptions, Quantization, QueryPosition
 from attribeam.lab.evaluation.command import add_arguments
 from attribeam.lab.evaluation.model_arguments import model_choice
@@ -94,6 +95,56 @@ def test_verdict_that_is_neither_a_name_nor_a_directory_of_one_is_a_usage_error(
         "bundled, mass or a directory that attribeam calibrate or attribeam train verdict wrote"
         in capsys.readouterr().err
     )
+
+
+_COMMANDS = (["audit", "--input", "x", "--output", "y"], ["models", "check"], ["evaluate", "--data", "x"])
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--device", "tpu"], "--device: should be auto, cpu, cuda, cuda:1, mps or xpu, was: 'tpu'"),
+        (["--device", "cuda:x"], "was: 'cuda:x'"),
+        (["--device", ""], "was: ''"),
+        (["--dtype", "float8"], "--dtype: invalid choice: 'float8'"),
+    ],
+)
+def test_value_that_no_model_could_be_loaded_with_is_a_usage_error(
+    command: list[str], given: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, *given])
+    assert ended.value.code == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [_COMMANDS[0], _COMMANDS[2]])
+def test_unknown_precision_of_a_language_model_is_a_usage_error(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--language-model-dtype", "float8"])
+    assert ended.value.code == 2
+    assert "--language-model-dtype: invalid choice: 'float8'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["auto", "all", "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps", "xpu:0"])
+def test_name_of_a_device_is_taken_whether_it_is_there_or_not(device: str) -> None:
+    assert device_name(device) == device
+
+
+@pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
+def test_check_of_a_model_takes_one_device(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "check", "--device", device]) == 2
+    assert f"device should be a single one, was: {device!r}" in capsys.readouterr().err
+
+
+def test_head_weights_that_are_not_there_are_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", "--data", "x", "--head-weights", "no/such.json"])
+    assert ended.value.code == 2
+    assert "there is no file 'no/such.json'" in capsys.readouterr().err
 
 
 def test_unknown_quantization_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import ModernBertModel
 
+from attribeam.attribution.models.weight_loading import choose_device
+from attribeam.attribution.option_types import device_name
 from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
 from attribeam.lab.training.attributor.network import MAX_TOKENS, QUERY_POSITION, SOFTMAX_OVER, Shape, new_model
 from attribeam.lab.training.attributor.support_thresholds import (
@@ -122,7 +124,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=TrainingPlan().steps)
     parser.add_argument("--seed", type=int, default=TrainingPlan().seed)
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
-    parser.add_argument("--device", default="auto", help='"auto", "cpu", "cuda", "cuda:1", ...')
+    parser.add_argument("--device", type=device_name, default="auto", help="auto, cpu, cuda, cuda:1")
     return parser.parse_args(arguments)
 
 
@@ -132,9 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
     check_drawing_is_installed()
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = choose_device(options.device)
     shape = Shape(
         hidden_size=options.hidden_size,
         intermediate_size=options.intermediate_size,
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
         window=options.window,
     )
     plan = TrainingPlan(steps=options.steps, seed=options.seed, shape=shape)
-    run_recipe(read_pages(options.pages), plan=plan, output=options.output, device=torch.device(device))
+    run_recipe(read_pages(options.pages), plan=plan, output=options.output, device=device)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,13 @@ def test_missing_file_is_named_without_a_traceback(tmp_path: Path, capsys: pytes
     assert str(gone) in capsys.readouterr().err
 
 
+def test_unknown_device_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "attributor", "--pages", "p", "--output", "o", "--device", "tpu"])
+    assert ended.value.code == ExitCode.BAD_USAGE
+    assert "--device: should be auto, cpu, cuda, cuda:1, mps or xpu, was: 'tpu'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("recipe", "options"),
     [
