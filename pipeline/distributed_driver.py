@@ -20,19 +20,20 @@ from attribeam.pipeline.chunks.configuration import (
 )
 from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
+from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.pipeline.engines.group_store import GroupStore, check_output
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_group_graph
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.measures.metrics_export import METRICS_JSON, METRICS_PROM, metrics_json, prometheus_text
+from attribeam.pipeline.measures.metrics_export import metrics_json, prometheus_text
 from attribeam.pipeline.measures.quality_gates import judge_gates
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.resource_hints import check_hints
 from attribeam.pipeline.options.runner_options import read_runner_options
 from attribeam.pipeline.outcome.console import print_outcome
-from attribeam.pipeline.outcome.run_record import REPORT_PAGE, RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
+from attribeam.pipeline.outcome.run_record import RUN_MANIFEST, FinishedRun, RunClock, make_run_manifest
 from attribeam.pipeline.progress import choose_progress
 from attribeam.pipeline.workers.worker_pool import WorkerPool, start_first_worker
 from attribeam.report.audit_directory import AuditDirectory
@@ -71,7 +72,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
         clock=clock,
         model_hints=hints,
     )
-    kept = run.keep_finished()
+    kept = run.finished()
     clock.mark_loaded()
     with interrupted_once():
         manifest = run.run(beam_options, kept)
@@ -92,24 +93,24 @@ class _DistributedRun:
     clock: RunClock
     model_hints: Mapping[str, str]
 
-    def keep_finished(self) -> dict[str, ChunkManifest]:
-        """The chunks that need not be done again; all else is removed from the output.
+    def finished(self) -> dict[str, ChunkManifest]:
+        """The chunks that need not be done again; says how many others there are, and changes nothing.
 
         Digests of files in an object store are compared with ``--verify`` only: it checks them itself.
         """
-        kept: dict[str, ChunkManifest] = {}
-        damaged: list[str] = []
-        if not self.options.overwrite:
-            digests = self.options.verify or "://" not in self.store.root
-            kept, damaged = self.store.fitting(self.plan.chunks, digests=digests)
-        self.store.keep_only(kept)
+        if self.options.overwrite:
+            return {}
+        digests = self.options.verify or "://" not in self.store.root
+        kept, found = self.store.fitting(self.plan.chunks, digests=digests)
         progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
-        for note in damage_notes(damaged, kept, verify=self.options.verify):
+        for note in damage_notes(found.damaged, kept, verify=self.options.verify, foreign=found.foreign):
             progress.note(note)
         return kept
 
     def run(self, beam_options: PipelineOptions, kept: Mapping[str, ChunkManifest]) -> RunManifest:
-        """Submit all chunks but the kept ones, and keep the status in the run manifest.
+        """Remove all chunks but the kept ones, submit them, and keep the status in the run manifest.
+
+        The manifest says "running" before anything is removed.
 
         Raises:
             RunError: if the runner failed or rows do not reconcile.
@@ -117,15 +118,24 @@ class _DistributedRun:
         earlier_rows = _row_count(kept)
         self._record(RunStatus.RUNNING, kept, earlier_rows)
         try:
+            self.store.keep_only(kept)
             missing = [chunk for chunk in self.plan.chunks if chunk.name not in kept]
             if missing:
+                self.store.remove_results()
                 self._submit(beam_options, missing)
             return self._record(RunStatus.DONE, self._reconciled(), earlier_rows)
         except BaseException as error:
             status = RunStatus.INTERRUPTED if isinstance(error, KeyboardInterrupt) else RunStatus.FAILED
             with suppress(OSError):
-                self._record(status, self.store.fitting(self.plan.chunks, digests=False)[0], earlier_rows)
+                self._record(status, self._committed(), earlier_rows)
             raise
+
+    def _committed(self) -> dict[str, ChunkManifest]:
+        """The chunks that are committed so far; none where those of another audit are not all removed yet."""
+        try:
+            return self.store.fitting(self.plan.chunks, digests=False)[0]
+        except UsageError:
+            return {}
 
     def _submit(self, beam_options: PipelineOptions, chunks: Sequence[Chunk]) -> None:
         pipeline = beam.Pipeline(options=beam_options)

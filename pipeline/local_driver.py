@@ -286,6 +286,8 @@ def _run_with_record(run: _ChunkRun, first: Worker | None, record: RunRecord, *,
     """
     try:
         record.write(RunStatus.RUNNING, run.finished)
+        if len(run.finished) < len(run.plan.chunks):
+            run.directory.remove_results()
         run.run(first, workers=workers)
         _reconcile(run)
         return record.write(RunStatus.DONE, run.finished)

@@ -23,6 +23,10 @@ from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 MARKER = "_attribeam"
+REPORT_PAGE, METRICS_JSON, METRICS_PROM = "report.html", "metrics.json", "metrics.prom"
+RESULTS = (REPORT_PAGE, METRICS_JSON, METRICS_PROM)
+"""What a run writes at its end, about all chunks."""
+
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
 OWN_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet|part-\d{{5}}-of-\d{{5}}\.parquet")
@@ -133,7 +137,7 @@ class OutputDirectory:
     def remove_chunks_but(self, kept: Mapping[str, ChunkManifest]) -> None:
         """Remove all chunks but ``kept``, by name: first the manifests, then the files.
 
-        If an earlier run was done, its manifest says "running" before anything is removed.
+        If an earlier run was done, its manifest says "running" before anything is removed. Its results go first.
 
         Raises:
             OSError: if something cannot be removed, or the manifest not be changed.
@@ -144,8 +148,18 @@ class OutputDirectory:
         removed = [path for path in paths if f"{path.parent.name}/{path.name}" not in names]
         if removed:
             self._replace_status(RunStatus.DONE, RunStatus.RUNNING)
+            self.remove_results()
         for path in removed:
             path.unlink()
+
+    def remove_results(self) -> None:
+        """Remove the page and the metrics of an earlier run, which are not those of the chunks that are to be.
+
+        Raises:
+            OSError: if one cannot be removed.
+        """
+        for name in RESULTS:
+            (self.root / name).unlink(missing_ok=True)
 
     def end_running(self, status: RunStatus) -> None:
         """Let a manifest that says "running" say how the run ended, as far as it can be written."""

@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from attribeam.pipeline.outcome.run_record import REPORT_PAGE
+from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
 from attribeam.schemas.errors import ExitCode
 
 DEMO_LOG = Path(__file__).with_name("demo_log.jsonl")

@@ -17,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from attribeam.pipeline.chunks.chunk_attempt import manifest_of
 from attribeam.pipeline.chunks.finished_chunks import FinishedChunks, is_of
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.output_directory import OWN_MANIFEST, OWN_PARQUET, kept_names
+from attribeam.pipeline.chunks.output_directory import OWN_MANIFEST, OWN_PARQUET, RESULTS, kept_names
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.report.committed_chunks import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks
 from attribeam.schemas.errors import UsageError
@@ -41,26 +41,37 @@ class GroupStore:
         """The reader of what is committed."""
         return CommittedChunks(self.root, BeamStorage())
 
-    def fitting(self, chunks: Sequence[Chunk], *, digests: bool) -> tuple[dict[str, ChunkManifest], list[str]]:
-        """The manifests of the chunks that are finished and fit, and the names of those whose files are damaged.
+    def fitting(self, chunks: Sequence[Chunk], *, digests: bool) -> tuple[dict[str, ChunkManifest], FinishedChunks]:
+        """The manifests of the chunks that are finished and fit, and what was found of the others.
 
         Raises:
             UsageError, OSError: as ``FinishedChunks.fitting``.
         """
         finished = FinishedChunks(self.committed, configuration=self.configuration)
-        return finished.fitting(chunks, digests=digests), finished.damaged
+        return finished.fitting(chunks, digests=digests), finished
 
     def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
-        """Remove what other runs and slower attempts left, first manifests, then files; make the folders.
+        """Remove what other runs and slower attempts left: results, then manifests, then files. Make the folders.
 
         Raises:
             OSError: if something cannot be removed.
         """
         names = kept_names(kept)
-        delete_files([self.committed.path(one) for one in _own_files(self.committed) if one not in names])
+        removed = [self.committed.path(one) for one in _own_files(self.committed) if one not in names]
+        if removed:
+            self.remove_results()
+        delete_files(removed)
         marks = [name for name in self.committed.storage.sizes(self.committed.path(CHUNKS)) if name.endswith(_MARK)]
         delete_files([self.committed.path(CHUNKS, name) for name in marks])
         make_folders([self.committed.path(folder) for folder in _OWN_NAMES])
+
+    def remove_results(self) -> None:
+        """Remove the page and the metrics of an earlier run, which are not those of the chunks that are to be.
+
+        Raises:
+            OSError: if one cannot be removed.
+        """
+        delete_files([path for path in map(self.committed.path, RESULTS) if FileSystems.exists(path)])
 
     def is_committed(self, chunk: Chunk) -> bool:
         """Whether an attempt of this chunk has been committed."""

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from attribeam.pipeline.chunks.output_directory import write_atomically
+from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, write_atomically
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics, Value
 from attribeam.pipeline.measures.quality_gates import GateVerdict
@@ -185,10 +185,6 @@ def _escaped(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return _escaped(text).replace('"', r"\"")
-
-
-METRICS_JSON = "metrics.json"
-METRICS_PROM = "metrics.prom"
 
 
 def write_metrics(root: Path, metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> None:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
+from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metrics_fields
 from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
 from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.outcome.run_record import REPORT_PAGE, FinishedRun
+from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.pipeline.progress import readable_duration
 from attribeam.report.audit_summary import fitted_verdict
 from attribeam.report.verdict_meaning import MEASURED_ON

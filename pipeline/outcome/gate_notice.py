@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
 from attribeam.pipeline.measures.quality_gates import failed_gate_lines
 from attribeam.pipeline.measures.webhook import NoticeFormat, WebhookUrl, post_json
 from attribeam.pipeline.options.audit_options import RunOptions
-from attribeam.pipeline.outcome.run_record import REPORT_PAGE, FinishedRun
+from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.report.answer_ranking import RiskTally, riskiest_claim
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
 from attribeam.report.audited_answer import answer_of_rows

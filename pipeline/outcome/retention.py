@@ -16,14 +16,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from attribeam.pipeline.chunks.output_directory import MARKER, OutputDirectory
-from attribeam.pipeline.measures.metrics_export import METRICS_JSON, METRICS_PROM
-from attribeam.pipeline.outcome.run_record import REPORT_PAGE
+from attribeam.pipeline.chunks.output_directory import MARKER, RESULTS, OutputDirectory
 from attribeam.report.audit_history import REMOVED_AUDITS, AuditEntry, audit_folders, read_entry
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunStatus
 
-_FILES = (MARKER, "run_manifest.json", METRICS_JSON, METRICS_PROM, REPORT_PAGE)
+_FILES = (MARKER, "run_manifest.json", *RESULTS)
 _OWN_FILE = re.compile("|".join(rf"{re.escape(name)}(\.new)?|\.{re.escape(name)}\.partial" for name in _FILES))
 _OWN_SUFFIXES = (".parquet", ".json", ".new")
 _RENAMED = re.compile(r"\.removed-.+-[0-9a-f]{32}", re.DOTALL)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from attribeam import __version__
 from attribeam.pipeline.chunks.configuration import package_versions, plain_settings
 from attribeam.pipeline.chunks.input_plan import InputPlan
-from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
+from attribeam.pipeline.chunks.output_directory import REPORT_PAGE, OutputDirectory, replace_status, write_atomically
 from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metric_families, send_metrics, write_metrics
@@ -147,7 +147,7 @@ class RunRecord:
         )
 
 
-RUN_MANIFEST, REPORT_PAGE = "run_manifest.json", "report.html"
+RUN_MANIFEST = "run_manifest.json"
 
 
 @dataclass(frozen=True, slots=True)

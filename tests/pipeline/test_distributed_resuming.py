@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow.parquet as pq
 import pytest
@@ -27,13 +28,14 @@ from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import output_schemas
 from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.output_directory import RESULTS
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.engines.commit_groups import CommitGroups
 from attribeam.pipeline.engines.group_store import GroupStore
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 28
 STARTS = [0, 8, 16, 24]
@@ -144,6 +146,57 @@ def test_a_damaged_chunk_is_done_again_and_no_other(
     assert "damaged or missing in 1 of 4 finished chunks, first in 00000-log-r0000000008" in capsys.readouterr().err
     assert contents(tmp_path) == before
     assert written_files(tmp_path) == named_files(tmp_path)
+
+
+def status_of(output: Path) -> RunStatus:
+    return RunManifest.from_json((output / "run_manifest.json").read_text()).status
+
+
+def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(
+    audit: DistributedAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit.run(tmp_path)
+    (tmp_path / chunk_manifests(tmp_path)["00000-log-r0000000008"].evidence.path).unlink()
+    before: list[tuple[RunStatus, int]] = []
+    keep_only = GroupStore.keep_only
+
+    def noted(self: GroupStore, kept: Mapping[str, ChunkManifest]) -> None:
+        before.append((status_of(tmp_path), len(chunk_manifests(tmp_path))))
+        keep_only(self, kept)
+
+    def end(*_: object) -> NoReturn:
+        assert [name for name in RESULTS if (tmp_path / name).exists()] == []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GroupStore, "keep_only", noted)
+    monkeypatch.setattr(distributed_driver._DistributedRun, "_submit", end)
+    with pytest.raises(KeyboardInterrupt):
+        audit.run(tmp_path)
+    assert before == [(RunStatus.RUNNING, 4)]
+    assert (status_of(tmp_path), len(chunk_manifests(tmp_path))) == (RunStatus.INTERRUPTED, 3)
+
+
+def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
+    audit: DistributedAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit.run(tmp_path)
+    other = replace(audit, settings=replace(audit.settings, max_text_chars=5000))
+
+    def end(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GroupStore, "keep_only", end)
+    with pytest.raises(KeyboardInterrupt):
+        other.run(tmp_path, overwrite=True)
+    assert status_of(tmp_path) is RunStatus.INTERRUPTED
+
+
+def test_finished_chunks_that_a_run_has_no_place_for_are_told(
+    audit: DistributedAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit.run(tmp_path, rows_per_chunk=14)
+    audit.run(tmp_path, quiet=False)
+    assert "2 finished chunks of an earlier run were removed, first 00000-log-r0000000000" in capsys.readouterr().err
 
 
 def test_another_configuration_is_refused_and_leaves_everything(audit: DistributedAudit, undisturbed: Path) -> None:

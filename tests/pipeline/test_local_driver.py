@@ -26,7 +26,7 @@ from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
-from attribeam.pipeline.chunks.output_directory import write_atomically
+from attribeam.pipeline.chunks.output_directory import RESULTS, write_atomically
 from attribeam.pipeline.outcome import run_record
 from attribeam.pipeline.outcome.run_record import RunRecord
 from attribeam.pipeline.workers import import_server
@@ -144,12 +144,57 @@ def test_done_audit_that_lost_a_rotten_chunk_no_longer_says_done_while_models_lo
 
     def end_while_loading(_: object) -> NoReturn:
         while_loading.append(_manifest(output).status)
+        assert _results(output) == []
         raise ending
 
     monkeypatch.setattr(local_driver, "start_first_worker", end_while_loading)
     assert audit.run_here(output, "--workers", "1") == code
     assert _finished(output) == 4
     assert (while_loading, _manifest(output).status) == ([RunStatus.RUNNING], status)
+
+
+@pytest.mark.parametrize("more", [["--overwrite"], ["--rows-per-chunk", "5"]], ids=["overwrite", "other chunks"])
+def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    assert _results(output) == sorted(RESULTS)
+    found: list[tuple[RunStatus, list[str]]] = []
+
+    def end_at_the_first_row(*_: object, **__: object) -> NoReturn:
+        found.append((_manifest(output).status, _results(output)))
+        raise RunError("no memory is left")
+
+    monkeypatch.setattr(local_driver._ChunkRun, "run", end_at_the_first_row)
+    assert audit.run_here(output, "--workers", "1", *more) == 1
+    assert found == [(RunStatus.RUNNING, [])]
+    assert _results(output) == ["metrics.json", "metrics.prom"]
+    assert json.loads((output / "metrics.json").read_text())["status"] == "failed"
+
+
+def test_results_of_some_rows_are_gone_when_an_audit_goes_on(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    last = max((output / "_chunks").iterdir())
+    for path in (last, output / "evidence" / f"{last.stem}.parquet", output / "dead_letters" / f"{last.stem}.parquet"):
+        path.unlink()
+    monkeypatch.setattr(local_driver._ChunkRun, "run", _refuse_to_run)
+    assert audit.run_here(output, "--workers", "1") == 1
+    assert _results(output) == ["metrics.json", "metrics.prom"]
+
+
+def _refuse_to_run(*_: object, **__: object) -> NoReturn:
+    raise RunError("no memory is left")
+
+
+def test_page_of_a_finished_audit_stays_where_nothing_is_left_to_do(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    before = (output / "report.html").stat().st_mtime_ns
+    assert audit.run_here(output, "--workers", "1", "--no-report") == 0
+    assert (output / "report.html").stat().st_mtime_ns == before
 
 
 def test_refused_options_leave_the_status_of_a_killed_audit(
@@ -316,6 +361,10 @@ def _damage(log: Path, *, row_group: int, column: str) -> None:
 
 def _manifest(output: Path) -> RunManifest:
     return RunManifest.from_json((output / "run_manifest.json").read_text())
+
+
+def _results(output: Path) -> list[str]:
+    return sorted(name for name in RESULTS if (output / name).exists())
 
 
 def _finished(output: Path) -> int:

@@ -13,7 +13,7 @@ from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.engines import group_store
 from attribeam.pipeline.engines.group_store import GroupStore
-from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile
+from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, InputFile, OutputFile
 
 CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile("log.parquet", 10, 3, "aa"))
 
@@ -36,6 +36,12 @@ def attempt(folder: Path, text: str = "evidence") -> ChunkAttempt:
     return ChunkAttempt(str(folder), files["evidence"], files["dead_letters"], AuditCounts(rows=3, audited=3), 1.0)
 
 
+def fitting(store: GroupStore) -> tuple[dict[str, ChunkManifest], list[str]]:
+    """The manifests of the chunks that fit, and the names of the damaged ones."""
+    finished, found = store.fitting([CHUNK], digests=True)
+    return finished, found.damaged
+
+
 def test_a_commit_names_the_files_that_it_wrote(store: GroupStore, tmp_path: Path) -> None:
     assert not store.is_committed(CHUNK)
     store.commit(CHUNK, attempt(tmp_path / "a"))
@@ -43,7 +49,7 @@ def test_a_commit_names_the_files_that_it_wrote(store: GroupStore, tmp_path: Pat
     (manifest,) = chunk_manifests(tmp_path / "out").values()
     assert (tmp_path / "out" / manifest.evidence.path).read_text() == "evidence"
     assert written_files(tmp_path / "out") == named_files(tmp_path / "out")
-    assert store.fitting([CHUNK], digests=True) == ({CHUNK.name: manifest}, [])
+    assert fitting(store) == ({CHUNK.name: manifest}, [])
 
 
 def test_a_second_attempt_changes_nothing(store: GroupStore, tmp_path: Path) -> None:
@@ -66,12 +72,12 @@ def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
 
     monkeypatch.setattr(group_store, "put_text", let_the_other_in)
     store.commit(CHUNK, attempt(tmp_path / "a"))
-    finished, damaged = store.fitting([CHUNK], digests=True)
+    finished, damaged = fitting(store)
     assert (list(finished), damaged) == ([CHUNK.name], [])
     assert len(written_files(tmp_path / "out")) == 4
     store.keep_only(finished)
     assert written_files(tmp_path / "out") == named_files(tmp_path / "out")
-    assert store.fitting([CHUNK], digests=True) == (finished, [])
+    assert fitting(store) == (finished, [])
 
 
 def test_a_worker_that_dies_while_it_commits_leaves_no_chunk(
@@ -84,7 +90,7 @@ def test_a_worker_that_dies_while_it_commits_leaves_no_chunk(
     with pytest.raises(KeyboardInterrupt):
         store.commit(CHUNK, attempt(tmp_path / "a"))
     assert not store.is_committed(CHUNK)
-    assert store.fitting([CHUNK], digests=True) == ({}, [])
+    assert fitting(store) == ({}, [])
     store.keep_only({})
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
 
