@@ -14,16 +14,17 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn, TextIO
 
 from attribeam import __version__
-from attribeam.pipeline.messages import ConsoleKind, Messages, console_kind
+from attribeam.pipeline.messages import ConsoleKind, Messages, console_kind, print_line
 
 PROGRAM = "attribeam"
-INTERRUPTED = 130
-"""``ExitCode.INTERRUPTED``, which is known before anything is imported."""
+BAD_USAGE, INTERRUPTED = 2, 130
+"""``ExitCode.BAD_USAGE`` and ``ExitCode.INTERRUPTED``, which are known before anything is imported."""
 
 
 def set_verbosity(*, verbose: bool) -> None:
@@ -95,8 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it
     given = list(sys.argv[1:] if argv is None else argv)
-    chosen = _top_parser().parse_args(given[:1]).command
-    command = next(one for one in COMMANDS if one.name == chosen)
+    command = next((one for one in COMMANDS if given[:1] == [one.name]), None)
+    if command is None:
+        _top_parser().parse_known_args(given[:1])  # which may end here, as for --help
+        print_line(f"{PROGRAM}: {_why_no_command(given[:1])}", sys.stderr)
+        return BAD_USAGE
     try:
         return _run(command, given[1:])
     except KeyboardInterrupt:
@@ -117,8 +121,18 @@ def _top_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"attribeam {__version__}")
-    parser.add_argument("command", choices=[command.name for command in COMMANDS], help=argparse.SUPPRESS)
     return parser
+
+
+def _why_no_command(given: Sequence[str]) -> str:
+    names = [command.name for command in COMMANDS]
+    there_are = f"there are: {', '.join(names)}; see {PROGRAM} --help"
+    if not given or given[0].startswith("-"):
+        found = f", was: {given[0]!r}" if given else ", there is none"
+        return f"the first argument should be a command{found}; {there_are}"
+    near = get_close_matches(given[0], names, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"there is no command {given[0]!r}; {hint}{there_are}"
 
 
 def _run(command: Command, argv: Sequence[str]) -> int:

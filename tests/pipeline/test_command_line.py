@@ -183,10 +183,31 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert f"attribeam {command}" in capsys.readouterr().out
 
 
-def test_an_unknown_command_ends_with_exit_code_2() -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["audlt"], "there is no command 'audlt'; did you mean audit? there are: demo, audit, "),
+        (["bogus", "--help"], "there is no command 'bogus'; there are: demo, audit, "),
+        (["--output", "x"], "the first argument should be a command, was: '--output'; there are: demo, audit, "),
+        ([], "the first argument should be a command, there is none; there are: demo, audit, "),
+    ],
+)
+def test_an_unknown_command_ends_with_exit_code_2_and_the_commands_that_there_are(
+    given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(given) == ExitCode.BAD_USAGE == command_line.BAD_USAGE
+    error = capsys.readouterr().err
+    assert error.startswith(f"attribeam: {said}")
+    assert error.endswith("train; see attribeam --help\n")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("given", ["--help", "-h"])
+def test_help_lists_the_commands(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["audlt"])
-    assert ended.value.code == 2
+        main([given])
+    assert ended.value.code == 0
+    assert "  audit       audit QA logs" in capsys.readouterr().out
 
 
 def test_output_that_nobody_reads_to_its_end_is_no_traceback(tmp_path: Path) -> None:
