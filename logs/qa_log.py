@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,10 @@ from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
 from attribeam.logs.reader import LogBatch, OpenLog, reader_named
 from attribeam.logs.rows import FaultyRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource
-from attribeam.schemas.errors import DataError
+from attribeam.schemas.errors import DataError, LogReadError
+
+_LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
+"""Why a file cannot be opened as long as nobody changes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class QALog:
     """One file; picklable, and open only while it is read.
 
     Every method raises ``LogFormatError`` if the file is of another format or lacks a column, ``DataError`` if it is
-    not there, is damaged or was replaced, and ``UsageError`` if the format is unknown. Messages name the file.
+    not there or is damaged, ``LogReadError`` if its file system fails or it was replaced, and ``UsageError`` if the
+    format is unknown. Messages name the file.
     """
 
     path: str
@@ -55,13 +60,13 @@ class QALog:
         with file_errors_named(self.path):
             found = self.storage.stamp(self.path)
         if found is None:
-            raise DataError(f"log {self.path!r} is not there; bring it back, or correct its path")
+            raise LogReadError(f"log {self.path!r} is not there; bring it back, or correct its path")
         return found
 
     def check_unchanged(self, stamp: str) -> None:
         """Refuse a file that was replaced or written to since it had ``stamp``."""
         if self.stamp() != stamp:
-            raise DataError(
+            raise LogReadError(
                 f"log {self.path!r} was replaced or written to while it was read, so that rows would not be of the "
                 "content that was fingerprinted; leave it alone until the run has ended, and start the run again"
             )
@@ -151,7 +156,7 @@ class QALog:
         if not wanted:
             return
         if wanted[-1] >= log.row_count:
-            raise DataError(
+            raise LogReadError(
                 f"log {self.path!r} should have at least {wanted[-1] + 1} rows, has {log.row_count}; it was changed "
                 "after the run was planned, start the run again"
             )
@@ -170,7 +175,7 @@ def reader_errors_named(path: str) -> Iterator[None]:
 
 @contextmanager
 def file_errors_named(path: str) -> Iterator[None]:
-    """Errors of file systems and of Arrow as a ``DataError`` that names the file."""
+    """Errors of file systems and of Arrow as a ``DataError`` that names the file, a ``LogReadError`` if it may pass."""
     try:
         yield
     except MemoryError:
@@ -180,7 +185,13 @@ def file_errors_named(path: str) -> Iterator[None]:
         raise DataError(f"log {path!r} {found}; bring it back, or correct its path") from error
     except (OSError, pa.ArrowException) as error:
         found = " ".join(str(error).split())
-        raise DataError(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
+        kind = LogReadError if isinstance(error, OSError) and _may_pass(error, path) else DataError
+        raise kind(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
+
+
+def _may_pass(error: OSError, path: str) -> bool:
+    """Whether another attempt may read the file; an error of a local file without a number is Arrow's, of damage."""
+    return "://" in path if error.errno is None else error.errno not in _LASTING
 
 
 def _as_bytes(ids: list[object]) -> Iterator[bytes]:

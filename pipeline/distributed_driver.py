@@ -165,7 +165,7 @@ class _DistributedRun:
 
         Raises:
             RunError: if a chunk is missing or rows do not add up.
-            DataError: if the input was changed meanwhile.
+            LogReadError: if the input was changed meanwhile.
         """
         for rows in {chunk.rows.file: chunk.rows for chunk in self.plan.chunks}.values():
             check_input_unchanged(rows, BeamStorage())

@@ -34,11 +34,19 @@ class UsageError(AttribeamError):
 
 
 class DataError(AttribeamError, ValueError):
-    """A log or a data file cannot be read, or does not hold what it should."""
+    """A log or a data file cannot be read, or does not hold what it should: bad input, as bad usage is."""
+
+    exit_code = ExitCode.BAD_USAGE
 
 
 class LogFormatError(DataError):
     """A log is readable, but lacks a needed column or has one of the wrong type."""
+
+
+class LogReadError(DataError):
+    """A log could not be read this time: its file system failed, or it changed while it was read."""
+
+    exit_code = ExitCode.FAILED
 
 
 class ModelLoadError(AttribeamError, RuntimeError):

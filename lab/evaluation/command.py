@@ -52,7 +52,7 @@ from attribeam.lab.evaluation.report import (
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
 from attribeam.lab.evaluation.support.judged_command import GROUPINGS, evaluate_support
 from attribeam.logs.arguments import add_log_arguments, log_options
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
 
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
@@ -275,7 +275,7 @@ def _load_dataset(
     if not dataset.answers:
         reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
         hint = "; if its labels are of another kind, name it with --measure" if args.dataset == LOG else ""
-        raise RunError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
+        raise DataError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,13 +15,11 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import evidence_schema
-from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.errors import DataError, LogReadError, UsageError
 from attribeam.schemas.run_manifest import InputFile
 from attribeam.transforms.audit_settings import AuditSettings
 
 _MAX_STEM_CHARS = 48
-_LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
-"""Why a file cannot be opened as long as nobody changes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +76,19 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
     Raises:
         UsageError: if nothing matches, a file is missing, damaged or of another format, a column is missing or has
             another type, or the files do not agree on the types of the extra columns.
-        DataError: if a file system or the network fails, which may pass.
+        LogReadError: if a file system or the network fails.
     """
     storage = storage or ArrowStorage()
     logs = [QALog(path, settings.log_options, storage) for path in match_files(patterns, settings, storage)]
     try:
         checked = {log.path: log.check() for log in logs}
         extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
+    except LogReadError as error:
+        raise LogReadError(f"--input: {error}") from error
     except DataError as error:
-        kind = DataError if _may_pass(error) else UsageError
-        raise kind(f"--input: {error}") from error
+        raise UsageError(f"--input: {error}") from error
     _check_extra_names(extra_fields)
     return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields)
-
-
-def _may_pass(error: DataError) -> bool:
-    """Whether another attempt may read the file: not where it is not there, or not what it should be."""
-    cause = error.__cause__
-    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError) and cause.errno not in _LASTING
 
 
 def match_files(patterns: Sequence[str], settings: AuditSettings, storage: LogStorage) -> list[str]:
@@ -153,15 +145,18 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
     """Fingerprint the checked files, find their duplicate ids, and cut them into chunks.
 
     Raises:
-        DataError: if a file cannot be read, or changes meanwhile.
+        LogReadError: if a file turns out to be damaged now that it is read, or changes meanwhile.
     """
     inputs: list[InputFile] = []
     chunks: list[Chunk] = []
     for index, file in enumerate(check.files):
-        stamp = file.log.stamp()
-        size_bytes, sha256 = file.log.fingerprint()
-        duplicates = file.log.duplicate_rows().tolist()
-        file.log.check_unchanged(stamp)
+        try:
+            stamp = file.log.stamp()
+            size_bytes, sha256 = file.log.fingerprint()
+            duplicates = file.log.duplicate_rows().tolist()
+            file.log.check_unchanged(stamp)
+        except DataError as error:
+            raise LogReadError(str(error)) from error
         inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))
         whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), stamp)
         chunks += _split_into_chunks(index, inputs[-1], whole, rows_per_chunk)
@@ -172,7 +167,7 @@ def check_input_unchanged(rows: RowRange, storage: LogStorage | None = None) -> 
     """Refuse to keep what was read of a file that is no longer the one that was fingerprinted.
 
     Raises:
-        DataError: if it was replaced or written to, or is gone.
+        LogReadError: if it was replaced or written to, or is gone.
     """
     if rows.stamp is not None:
         QALog(rows.file, storage=storage or ArrowStorage()).check_unchanged(rows.stamp)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         DataError,
         ExitCode,
         LogFormatError,
+        LogReadError,
         ModelLoadError,
         RunError,
         UsageError,
@@ -54,6 +55,7 @@ __all__ = [
     "ExitCode",
     "Explanation",
     "LogFormatError",
+    "LogReadError",
     "ModelLoadError",
     "Passage",
     "QARecord",
@@ -70,7 +72,10 @@ __all__ = [
     "__version__",
 ]
 
-_ERRORS = ("AttribeamError", "DataError", "ExitCode", "LogFormatError", "ModelLoadError", "RunError", "UsageError")
+_ERRORS = (
+    *("AttribeamError", "DataError", "ExitCode", "LogFormatError", "LogReadError", "ModelLoadError"),
+    *("RunError", "UsageError"),
+)
 _MODULES = {
     "Attributor": "attribeam.attribution.attributor",
     "AuditAnswers": "attribeam.transforms.audit_answers",

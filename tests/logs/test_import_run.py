@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from tests.logs.log_files import log_row, write_log
 from tests.logs.traces.exports import ROW, langfuse, openinference, otlp, ragas, rows_of, text_of, write_lines
 
+from attribeam.logs.files import ArrowStorage
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
 
@@ -84,9 +90,23 @@ def test_damaged_file_leaves_nothing_behind(tmp_path: Path, capsys: pytest.Captu
     good, bad = write_lines(tmp_path / "a.jsonl", ragas()), tmp_path / "b.parquet"
     bad.write_bytes(b"PAR1 damaged")
     output = tmp_path / "log.parquet"
-    assert run("ragas", "--data", good, bad, "--output", output) == ExitCode.FAILED
+    assert run("ragas", "--data", good, bad, "--output", output) == ExitCode.BAD_USAGE
     assert "b.parquet' should be readable Parquet, is damaged" in capsys.readouterr().err
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.jsonl", "b.parquet"]
+
+
+def test_file_whose_disk_fails_may_be_read_another_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def failing(*_: object) -> Iterator[BinaryIO]:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        yield
+
+    path = write_lines(tmp_path / "a.jsonl", ragas())
+    monkeypatch.setattr(ArrowStorage, "open", failing)
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
+    assert "a.jsonl' cannot be read: [Errno 5] Input/output error" in capsys.readouterr().err
 
 
 def test_given_ids_that_come_twice_are_dead_letters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

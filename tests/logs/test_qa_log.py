@@ -23,7 +23,7 @@ from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason
-from attribeam.schemas.errors import DataError, LogFormatError
+from attribeam.schemas.errors import DataError, ExitCode, LogFormatError
 
 OPTIONS = LogOptions(max_text_chars=LONGEST)
 
@@ -305,6 +305,18 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(DataError, match=r"log\.parquet.*footer is not"):
         QALog(str(file)).check()
+
+
+def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path: Path) -> None:
+    file = Path(write_log(tmp_path / "log.parquet", [log_row(number) for number in range(50)]))
+    content = bytearray(file.read_bytes())
+    content[4:200] = bytes(196)
+    file.write_bytes(content)
+    log = QALog(str(file))
+    log.check()
+    with pytest.raises(DataError, match=r"log\.parquet' cannot be read") as caught:
+        list(log.outcomes())
+    assert caught.value.exit_code == ExitCode.BAD_USAGE
 
 
 def test_replaced_file_is_never_taken_for_the_one_that_was_fingerprinted(tmp_path: Path) -> None:

@@ -12,7 +12,15 @@ import attribeam
 from attribeam.pipeline import command_line
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import errors
-from attribeam.schemas.errors import AttribeamError, DataError, ExitCode, ModelLoadError, RunError, UsageError
+from attribeam.schemas.errors import (
+    AttribeamError,
+    DataError,
+    ExitCode,
+    LogReadError,
+    ModelLoadError,
+    RunError,
+    UsageError,
+)
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "lab/evaluation", "lab/training")
@@ -21,7 +29,7 @@ _OF_ONE_ROW_OR_INSIDE = {"RowFault", "SlowPatternError", "FatalRowsError", "_Lay
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(UsageError, ExitCode.BAD_USAGE), (DataError, 1), (ModelLoadError, 1), (RunError, ExitCode.FAILED)],
+    [(UsageError, ExitCode.BAD_USAGE), (DataError, 2), (LogReadError, 1), (ModelLoadError, 1), (RunError, 1)],
 )
 def test_error_of_a_command_is_one_line_and_its_exit_code(
     error: type[AttribeamError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -44,6 +52,7 @@ def test_every_error_is_offered_by_the_package() -> None:
 
 def test_data_errors_are_value_errors_and_model_errors_runtime_errors() -> None:
     assert issubclass(DataError, ValueError)
+    assert issubclass(LogReadError, DataError)
     assert issubclass(ModelLoadError, RuntimeError)
 
 

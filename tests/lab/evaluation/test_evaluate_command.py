@@ -104,17 +104,31 @@ def test_model_free_method_loads_neither_torch_nor_spacy(data):
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
-def error_of(capsys, *arguments: object) -> str:
-    assert evaluate(*arguments) == 1
+def error_of(capsys, *arguments: object, code: ExitCode = ExitCode.BAD_USAGE) -> str:
+    assert evaluate(*arguments) == code
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     return captured.err
 
 
-def test_missing_data_file_is_one_line_and_exit_code_1(tmp_path, capsys):
+def test_missing_data_file_is_one_line_and_exit_code_2(tmp_path, capsys):
     message = error_of(capsys, "--dataset", "quotesum", "--data", tmp_path / "no.jsonl", "--method", "words")
     assert "no.jsonl does not exist; --data should name" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("no.parquet", None, "no.parquet' is not there"),
+        ("cut.parquet", b"PAR1", "cut.parquet' should be readable Parquet, but its footer is not"),
+        ("raw.parquet", b"\xff\xfe", "raw.parquet' should be a Parquet file"),
+    ],
+)
+def test_log_that_cannot_be_read_is_one_line_and_exit_code_2(tmp_path, capsys, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert message in error_of(capsys, "--dataset", "log", "--data", tmp_path / name, "--method", "words")
 
 
 def test_data_of_another_set_names_line_and_field(data, capsys):
@@ -130,7 +144,7 @@ def test_file_without_labelled_answers_is_an_error(tmp_path, capsys):
 
 def test_parser_that_does_not_exist_is_named(tmp_path, data, capsys):
     arguments = ("--dataset", "quotesum", "--data", data, "--method", "words-dep", "--parser", tmp_path / "none")
-    assert "see --parser" in error_of(capsys, *arguments)
+    assert "see --parser" in error_of(capsys, *arguments, code=ExitCode.FAILED)
 
 
 def test_output_without_a_directory_is_refused_before_anything_runs(tmp_path, data, capsys):

@@ -65,7 +65,7 @@ def test_option_of_the_suite_is_refused_without_it(ragtruth, capsys):
 def test_log_without_labelled_passages_says_where_to_name_its_labels(tmp_path, capsys):
     row = {"record_id": "r", "question": "", "passages": [{"text": "Ada lit it."}], "answer": "Ada."}
     log = write_log_rows(tmp_path / "log.parquet", [row | {"unsupported_spans": []}])
-    assert evaluate("--dataset", "log", "--data", log) == 1
+    assert evaluate("--dataset", "log", "--data", log) == 2
     assert "1 rows skipped: no_gold_passage; if its labels are of another kind, name it with --measure" in (
         capsys.readouterr().err
     )

@@ -58,9 +58,10 @@ def test_unknown_passage_score_is_a_usage_error(files, capsys):
     assert "invalid" in capsys.readouterr().err
 
 
-def test_missing_head_weights_are_a_clear_error(files, tmp_path, capsys):
-    assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "none.json") == 1
-    assert "none.json should be a readable JSON file" in capsys.readouterr().err
+def test_damaged_head_weights_are_a_clear_error(files, tmp_path, capsys):
+    (tmp_path / "half.json").write_text("{")
+    assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "half.json") == 1
+    assert "half.json should be a readable JSON file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.pipeline.small_log import log_rows, write_log
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.chunks.input_plan import check_input, chunk_name, make_plan
-from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.errors import LogReadError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 SETTINGS = AuditSettings()
@@ -114,7 +114,7 @@ def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path: Path, monkeypatch:
         yield
 
     monkeypatch.setattr(ArrowStorage, "open", failing)
-    with pytest.raises(DataError, match=r"--input: log .*log\.parquet' cannot be read: .*Input/output error"):
+    with pytest.raises(LogReadError, match=r"--input: log .*log\.parquet' cannot be read: .*Input/output error"):
         check_input([str(path)], SETTINGS)
 
 
@@ -151,7 +151,7 @@ def test_a_file_that_changes_while_the_run_is_planned_is_refused(
     path = write_log(tmp_path / "log.parquet", log_rows(4))
     check = check_input([str(path)], SETTINGS)
     monkeypatch.setattr(QALog, "duplicate_rows", lambda _: write_log(path, log_rows(4)) and np.empty(0, np.int64))
-    with pytest.raises(DataError, match=r"log\.parquet' was replaced or written to"):
+    with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
         make_plan(check, rows_per_chunk=2)
 
 

@@ -155,7 +155,7 @@ def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
 
 def test_faulty_data_leaves_no_file(tmp_path, capsys):
     data = write_rows(tmp_path / "q.jsonl", [quotesum_row("[ 1 Ada ] ."), quotesum_row("[ 7 Ada ] .")])
-    assert import_into(tmp_path / "log.parquet", "quotesum", data) == 1
+    assert import_into(tmp_path / "log.parquet", "quotesum", data) == ExitCode.BAD_USAGE
     assert "line 2: field 'summary' marks source 7" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 

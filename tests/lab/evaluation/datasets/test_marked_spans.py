@@ -209,7 +209,7 @@ def test_flat_argilla_export_without_its_statuses_is_refused(
     flat = flattened(record, (record["suggestions"]["support"]["value"], "submitted"))
     del flat["support.responses.status"]
     code, _ = import_back("argilla", [flat], audit, tmp_path)
-    assert code == ExitCode.FAILED
+    assert code == ExitCode.BAD_USAGE
     assert "should be a list with as many items as 'support.responses.status'" in capsys.readouterr().err
 
 
@@ -220,7 +220,7 @@ def test_an_unknown_label_is_an_error_that_names_its_place(
     tasks = export(audit, tool, tmp_path)
     annotate(tool, tasks[0], change=relabel(tool, "maybe"))
     code, output = import_back(tool, tasks, audit, tmp_path)
-    assert code == ExitCode.FAILED
+    assert code == ExitCode.BAD_USAGE
     error = capsys.readouterr().err
     assert "labels.json" in error
     assert "should be one of supported, weak, unsupported, was: maybe" in error
@@ -240,7 +240,7 @@ def test_another_kind_of_export_is_refused(
     audit: MadeAudit, tmp_path: Path, tool: str, content: object, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _ = import_back(tool, content, audit, tmp_path)
-    assert code == ExitCode.FAILED
+    assert code == ExitCode.BAD_USAGE
     assert message in capsys.readouterr().err
 
 

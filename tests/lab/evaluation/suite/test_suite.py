@@ -228,6 +228,6 @@ def test_directory_without_data_is_an_error_with_the_layout(tmp_path, capsys):
 def test_data_in_another_format_is_an_error_before_anything_runs(data, tmp_path, capsys):
     other = shutil.copytree(data, tmp_path / "data")
     write_rows(other / "veri_gran" / "test.jsonl", [{"question": "x"}])
-    assert suite(other, tmp_path / "output") == 1
+    assert suite(other, tmp_path / "output") == ExitCode.BAD_USAGE
     assert "test.jsonl, line 1" in capsys.readouterr().err
     assert not (tmp_path / "output").exists()

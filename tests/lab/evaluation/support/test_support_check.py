@@ -99,8 +99,8 @@ def test_shares_count_spans_of_both_sides(attributor, data):
     assert report.supported_called_supported == pytest.approx(supported)
 
 
-def test_missing_file_is_one_line_and_exit_code_one(tmp_path, capsys):
-    assert main(["--rows", str(tmp_path / "none.jsonl")]) == 1
+def test_missing_file_is_one_line_and_exit_code_two(tmp_path, capsys):
+    assert main(["--rows", str(tmp_path / "none.jsonl")]) == 2
     assert "none.jsonl does not exist" in capsys.readouterr().err
 
 
