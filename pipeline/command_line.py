@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 from attribeam import __version__
 from attribeam.pipeline.messages import ConsoleKind, Messages, console_kind, print_line
 
 PROGRAM = "attribeam"
-BAD_USAGE, INTERRUPTED = 2, 130
-"""``ExitCode.BAD_USAGE`` and ``ExitCode.INTERRUPTED``, which are known before anything is imported."""
+FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+"""Of ``ExitCode``, but known before anything is imported."""
+
+_NO_MEMORY = "memory ran out; raise the limit (ulimit -v, or the container's), or take a machine with more"
 
 
 def set_verbosity(*, verbose: bool) -> None:
@@ -101,13 +104,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _top_parser().parse_known_args(given[:1])  # which may end here, as for --help
         print_line(f"{PROGRAM}: {_why_no_command(given[:1])}", sys.stderr)
         return BAD_USAGE
+    kind = console_kind(given) if command.takes_config else ConsoleKind.TEXT
+    messages = Messages(f"{PROGRAM} {command.name}", kind)
     try:
         return _run(command, given[1:])
     except KeyboardInterrupt:
-        kind = console_kind(given) if command.takes_config else ConsoleKind.TEXT
-        messages = Messages(f"{PROGRAM} {command.name}", kind)
         messages.say("interrupted", event="error", exit_code=INTERRUPTED)
         return INTERRUPTED
+    except (MemoryError, ImportError) as error:
+        if not _is_lack_of_memory(error):
+            raise
+        messages.say(_NO_MEMORY, event="error", exit_code=FAILED)
+        return FAILED
 
 
 def _top_parser() -> argparse.ArgumentParser:
@@ -157,7 +165,10 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         return code
     except OSError as error:
         if (reason := _why_output_failed(sys.stdout, error)) is None:
-            raise
+            if not is_directory_gone():
+                raise
+            messages.say(f"{GONE_DIRECTORY}; change into another one", event="error", exit_code=ExitCode.BAD_USAGE)
+            return ExitCode.BAD_USAGE
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes when it exits goes there
         messages.say(f"standard output {reason}", event="error", exit_code=ExitCode.FAILED)
         return ExitCode.FAILED
@@ -173,6 +184,25 @@ def _open_closed_streams() -> None:
             descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so that of the stream
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="replace"))
+
+
+GONE_DIRECTORY = "the working directory is no longer there"
+
+
+def is_directory_gone() -> bool:
+    """Whether the working directory was deleted, where many libraries cannot even be imported."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether memory ran out; a library that finds no room for its code is an ``ImportError``."""
+    return isinstance(error, MemoryError) or any(
+        text in str(error) for text in ("failed to map segment", os.strerror(errno.ENOMEM))
+    )
 
 
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
+from attribeam.pipeline.command_line import GONE_DIRECTORY, is_directory_gone
 from attribeam.pipeline.failures import RESUME_HINT, is_disk_full
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.measures.metrics_export import choose_exporters
@@ -18,7 +19,7 @@ from attribeam.pipeline.options.audit_options import (
 )
 from attribeam.pipeline.workers.import_server import start_import_server, stop_import_server
 from attribeam.report.private_files import made_with
-from attribeam.schemas.errors import ExitCode, RunError
+from attribeam.schemas.errors import ExitCode, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 
@@ -34,6 +35,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         UsageError: if it cannot be run as asked.
         RunError: if it failed or does not reconcile.
     """
+    if is_directory_gone():
+        raise UsageError(f"{GONE_DIRECTORY}, and worker processes start in it; change into another one")
     settings, options = read_settings(arguments), read_run_options(arguments)
     with interrupted_once(), made_with(options.umask):
         return _run(settings, options)

@@ -210,6 +210,61 @@ def test_help_lists_the_commands(given: str, capsys: pytest.CaptureFixture[str])
     assert "  audit       audit QA logs" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        ImportError("libarrow.so: cannot open shared object file: Cannot allocate memory"),
+    ],
+)
+def test_lack_of_memory_is_told_in_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: str) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(command_line, "import_module", fail)
+    assert main(["models", "check"]) == ExitCode.FAILED == command_line.FAILED
+    said = capsys.readouterr().err
+    assert said.startswith("attribeam models: memory ran out; raise the limit (ulimit -v")
+    assert said.count("\n") == 1
+
+
+def test_library_that_is_missing_is_no_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> NoReturn:
+        raise ImportError("No module named 'torch'")
+
+    monkeypatch.setattr(command_line, "import_module", fail)
+    with pytest.raises(ImportError, match="torch"):
+        main(["models", "check"])
+
+
+def test_working_directory_that_is_gone_is_bad_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["audit", "--input", str(log), "--output", str(tmp_path / "out")]) == ExitCode.BAD_USAGE
+    said = capsys.readouterr().err
+    assert said.startswith("attribeam audit: the working directory is no longer there, and worker processes start in")
+    assert not (tmp_path / "out").exists()
+
+
+def test_command_that_misses_its_working_directory_ends_without_a_traceback(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    program = f"import os; os.rmdir({str(gone)!r}); from attribeam.pipeline.command_line import main; exit(main())"
+    found = subprocess.run(
+        [sys.executable, "-c", program, "models", "check"], cwd=gone, capture_output=True, text=True, check=False
+    )
+    assert found.stderr == "attribeam models: the working directory is no longer there; change into another one\n"
+    assert found.returncode == ExitCode.BAD_USAGE
+
+
 def test_output_that_nobody_reads_to_its_end_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text('input = ["x.parquet"]\noutput = "out"\n', encoding="utf-8")
     command = [sys.executable, "-m", "attribeam", "config", "print", str(tmp_path / "audit.toml")]
