@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -222,6 +222,12 @@ class Attributor:
         """
         found = audit_provenance(self.method, self._options, self._models)
         return {**found, "parser": self.parser.identity, "spacy_version": version("spacy")}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an Attributor cannot be pickled: let each process load its own with from_pretrained, or fork processes "
+            "after it is loaded"
+        )
 
     def _table_audit(self) -> TableAudit:
         return TableAudit(

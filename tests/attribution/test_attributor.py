@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Iterator, Sequence
 
@@ -211,6 +212,11 @@ def test_batch_decides_the_same_as_single_rows(attributor: Attributor) -> None:
 def shape(span: SpanEvidence) -> tuple[object, ...]:
     """What is decided of a span, scores left out."""
     return (span.chars, span.top_passage_index, [(piece.passage_index, piece.chars) for piece in span.evidence])
+
+
+def test_attributor_says_what_to_do_instead_of_pickling_it(attributor: Attributor) -> None:
+    with pytest.raises(TypeError, match="cannot be pickled: let each process load its own with from_pretrained"):
+        pickle.dumps(attributor)
 
 
 def test_wrong_options_are_refused_before_anything_is_loaded() -> None:
