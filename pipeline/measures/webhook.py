@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from http.client import HTTPException, HTTPMessage
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -83,17 +85,34 @@ def post_json(
     """Post ``content``; returns why it could not be delivered, without the URL, or None if it was.
 
     Tries up to three times, with pauses of 1 and 5 seconds, where another attempt may succeed: the host cannot be
-    reached, or it answers 408, 425, 429 or 5xx.
+    reached, has not answered within ``timeout`` seconds, or answers 408, 425, 429 or 5xx.
     """
     body = json.dumps(content, ensure_ascii=True, allow_nan=False).encode()
     reason: str | None = None
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(_PAUSES[attempt - 1])
-        again, reason = _post_once(url, body, timeout)
+        again, reason = _post_in_time(url, body, timeout)
         if not again:
             return reason
     return f"{reason}, tried {ATTEMPTS} times"
+
+
+def _post_in_time(url: WebhookUrl, body: bytes, timeout: float) -> tuple[bool, str | None]:
+    """As ``_post_once``, but given up after ``timeout``: a socket's own is for each byte, and for no look-up of a name.
+
+    The thread of an attempt that was given up ends with the process at the latest.
+    """
+    ends = SimpleQueue[tuple[bool, str | None]]()
+    Thread(target=lambda: ends.put(_post_once(url, body, timeout)), daemon=True).start()
+    try:
+        return ends.get(timeout=timeout)
+    except Empty:
+        return True, _late(timeout)
+
+
+def _late(timeout: float) -> str:
+    return f"it did not answer within {timeout:g} seconds"
 
 
 def _post_once(url: WebhookUrl, body: bytes, timeout: float) -> tuple[bool, str | None]:
@@ -107,5 +126,7 @@ def _post_once(url: WebhookUrl, body: bytes, timeout: float) -> tuple[bool, str 
         return error.code in _TRY_AGAIN, f"it answered {error.code}"
     except (OSError, HTTPException, UnicodeError) as error:
         reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return True, _late(timeout)
         said = getattr(reason, "strerror", None) or type(reason).__name__
         return True, f"it could not be reached ({said})"
