@@ -52,6 +52,8 @@ def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | 
     remarks = [*_log_remark(audit.manifest, previous.manifest)]
     if audit.counts.claims and previous.counts.spans and not previous.counts.claims:
         remarks.append("counted every span, where this one counts claims")
+    if previous.incomplete:
+        remarks.append(f"is not complete (its status is {previous.manifest.status})")
     if audit.manifest.configuration != previous.manifest.configuration:
         remarks.append("was made with other options, models or versions")
     if not remarks:

@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> None:
     with made_with(recorded_umask(audit.manifest.options)):
         if arguments.format == HTML:
             _write_page(arguments)
-            return
-        write_lines(arguments.output, _output_parts(arguments, audit))
+        else:
+            write_lines(arguments.output, _output_parts(arguments, audit))
     if audit.incomplete:
         print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
 

@@ -91,7 +91,8 @@ def _answer_lines(logs: AuditedLogs, answers: list[AuditedAnswer], view: AnswerV
 def _unknown_id_message(audit: AuditDirectory, record_id: str) -> str:
     near = nearest_ids(audit, record_id)
     hint = f"the nearest are: {', '.join(one_line(name) for name in near)}" if near else "it has no records"
-    return f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
+    lacks = f"the audit {audit.root!r} has no record {record_id!r}; {hint}"
+    return f"{audit.incomplete}, and {lacks}" if audit.incomplete else lacks
 
 
 def _piece_count(text: str) -> int:

@@ -18,6 +18,7 @@ from attribeam.pipeline.failures import describe_failure, describe_rows
 from attribeam.pipeline.messages import ConsoleKind, event_line
 from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
+from attribeam.pipeline.outcome.previous_audit import check_previous
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
@@ -50,10 +51,12 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
     """Check input and output directory, audit a sample in a temporary folder, print an estimate.
 
     Raises:
-        UsageError: if the input or the output directory cannot be used.
+        UsageError: if the input, the output directory or an earlier audit cannot be used.
         RunError: if the models cannot be loaded or the sample fails.
     """
     check = check_input(options.input, settings)
+    if options.previous is not None:
+        check_previous(options.previous, check, settings.privacy)
     if options.runner == LOCAL:
         settings, options = with_auto_dtype(settings, options, _earlier_run(options))
     estimate = _estimate(check, settings, options)

@@ -11,6 +11,7 @@ from tests.report.made_audit import made_audit, supported_span, unsupported_span
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark, top_figures
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
+from attribeam.schemas.run_manifest import RunStatus
 
 
 @pytest.mark.parametrize(("speed", "note"), [(2.5, "2.5 rows/s after 4 s of loading"), (0.0, "nothing was left to do")])
@@ -27,6 +28,12 @@ def test_an_audit_of_before_claims_is_compared_with_a_remark(tmp_path: Path) -> 
     counts = replace(audit.counts, claims={}, answers={})
     earlier = replace(audit, manifest=replace(audit.manifest, counts=counts))
     assert "counted every span, where this one counts claims" in str(comparison_remark(audit, earlier))
+
+
+def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path).root)
+    earlier = replace(audit, manifest=replace(audit.manifest, status=RunStatus.RUNNING))
+    assert "The earlier audit is not complete (its status is running)" in str(comparison_remark(audit, earlier))
 
 
 def figures_of(folder: Path, *spans: SpanEvidence) -> dict[str, tuple[str, str]]:

@@ -107,11 +107,13 @@ def test_an_output_that_cannot_be_a_file_is_bad_usage(
     assert "existing directory" in capsys.readouterr().err
 
 
-def test_rows_of_an_audit_that_is_not_complete_come_with_a_word_about_it(
+def test_rows_and_page_of_an_audit_that_is_not_complete_come_with_a_word_about_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = made_audit(tmp_path, status=RunStatus.INTERRUPTED)
     assert _report(made, tmp_path / "out", "--format", "csv") == 0
+    assert "status is interrupted" in capsys.readouterr().err
+    assert _report(made, tmp_path / "page.html") == 0
     assert "status is interrupted" in capsys.readouterr().err
 
 

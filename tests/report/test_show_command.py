@@ -22,6 +22,7 @@ from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.show_command import nearest_ids
 from attribeam.schemas import AnswerKind, ClaimKind, Passage, QARecord, Support
+from attribeam.schemas.run_manifest import RunStatus
 
 _COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
 
@@ -133,6 +134,16 @@ def test_a_time_that_python_lacks_is_shown_as_arrow_writes_it(
     carry_instead(made.root, ticks, kind)
     assert _show(made, "ferry-0") == 0
     assert shown in capsys.readouterr().out
+
+
+def test_an_unknown_id_of_an_audit_that_is_not_complete_may_come_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_audit(tmp_path, status=RunStatus.RUNNING)
+    assert _show(made, "bridge") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("attribeam show: this audit is not complete: its status is running; only finished chunks")
+    assert "has no record 'bridge'; the nearest are: " in said
 
 
 def test_an_unknown_id_is_bad_usage_and_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

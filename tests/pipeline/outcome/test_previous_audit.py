@@ -78,6 +78,7 @@ def test_an_audit_of_other_answers_is_refused_before_anything_is_written(tmp_pat
         check_previous(str(before.root), check_input([str(now.log)], AuditSettings()), PrivacySettings())
     asked = ["audit", "--input", str(now.log), "--output", str(tmp_path / "out"), "--previous", str(before.root)]
     assert main(asked) == 2
+    assert main([*asked, "--dry-run"]) == 2
     assert not (tmp_path / "out").exists()
 
 
