@@ -20,6 +20,8 @@ from attribeam.schemas import SpanKind
 
 _DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu)(:\d+)?")
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
+SHIPPED_VERDICTS = {BUNDLED_VERDICT_NAME: "verdict", "smollm2-135m": "verdict_smollm2"}
+"""The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
 VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 """What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""
 """The fitted model in a verdict's directory."""
@@ -140,9 +142,10 @@ def prompt_template(text: str) -> str:
 def verdict_source(text: str) -> str:
     """The name of a verdict, or the path of a directory that holds one."""
     files = (Path(text) / VERDICT_FILE, Path(text) / MASS_FILE)
-    if text not in (BUNDLED_VERDICT_NAME, MASS_VERDICT) and not any(file.is_file() for file in files):
+    names = (*SHIPPED_VERDICTS, MASS_VERDICT)
+    if text not in names and not any(file.is_file() for file in files):
         raise argparse.ArgumentTypeError(
-            f"should be {BUNDLED_VERDICT_NAME}, {MASS_VERDICT} or a directory that attribeam calibrate or attribeam "
+            f"should be {', '.join(names)} or a directory that attribeam calibrate or attribeam "
             f"train verdict wrote, there is no {VERDICT_FILE} or {MASS_FILE} in {text!r}"
         )
     return text

@@ -191,8 +191,9 @@ class MethodOptions(Options):
     )  # fmt: skip
     verdict: Value[str] = option(
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
-        help="how claims are judged: bundled, a directory that attribeam calibrate or attribeam train verdict wrote, "
-        "or mass, which compares the evidence mass with two thresholds; giving a threshold means mass",
+        help="how claims are judged: bundled; smollm2-135m, with that --language-model; a directory that attribeam "
+        "calibrate or attribeam train verdict wrote; or mass, which compares the evidence mass with two thresholds; "
+        "giving a threshold means mass",
     )  # fmt: skip
     false_alarm_rate: Fraction | None = option(
         default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, quiet=True,

@@ -210,7 +210,7 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
     probe = probe_of(choice.method)
     if probe is None:
         raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
-    with _naming_who_needs_it():
+    with _naming_who_needs_it(probe.hint):
         if language is None:
             options = _language_options(choice)
             decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
@@ -232,7 +232,7 @@ def _in_own_dtype(language: ModelOptions, method: MethodOptions) -> ModelOptions
 
 
 @contextmanager
-def _naming_who_needs_it() -> Iterator[None]:
+def _naming_who_needs_it(hint: str = "") -> Iterator[None]:
     from attribeam.attribution.models.language_model import NotCausalError
     from attribeam.schemas.errors import ModelLoadError
 
@@ -240,7 +240,9 @@ def _naming_who_needs_it() -> Iterator[None]:
         yield
     except NotCausalError as error:
         needing = "a verdict with a probe, cci and log-probability drops"
-        raise ModelLoadError(f"{needing} need a causal language model; {error}") from error
+        raise ModelLoadError(
+            "; ".join([f"{needing} need a causal language model", str(error), *filter(None, [hint])])
+        ) from error
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:

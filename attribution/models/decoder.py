@@ -40,6 +40,7 @@ from attribeam.attribution.models.language_model import (
 )
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.truncated_model import drop_unused_weights
+from attribeam.attribution.models.weight_files import digest_of_weights
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
@@ -155,7 +156,10 @@ class Decoder:
                 yield place, self._finite_or_alone(rows[place], one)
 
     def provenance(self) -> dict[str, str]:
-        """Everything that the states depend on: as of the whole language model, whose revision counts all weights."""
+        """Everything that the states depend on: as of the whole language model, whose revision counts all weights.
+
+        ``language_model_weights`` is a digest of the weights that are read, and of nothing else.
+        """
         return {
             **self._identity,
             "language_model_layer": str(self.layer),
@@ -165,7 +169,10 @@ class Decoder:
     @cached_property
     def _identity(self) -> dict[str, str]:
         """Kept, because a local model's revision is a digest of its files."""
-        return language_model_provenance(self._directory, self._encoder, self._network)
+        return {
+            **language_model_provenance(self._directory, self._encoder, self._network),
+            "language_model_weights": digest_of_weights(self._directory, layer=self.layer),
+        }
 
     @torch.inference_mode()
     def _states(self, rows: Sequence[EncodedRow]) -> list[torch.Tensor]:

@@ -19,6 +19,7 @@ from attribeam.attribution.models.local_revision import (
     local_revision,
     read_weight_map,
     weight_names,
+    weights_digest,
 )
 from attribeam.attribution.models.model_directory import (
     GGUF_SUFFIX,
@@ -140,5 +141,19 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     require_files(directory, names)
     try:
         return local_revision(Path(directory.location), names, layer=layer)
+    except ValueError as error:
+        raise ModelLoadError(str(error)) from error
+
+
+def digest_of_weights(directory: ModelDirectory, *, layer: int) -> str:
+    """The ``weights_digest`` of layers 1 to ``layer``, of a hub model as of a local one.
+
+    Raises:
+        ModelLoadError: if a weights file is missing or damaged.
+    """
+    names = needed_files(directory, layer=layer)
+    require_files(directory, names)
+    try:
+        return weights_digest(Path(directory.location), names, layer=layer)
     except ValueError as error:
         raise ModelLoadError(str(error)) from error

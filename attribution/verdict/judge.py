@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, VERDICT_FILE
+from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
@@ -19,12 +18,11 @@ from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import StateProbe
 from attribeam.attribution.verdict.verbatim import LiteralIndex, comparable_units
 from attribeam.attribution.verdict.verdict_model import (
-    BUNDLED_VERDICT,
     VerdictModel,
-    answer_numbers,
     claim_numbers,
     load_verdict_model,
     unmatched_claims,
+    verdict_directory,
 )
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
 
@@ -58,18 +56,14 @@ def probe_of(options: MethodOptions) -> StateProbe | None:
     Raises:
         ModelLoadError: if the verdict's file cannot be read.
     """
-    directory = _directory_of(options.verdict)
+    directory = verdict_directory(options.verdict)
     is_fitted = not options.judges_by_mass and (directory / VERDICT_FILE).is_file()
     return load_verdict_model(directory).probe if is_fitted else None
 
 
-def _directory_of(verdict: str) -> Path:
-    return BUNDLED_VERDICT if verdict == BUNDLED_VERDICT_NAME else Path(verdict)
-
-
 @lru_cache(maxsize=4)
 def _judge(verdict: str, false_alarm_rate: float | None, *, assume_language: bool) -> VerdictJudge:
-    model = load_verdict_model(_directory_of(verdict))
+    model = load_verdict_model(verdict_directory(verdict))
     threshold = None if false_alarm_rate is None else model.risk_of_false_alarms(false_alarm_rate)
     return VerdictJudge(model, risk_threshold=threshold, assume_language=assume_language)
 
@@ -137,7 +131,7 @@ class VerdictJudge:
         if not own:
             return None, {}
         words = self._model.word_log_odds(signals, probed)
-        answer = float(self._model.answers.log_odds(*answer_numbers(signals, words))[0])
+        answer = self._model.answers.log_odds(signals, words)
         odds = self._model.claims.log_odds(*claim_numbers(signals, words, [*own.values()], answer))
         unmatched = unmatched_claims(signals, [*own.values()])
         limits = self._model.thresholds

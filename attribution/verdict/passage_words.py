@@ -28,10 +28,12 @@ class PassageWords:
         truths: what the field says in whose line each word stands.
         places: the places of each stem, ascending.
         lines: the lines of all passages.
+        text_lines: those of their texts, without titles.
     """
 
     def __init__(self, passages: Sequence[Passage], table: WordTable) -> None:
         self.lines: list[RecordLine] = []
+        self.text_lines: list[RecordLine] = []
         self.stems: list[str] = []
         self.sentences: list[int] = []
         self.truths: list[Truth] = []
@@ -40,10 +42,12 @@ class PassageWords:
         self._table = table
         sentence = 0
         for passage in passages:
-            for part in (passage.title, passage.text):
-                for line in record_lines(part or ""):
+            title, text = ([*record_lines(part or "")] for part in (passage.title, passage.text))
+            for lines in (title, text):
+                for line in lines:
                     sentence = self._read(line, sentence + 1)
                 sentence += 1
+            self.text_lines += text
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place, one in enumerate(self.stems):
             places[one].append(place)

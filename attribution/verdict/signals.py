@@ -21,6 +21,7 @@ from attribeam.attribution.verdict.claims import words_in
 from attribeam.attribution.verdict.field_agreement import CONFLICTS, UNTOLD, field_agreement, time_agreement
 from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.record_fields import Truth
+from attribeam.attribution.verdict.row_kind import RowKind, row_kind
 from attribeam.attribution.verdict.similarity import WordSimilarity
 from attribeam.attribution.verdict.word_forms import MODALS, NEGATIONS, WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_matches import Coverage, coverage, run_lengths, share_around
@@ -45,11 +46,13 @@ class Signals:
         words: the words that are judged, ascending: those with content that are part of a claim.
         names: the name of each column.
         values: float32, (words, columns).
+        kind: of the row.
     """
 
     words: tuple[int, ...]
     names: tuple[str, ...]
     values: npt.NDArray[np.float32]
+    kind: RowKind
 
 
 def answer_signals(
@@ -70,7 +73,7 @@ def answer_signals(
     of_words = np.empty((len(words), len(columns)), dtype=np.float32)
     for place, column in enumerate(columns.values()):
         of_words[:, place] = column
-    return Signals(tuple(words), tuple(columns), of_words)
+    return Signals(tuple(words), tuple(columns), of_words, measured.kind)
 
 
 class _Measured:
@@ -86,6 +89,7 @@ class _Measured:
         self._passages = PassageWords(record.passages, table)
         self._answer = AnswerWords(parsed, record.answer)
         answer, places = self._answer, self._passages.places
+        self.kind = row_kind(record.question, self._passages.text_lines)
         self.judged = [
             word for word in range(len(answer)) if answer.content[word] and kinds.kinds[word] == ClaimKind.CLAIM
         ]

@@ -58,12 +58,19 @@ class StateProbe:
         share: how much its log odds count beside those of the trees, from 0 to 1.
         decoder: what the decoder's provenance says of its weights and its prompt.
         regression: on the numbers of a state.
+        note: how the decoder is got, for errors; may be empty.
     """
 
     layer: int
     share: float
     decoder: _Identity
     regression: LogisticRegression
+    note: str = ""
+
+    @property
+    def hint(self) -> str:
+        """What to do where another model was named, or none."""
+        return f"name the model of the fit: {self.note}" if self.note else "name the model of the fit"
 
     def check(self, provenance: _Identity) -> None:
         """Check that a language model is the one that the probe was fitted to.
@@ -75,7 +82,7 @@ class StateProbe:
             if provenance.get(name) != fitted:
                 raise ModelLoadError(
                     f"--verdict was fitted to a decoder whose {name} is {fitted}, --language-model "
-                    f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit"
+                    f"{provenance.get('language_model')} has {provenance.get(name)}; {self.hint}"
                 )
 
     def word_log_odds(self, windows: Sequence[AnswerStates], words: Sequence[CharRange]) -> tuple[float, ...]:
@@ -101,7 +108,8 @@ class StateProbe:
             KeyError, ValueError: if a part is missing.
         """
         regression = LogisticRegression.from_json(found["states"])
-        return cls(int(found["layer"]), float(found["share"]), dict(found["decoder"]), regression)
+        note = str(found.get("note", ""))
+        return cls(int(found["layer"]), float(found["share"]), dict(found["decoder"]), regression, note)
 
     def to_json(self) -> dict[str, object]:
         """As ``verdict.json`` has it."""
@@ -109,13 +117,14 @@ class StateProbe:
             "layer": self.layer,
             "share": self.share,
             "decoder": dict(self.decoder),
+            **({"note": self.note} if self.note else {}),
             "states": self.regression.to_json(),
         }
 
 
 def decoder_identity(provenance: _Identity) -> dict[str, str]:
     """What of a language model's provenance a probe depends on."""
-    return {name: provenance[name] for name in ("language_model_revision", "language_model_prompt_template")}
+    return {name: provenance[name] for name in ("language_model_weights", "language_model_prompt_template")}
 
 
 def probed_odds(regression: LogisticRegression, states: npt.NDArray[np.floating[Any]]) -> _Numbers:

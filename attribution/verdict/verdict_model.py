@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE
+from attribeam.attribution.verdict.answer_regression import AnswerRegression
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS, LogisticRegression
 from attribeam.attribution.verdict.signals import Signals
@@ -24,15 +25,12 @@ from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, StateProb
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas.errors import ModelLoadError
 
-BUNDLED_VERDICT = Path(__file__).parent.parent / "bundled" / "verdict"
+SHARED_WORDS = "word_table"
+"""The key of a verdict's file that names the bundled verdict, whose table of words it shares."""
+_BUNDLED = Path(__file__).parent.parent / "bundled"
+BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
 
 _DIGEST_LETTERS = 16
-_WHOLE_ANSWER = (
-    "unseen_share", "unseen", "similarity", "similarity_in_sentences", "field_share", "field_mean", "field_conflicts",
-    "time_conflicts",
-)  # fmt: skip
-"""What the regression of answers sees besides the words; more of it fits one data set and fails on others."""
-_COUNTED = frozenset({"unseen", "field_conflicts", "time_conflicts"})
 _Numbers = npt.NDArray[np.float64]
 
 
@@ -92,7 +90,7 @@ class VerdictModel:
     signal_names: tuple[str, ...]
     words: BoostedTrees
     claims: LogisticRegression
-    answers: LogisticRegression
+    answers: AnswerRegression
     thresholds: VerdictThresholds
     table: WordTable
     probe: StateProbe | None
@@ -137,6 +135,12 @@ class VerdictModel:
         }
 
 
+def verdict_directory(verdict: str) -> Path:
+    """Where the verdict of this name is, or of this directory, which may be missing."""
+    folder = SHIPPED_VERDICTS.get(verdict)
+    return Path(verdict) if folder is None else _BUNDLED / folder
+
+
 @lru_cache(maxsize=4)
 def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     """Read the model of a directory once.
@@ -148,17 +152,18 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     try:
         text = file.read_bytes()
         found = json.loads(text)
+        words = BUNDLED_VERDICT if SHARED_WORDS in found else directory
         return VerdictModel(
             signal_names=tuple(found["signals"]),
             words=BoostedTrees.from_json(found["words"]),
             claims=LogisticRegression.from_json(found["claims"]),
-            answers=LogisticRegression.from_json(found["answers"]),
+            answers=AnswerRegression.from_json(found["answers"]),
             thresholds=VerdictThresholds(**found["thresholds"]),
-            table=word_table(directory),
+            table=word_table(words),
             probe=StateProbe.from_json(found["probe"]) if "probe" in found else None,
             operating_points=tuple(OperatingPoint(**one) for one in found["operating_points"]),
             measured_on=found["measured_on"],
-            digest=sha256(text + b"".join((directory / name).read_bytes() for name in WORD_FILES)).hexdigest(),
+            digest=sha256(text + b"".join((words / name).read_bytes() for name in WORD_FILES)).hexdigest(),
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ModelLoadError(f"the verdict's model {file} cannot be read: {error}") from error
@@ -188,39 +193,3 @@ def claim_numbers(
         )  # fmt: skip
     names = ("highest_word", "highest_three_words", "mean_word", "words", "highest_word_of_sentence", "answer_risk")
     return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-
-
-def answer_numbers(signals: Signals, log_odds: _Numbers) -> tuple[tuple[str, ...], _Numbers]:
-    """What the regression of answers sees: names, and one row for the answer, which has at least one judged word."""
-    ranked = np.sort(log_odds)[::-1]
-    chances = 1 / (1 + np.exp(-ranked))
-    sentence = signals.values[:, signals.names.index("sentence_place")]
-    by_sentence = [np.sort(log_odds[sentence == one])[::-1] for one in np.unique(sentence)]
-    highest = sorted((one[0] for one in by_sentence), reverse=True)
-    threes = sorted((one[:3].mean() for one in by_sentence), reverse=True)
-    numbers = {
-        **{f"word_{place + 1}": _item(ranked, place) for place in (0, 2, 5, 9)},
-        "mean_word": ranked.mean(),
-        "expected_words": np.log1p(chances.sum()),
-        "doubtful_words": np.log1p((chances > 0.1).sum()),
-        "suspect_words": np.log1p((chances > 0.2).sum()),
-        "doubtful_share": (chances > 0.1).mean(),
-        **{f"sentence_{place + 1}": _item(highest, place) for place in range(3)},
-        **{f"sentence_three_{place + 1}": _item(threes, place) for place in range(3)},
-        "any_sentence": _any_of(highest),
-        "any_sentence_three": _any_of(threes),
-    }
-    for name in _WHOLE_ANSWER:
-        number = signals.values[0, signals.names.index(f"answer_{name}")]
-        numbers[f"answer_{name}"] = np.log(number + 0.05) if name in _COUNTED else number
-    return tuple(numbers), np.array([*numbers.values()], dtype=np.float64)[None, :]
-
-
-def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
-    return float(ranked[place]) if place < len(ranked) else LOWEST
-
-
-def _any_of(log_odds: Sequence[float]) -> float:
-    """The log of the expected number of events with these log odds, as of a Poisson process."""
-    none = np.log1p(np.exp(np.array(log_odds))).sum()
-    return float(np.log(none + 1e-3))

@@ -13,10 +13,10 @@ import numpy as np
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, MASS_FILE, VERDICT_FILE
 from attribeam.attribution.verdict.mass_thresholds import MassThresholds
 from attribeam.attribution.verdict.verdict_model import (
-    BUNDLED_VERDICT,
     VerdictModel,
     VerdictThresholds,
     load_verdict_model,
+    verdict_directory,
 )
 from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems
 from attribeam.lab.calibration.threshold_fit import CallFigures, FittedThreshold, call_figures, chooser, fit_threshold
@@ -58,8 +58,7 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
         UsageError: if it was judged by evidence mass, or the verdict is not there as it was.
         ModelLoadError: if the verdict cannot be read.
     """
-    name = verdict_of(audit)
-    directory = BUNDLED_VERDICT if name == BUNDLED_VERDICT_NAME else Path(name)
+    directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
     used = audit.manifest.models.get("verdict_model")
     if used != model.digest[:_DIGEST_LETTERS]:

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.verdict.answer_regression import AnswerRegression
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.verdict_model import answer_numbers, claim_numbers
+from attribeam.attribution.verdict.verdict_model import claim_numbers
 from attribeam.lab.evaluation.measures.source_folds import source_folds
+from attribeam.lab.training.verdict.answer_fitting import fit_answers
 from attribeam.lab.training.verdict.fitting import fit_regression
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.lab.training.verdict.word_fitting import FittedWords, fit_words
 
 _Numbers = npt.NDArray[np.float64]
-_ANSWER_STRENGTH, _CLAIM_STRENGTH = 0.02, 1.0
+_CLAIM_STRENGTH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class FittedParts:
     """Everything that is fitted."""
 
     words: FittedWords
-    answers: LogisticRegression
+    answers: AnswerRegression
     claims: LogisticRegression
 
 
@@ -66,7 +68,10 @@ def by_source(row: VerdictRow) -> Hashable:
 
 
 def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int) -> FittedParts:
-    """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave."""
+    """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave.
+
+    With a probe, answers are weighed by the kind of their row; without one, that was no gain.
+    """
     inside = source_folds([row.source for row in rows], seed=seed + 1) % folds
     odds: list[_Numbers] = [np.empty(0)] * len(rows)
     for fold in range(folds):
@@ -74,22 +79,14 @@ def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int) -> FittedPar
         places = np.flatnonzero(inside == fold).tolist()
         for place, found in zip(places, words.log_odds([rows[place] for place in places]), strict=True):
             odds[place] = found
-    answers = _fit_answers(rows, odds)
-    return FittedParts(fit_words(rows, seed=seed), answers, _fit_claims(rows, odds, answers))
+    words = fit_words(rows, seed=seed)
+    answers = fit_answers(rows, odds, by_kind=words.probe is not None)
+    return FittedParts(words, answers, _fit_claims(rows, odds, answers))
 
 
-def _fit_answers(rows: Sequence[VerdictRow], odds: Sequence[_Numbers]) -> LogisticRegression:
-    found = [answer_numbers(row.signals, one) for row, one in zip(rows, odds, strict=True)]
-    numbers = np.concatenate([one for _, one in found])
-    labels = np.array([row.is_marked for row in rows])
-    return fit_regression(found[0][0], numbers, labels, strength=_ANSWER_STRENGTH)
-
-
-def _fit_claims(
-    rows: Sequence[VerdictRow], odds: Sequence[_Numbers], answers: LogisticRegression
-) -> LogisticRegression:
+def _fit_claims(rows: Sequence[VerdictRow], odds: Sequence[_Numbers], answers: AnswerRegression) -> LogisticRegression:
     found = [
-        claim_numbers(row.signals, one, row.claims, _answer_odds(answers, row, one))
+        claim_numbers(row.signals, one, row.claims, answers.log_odds(row.signals, one))
         for row, one in zip(rows, odds, strict=True)
     ]
     numbers = np.concatenate([one for _, one in found])
@@ -97,15 +94,11 @@ def _fit_claims(
     return fit_regression(found[0][0], numbers, labels, strength=_CLAIM_STRENGTH)
 
 
-def _answer_odds(answers: LogisticRegression, row: VerdictRow, odds: _Numbers) -> float:
-    return float(answers.log_odds(*answer_numbers(row.signals, odds))[0])
-
-
 def scored(parts: FittedParts, rows: Sequence[VerdictRow]) -> list[Scored]:
     """What the fitted parts say of each row."""
     found = []
     for row, odds in zip(rows, parts.words.log_odds(rows), strict=True):
-        answer = _answer_odds(parts.answers, row, odds)
+        answer = parts.answers.log_odds(row.signals, odds)
         claims = parts.claims.log_odds(*claim_numbers(row.signals, odds, row.claims, answer))
         found.append(Scored(odds, claims, answer))
     return found

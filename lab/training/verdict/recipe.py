@@ -3,6 +3,8 @@
 The bundled verdict is made by
 
     attribeam train verdict --dataset ragtruth --data RAGTRUTH --pages PAGES.jsonl.xz --wordllama WORDLLAMA --output DIR
+
+and the one for SmolLM2-135M-Instruct as its model card says.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ import numpy as np
 from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, VERDICT_FILE
 from attribeam.attribution.options import DTYPES, ModelOptions
 from attribeam.attribution.verdict.state_probe import decoder_identity
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, SHARED_WORDS
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
 from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         model = _decoder(args)
         rows = list(with_states(rows, [one.record for one in answers], model))
         _say_how_many_are_unread(rows, args)
-        decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()))
+        decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()), args.decoder_note)
     if args.cross_validate is not None:
         _cross_validate(rows, args, decoder)
         return
@@ -127,9 +129,12 @@ def _measured_on(rows: Sequence[VerdictRow], args: argparse.Namespace) -> str:
 def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace) -> None:
     """Write a verdict with the words that it was fitted with."""
     directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(fitted, indent=None, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
+    shared = {SHARED_WORDS: BUNDLED_VERDICT_NAME} if args.share_words else {}
+    text = json.dumps({**shared, **fitted}, indent=None, separators=(",", ":")).replace(
+        '},{"columns"', '},\n{"columns"'
+    )
     (directory / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
-    if args.wordllama is None:
+    if args.wordllama is None and not args.share_words:
         for name in WORD_FILES:
             copyfile(BUNDLED_VERDICT / name, directory / name)
     print(f"verdict written to {directory / VERDICT_FILE}", file=sys.stderr)
@@ -237,6 +242,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--decoder-layer", type=int, metavar="L", help="whose states, 1-based; 0 for the embeddings")
     parser.add_argument("--decoder-dtype", choices=DTYPES, default="float32", help="its precision")
+    parser.add_argument(
+        "--decoder-note", default="", metavar="TEXT", help="how it is got, for the error where another one is named"
+    )
+    parser.add_argument(
+        "--share-words", action="store_true",
+        help="name the bundled verdict's table of words in the new verdict instead of copying it",
+    )  # fmt: skip
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of the decoder")
     parser.add_argument(
         "--importance", action="store_true",
@@ -249,6 +261,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--importance stands alone")
     if (args.decoder is None) is not (args.decoder_layer is None):
         parser.error("--decoder and --decoder-layer belong together")
+    if args.decoder is None and args.decoder_note:
+        parser.error("--decoder-note is for --decoder")
+    if args.wordllama is not None and args.share_words:
+        parser.error("--share-words and --wordllama exclude each other")
     if args.wordllama is not None and (args.output is None or args.cross_validate is not None):
         parser.error("--wordllama needs --output, without --cross-validate")
     if (args.pages is None) is not (args.wordllama is None):

@@ -46,14 +46,15 @@ class FittedWords:
 
 @dataclass(frozen=True, slots=True)
 class FittedDecoder:
-    """Whose states the rows have: after which layer, and what of the decoder's provenance they depend on."""
+    """Whose states the rows have: after which layer, what of its provenance they depend on, and how it is got."""
 
     layer: int
     identity: Mapping[str, str]
+    note: str = ""
 
     def probe(self, regression: LogisticRegression) -> StateProbe:
         """The probe that a verdict keeps."""
-        return StateProbe(self.layer, _PROBE_SHARE, self.identity, regression)
+        return StateProbe(self.layer, _PROBE_SHARE, self.identity, regression, self.note)
 
 
 def fit_words(rows: Sequence[VerdictRow], *, seed: int) -> FittedWords:

@@ -25,6 +25,8 @@ from attribeam.attribution.attention.hidden_states import layer_modules
 from attribeam.attribution.models import decoder as decoder_module
 from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.models.language_model import LanguageModel, NotCausalError
+from attribeam.attribution.models.model_directory import read_model_directory
+from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.state_probe import decoder_identity
@@ -142,8 +144,12 @@ def test_model_whose_code_counts_its_layers_is_loaded_whole_and_then_released(tm
 def test_decoder_is_identified_as_the_whole_language_model_is(directory: Path, decoder: Decoder) -> None:
     whole = LanguageModel.from_pretrained(ModelOptions(model=str(directory), device="cpu")).provenance()
     found = decoder.provenance()
-    assert decoder_identity(found) == decoder_identity(whole)
     assert {name: found[name] for name in whole} == whole
+    weights = weights_digest(read_model_directory(ModelOptions(model=str(directory))), layer=LAYER)
+    assert decoder_identity(found) == {
+        "language_model_weights": weights,
+        "language_model_prompt_template": whole["language_model_prompt_template"],
+    }
     assert (found["language_model_layer"], found["language_model_row_layout"]) == (str(LAYER), "end_to_end")
 
 

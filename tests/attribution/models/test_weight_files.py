@@ -14,7 +14,7 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.models.local_revision import entries_up_to_layer
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_files import digest_of_weights, revision_of
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
@@ -99,3 +99,37 @@ def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:
         changed[name].view(torch.uint8).view(-1)[place] ^= 1
         save_file(changed, path, metadata={"format": "pt"})
         assert revision(tmp_path, None) != before
+
+
+def weights(directory: Path, layer: int = 2) -> str:
+    return digest_of_weights(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
+
+
+@pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_above])
+def test_digest_of_weights_counts_nothing_but_the_weights_of_its_layers(
+    change: Callable[[Path], None], tmp_path: Path
+) -> None:
+    before = weights(save_tiny_model(tmp_path))
+    change(tmp_path)
+    assert weights(tmp_path) == before
+    other_weight_below(tmp_path)
+    assert weights(tmp_path) != before
+
+
+def test_digest_of_weights_is_the_same_in_one_file_and_in_several(tmp_path: Path) -> None:
+    files = save_in_shards(tmp_path)
+    assert len(set(files.values())) > 1
+    before = weights(tmp_path)
+    whole = {name: tensor for file in set(files.values()) for name, tensor in load_file(tmp_path / file).items()}
+    for file in set(files.values()):
+        (tmp_path / file).unlink()
+    (tmp_path / "model.safetensors.index.json").unlink()
+    save_file(whole, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert weights(tmp_path) == before
+
+
+def test_damaged_weights_have_no_digest(tmp_path: Path) -> None:
+    save_tiny_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\x01")
+    with pytest.raises(ModelLoadError, match="damaged"):
+        weights(tmp_path)

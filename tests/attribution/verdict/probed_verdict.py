@@ -8,7 +8,7 @@ from shutil import copyfile
 
 import numpy as np
 
-from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
@@ -27,14 +27,14 @@ def made_regression(*, bias: float = 0.0) -> LogisticRegression:
     return LogisticRegression(state_names(SIZE), np.full(SIZE, 0.1), np.full(SIZE, 2.0), weights, bias)
 
 
-def save_probed_verdict(output: Path, decoder: Path, *, bias: float = 0.0, share: float = 0.5) -> Path:
+def save_probed_verdict(output: Path, decoder: Path, *, bias: float = 0.0, share: float = 0.5, note: str = "") -> Path:
     """Write the verdict for the decoder in a directory."""
     output.mkdir()
     for name in WORD_FILES:
         copyfile(BUNDLED_VERDICT / name, output / name)
-    model = LanguageModel.from_pretrained(ModelOptions(model=str(decoder), device="cpu"))
+    model = Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=LAYER)
     found = json.loads((BUNDLED_VERDICT / VERDICT_FILE).read_text(encoding="utf-8"))
     identity = decoder_identity(model.provenance())
-    found["probe"] = StateProbe(LAYER, share, identity, made_regression(bias=bias)).to_json()
+    found["probe"] = StateProbe(LAYER, share, identity, made_regression(bias=bias), note).to_json()
     (output / VERDICT_FILE).write_text(json.dumps(found), encoding="utf-8")
     return output

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copyfile
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.models.decoder import Decoder
+from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
@@ -230,13 +232,42 @@ def test_probe_sees_all_words_of_the_parse(decoder: SavedDecoder, tmp_path: Path
 
 
 def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
-    verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="ask Ada Thorne for it")
     other = save_tiny_model(tmp_path / "other", scale=0.2)
-    with pytest.raises(ModelLoadError, match="language_model_revision"):
+    with pytest.raises(ModelLoadError, match=r"language_model_weights.* the model of the fit: ask Ada Thorne for it"):
         attributor(verdict, other)
 
 
-def test_model_that_is_no_decoder_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
+def test_same_weights_serve_whatever_else_their_folder_says(decoder: SavedDecoder, tmp_path: Path) -> None:
+    """As where another version of transformers converted the same file."""
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
+    again = save_tiny_model(tmp_path / "again")
+    config = json.loads((again / "config.json").read_text(encoding="utf-8"))
+    (again / "config.json").write_text(json.dumps(config | {"transformers_version": "5.99.0"}), encoding="utf-8")
+    found, expected = (attributor(verdict, one) for one in (again, decoder.directory))
+    assert risk(found) == pytest.approx(risk(expected))
+    revisions = [one.provenance()["language_model_revision"] for one in (found, expected)]
+    assert revisions[0] != revisions[1]
+
+
+def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder: SavedDecoder, tmp_path: Path) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory)
-    with pytest.raises(ModelLoadError, match=r"a verdict with a probe, cci .* need a causal language model"):
+    file = verdict / VERDICT_FILE
+    found = json.loads(file.read_text(encoding="utf-8"))
+    del found["probe"]["decoder"]["language_model_weights"]
+    revisions = {"same": decoder.model.provenance()["language_model_revision"], "other": "sha256:0"}
+    for name, revision in revisions.items():
+        found["probe"]["decoder"]["language_model_revision"] = revision
+        (tmp_path / name).mkdir()
+        for one in verdict.iterdir():
+            copyfile(one, tmp_path / name / one.name)
+        (tmp_path / name / VERDICT_FILE).write_text(json.dumps(found), encoding="utf-8")
+    assert 0 < risk(attributor(tmp_path / "same", decoder.directory)) < 1
+    with pytest.raises(ModelLoadError, match="language_model_revision is sha256:0"):
+        attributor(tmp_path / "other", decoder.directory)
+
+
+def test_model_that_is_no_decoder_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="ask Ada Thorne for it")
+    with pytest.raises(ModelLoadError, match=r"a verdict with a probe, cci .* need a causal .* ask Ada Thorne for it"):
         Attributor.from_pretrained(verdict=str(verdict), device="cpu")

@@ -13,13 +13,14 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.models.decoder import Decoder
-from attribeam.attribution.models.language_model import LanguageModel
+from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
+from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
 from attribeam.lab.training.verdict import recipe
-from attribeam.lab.training.verdict.cross_validation import cross_validated
+from attribeam.lab.training.verdict.cross_validation import cross_validated, fit_parts
 from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
@@ -127,13 +128,28 @@ def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
 def test_recipe_with_a_decoder_writes_its_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
     decoder = save_tiny_model(tmp_path / "decoder")
-    recipe.main(
-        ["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--decoder", str(decoder), "--decoder-layer", "2"]
-    )
+    options = ["--decoder", str(decoder), "--decoder-layer", "2", "--decoder-note", "ask Ada Thorne for it"]
+    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), *options])
     probe = load_verdict_model(tmp_path / "own").probe
     assert probe is not None
-    assert (probe.layer, len(probe.regression.names)) == (2, 32)
-    probe.check(LanguageModel.from_pretrained(ModelOptions(model=str(decoder), device="cpu")).provenance())
+    assert (probe.layer, len(probe.regression.names), probe.note) == (2, 32, "ask Ada Thorne for it")
+    probe.check(Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=2).provenance())
+
+
+def test_only_a_verdict_with_a_probe_weighs_answers_by_their_kind(rows: list[VerdictRow]) -> None:
+    kinds = [RowKind.QUESTION, RowKind.SUMMARY]
+    mixed = [replace(row, signals=replace(row.signals, kind=kinds[place // 2 % 2])) for place, row in enumerate(rows)]
+    seeing = [replace(row, states=np.ones((len(row.letters), 2), dtype=np.float16)) for row in mixed]
+    plain, by_kind = (fit_parts(some, folds=2, seed=0).answers.to_json() for some in (mixed, seeing))
+    assert "inputs" in plain
+    assert set(by_kind) == set(RowKind)
+
+
+def test_verdict_may_share_the_words_of_the_bundled_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
+    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--share-words"])
+    assert [one.name for one in (tmp_path / "own").iterdir()] == [VERDICT_FILE]
+    assert load_verdict_model(tmp_path / "own").table is load_verdict_model(BUNDLED_VERDICT).table
 
 
 def narrowed(decoder: Path, tokens: int) -> Path:

@@ -1,0 +1,47 @@
+"""What an answer was asked for, as its row shows: an answer to a question, a summary, or a text from records.
+
+Answers of the three kinds err in different ways, and how often they err differs, so a verdict may weigh what it
+measures of an answer by its kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from statistics import median
+
+from attribeam.attribution.verdict.record_fields import RecordLine
+
+_FIELD_SHARE = 0.5
+_LONGEST_FIELD = 5
+"""The most words that half of the fields of a record may exceed; a paragraph that begins "Note: ..." is longer."""
+_ASKS_FOR_A_SUMMARY = re.compile(
+    r"\bsummari[sz](?:e|es|ing|ation)\b|\bsum (?:\w+ )?up\b|\btl;?dr\b|\bcondense\b"
+    r"|^\W*(?:(?:a|an|the|short|brief|concise|quick) )*(?:summary|synopsis|abstract)\b"
+    r"|\b(?:give|write|provide|create|make|draft|produce|generate|need|want|get)\b.{0,40}\b(?:summary|synopsis|abstract)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class RowKind(StrEnum):
+    """The kinds, by the names that a verdict's file has for them."""
+
+    QUESTION = "questions"
+    SUMMARY = "summaries"
+    RECORD = "records"
+
+
+def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
+    """The kind of a row with this question, and these ``lines`` of its passages' texts.
+
+    It is a record if at least half of the lines are fields, and half of these are short; else a summary if nothing is
+    asked, or a summary is asked for in English. Titles do not count: many look like a field ("Museum: ground floor").
+    """
+    fields = [line for line in lines if line.key is not None]
+    are_many = fields and len(fields) >= _FIELD_SHARE * len(lines)
+    if are_many and median(len(line.value.split()) for line in fields) <= _LONGEST_FIELD:
+        return RowKind.RECORD
+    if not question.strip() or _ASKS_FOR_A_SUMMARY.search(question):
+        return RowKind.SUMMARY
+    return RowKind.QUESTION

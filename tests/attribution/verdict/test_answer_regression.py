@@ -1,0 +1,63 @@
+"""The regression of answers, with one set of weights or one for each kind of row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.attribution.verdict.judged_rows import LANTERN, parse, record
+
+from attribeam.attribution.verdict.answer_regression import AnswerRegression, answer_numbers
+from attribeam.attribution.verdict.claim_kinds import word_kinds
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_table import word_table
+
+ANSWER = "The keeper trimmed the lamp."
+
+
+@pytest.fixture
+def signals() -> Signals:
+    parsed = parse(ANSWER)
+    return answer_signals(record(ANSWER, LANTERN), parsed, word_kinds(parsed, ANSWER), word_table(BUNDLED_VERDICT))
+
+
+def made_regression(signals: Signals, seed: int) -> LogisticRegression:
+    names, _ = answer_numbers(signals, np.zeros(len(signals.words)))
+    draw = np.random.default_rng(seed)
+    mean, scale, weights = draw.normal(size=(3, len(names)))
+    return LogisticRegression(names, mean, np.abs(scale) + 0.1, weights, float(seed))
+
+
+def test_each_kind_of_row_has_its_own_regression(signals: Signals) -> None:
+    odds = np.linspace(-3, 2, len(signals.words))
+    owns = {kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}
+    found = AnswerRegression(owns)
+    for kind, own in owns.items():
+        (expected,) = own.log_odds(*answer_numbers(signals, odds))
+        assert found.log_odds(replace(signals, kind=kind), odds) == pytest.approx(expected)
+    assert len({found.log_odds(replace(signals, kind=kind), odds) for kind in RowKind}) == len(RowKind)
+
+
+def test_both_forms_come_back_as_they_were_saved(signals: Signals) -> None:
+    odds = np.linspace(-3, 2, len(signals.words))
+    common = AnswerRegression.common(made_regression(signals, 1))
+    own = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)})
+    assert set(common.to_json()) == {"bias", "inputs"}
+    assert set(own.to_json()) == {"questions", "summaries", "records"}
+    for one in (common, own):
+        again = AnswerRegression.from_json(json.loads(json.dumps(one.to_json())))
+        for kind in RowKind:
+            row = replace(signals, kind=kind)
+            assert again.log_odds(row, odds) == pytest.approx(one.log_odds(row, odds))
+
+
+def test_file_that_lacks_a_kind_is_refused(signals: Signals) -> None:
+    found = AnswerRegression({kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}).to_json()
+    del found["records"]
+    with pytest.raises(KeyError, match="records"):
+        AnswerRegression.from_json(found)
