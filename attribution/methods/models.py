@@ -210,13 +210,13 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
     probe = probe_of(choice.method)
     if probe is None:
         raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
-    with _naming_who_needs_it(probe.hint):
+    with _naming_who_needs_it(probe.note):
         if language is None:
             options = _language_options(choice)
             decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
         else:
             decoder = Decoder.of_language_model(language, layer=probe.layer)
-    probe.check(decoder.provenance())
+        probe.check(decoder.provenance())
     return decoder
 
 
@@ -232,17 +232,18 @@ def _in_own_dtype(language: ModelOptions, method: MethodOptions) -> ModelOptions
 
 
 @contextmanager
-def _naming_who_needs_it(hint: str = "") -> Iterator[None]:
+def _naming_who_needs_it(note: str = "") -> Iterator[None]:
+    """Errors that say what a language model is for, and what a verdict's ``note`` says of its decoder, if any."""
     from attribeam.attribution.models.language_model import NotCausalError
     from attribeam.schemas.errors import ModelLoadError
 
     try:
         yield
-    except NotCausalError as error:
-        needing = "a verdict with a probe, cci and log-probability drops"
-        raise ModelLoadError(
-            "; ".join([f"{needing} need a causal language model", str(error), *filter(None, [hint])])
-        ) from error
+    except ModelLoadError as error:
+        needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
+        start = needing if isinstance(error, NotCausalError) else ""
+        end = f"; the verdict was fitted to {note}" if note else ""
+        raise ModelLoadError(f"{start}{error}{end}") from error
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:

@@ -40,7 +40,7 @@ from attribeam.attribution.models.language_model import (
 )
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
 from attribeam.attribution.models.truncated_model import drop_unused_weights
-from attribeam.attribution.models.weight_files import digest_of_weights
+from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
@@ -171,7 +171,7 @@ class Decoder:
         """Kept, because a local model's revision is a digest of its files."""
         return {
             **language_model_provenance(self._directory, self._encoder, self._network),
-            "language_model_weights": digest_of_weights(self._directory, layer=self.layer),
+            "language_model_weights": weights_digest(self._directory, layer=self.layer),
         }
 
     @torch.inference_mode()

@@ -10,9 +10,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -38,30 +37,10 @@ def local_revision(folder: Path, names: Sequence[str], *, layer: int | None) -> 
         digest.update(path.name.encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     for path in (folder / name for name in names):
-        with _as_damaged_weights(path):
+        try:
             _hash_weights(digest, path, layer)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def weights_digest(folder: Path, names: Sequence[str], *, layer: int) -> str:
-    """SHA-256 over name, dtype, shape and bytes of the weights of layers 1 to ``layer``, in whichever of the files.
-
-    Unlike a revision it does not depend on how many files there are, nor on what stands beside the weights.
-
-    Raises:
-        OSError: if a file is missing.
-        ValueError: if a weights file is damaged.
-    """
-    found: dict[str, tuple[Path, dict[str, Any], int]] = {}
-    for path in (folder / name for name in names):
-        with _as_damaged_weights(path), path.open("rb") as file:
-            header, first = _read_header(file)
-            found |= dict.fromkeys(_used(header, layer), (path, header, first))
-    digest = hashlib.sha256()
-    for name in sorted(found):
-        path, header, first = found[name]
-        with _as_damaged_weights(path), path.open("rb") as file:
-            _hash_tensor(digest, file, header, first, name)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -101,40 +80,19 @@ def is_above_layer(name: str, layer: int) -> bool:
     return "lm_head." in name if number is None else int(number[1]) >= layer
 
 
-@contextmanager
-def _as_damaged_weights(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
-
-
 def _hash_weights(digest: _Digest, path: Path, layer: int | None) -> None:
     """Name, dtype, shape and bytes of each tensor that is used, in the order of their names."""
     with path.open("rb") as file:
-        header, first = _read_header(file)
-        for name in _used(header, layer):
-            _hash_tensor(digest, file, header, first, name)
-
-
-def _read_header(file: BinaryIO) -> tuple[dict[str, Any], int]:
-    """What a safetensors file says of its tensors by name, and where their bytes begin."""
-    length = int.from_bytes(file.read(8), "little")
-    return json.loads(file.read(length)), 8 + length
-
-
-def _used(header: Mapping[str, Any], layer: int | None) -> list[str]:
-    """The names of the tensors that are used, sorted."""
-    names = sorted(header.keys() - {"__metadata__"})
-    return names if layer is None else [name for name in names if not is_above_layer(name, layer)]
-
-
-def _hash_tensor(digest: _Digest, file: BinaryIO, header: Mapping[str, Any], first: int, name: str) -> None:
-    tensor = header[name]
-    start, end = tensor["data_offsets"]
-    digest.update(json.dumps([name, tensor["dtype"], tensor["shape"]]).encode())
-    for block in _read_blocks(file, first + start, end - start):
-        digest.update(block)
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        for name in sorted(header.keys() - {"__metadata__"}):
+            if layer is not None and is_above_layer(name, layer):
+                continue
+            tensor = header[name]
+            start, end = tensor["data_offsets"]
+            digest.update(json.dumps([name, tensor["dtype"], tensor["shape"]]).encode())
+            for block in _read_blocks(file, 8 + length + start, end - start):
+                digest.update(block)
 
 
 def _read_blocks(file: BinaryIO, start: int, size: int) -> Iterator[bytes]:

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
 
 from attribeam.attribution.models.hub_files import fetch_weights
 from attribeam.attribution.models.local_revision import (
     INDEX_FILE,
     SINGLE_FILE,
     entries_up_to_layer,
+    is_above_layer,
     local_revision,
     read_weight_map,
     weight_names,
-    weights_digest,
 )
 from attribeam.attribution.models.model_directory import (
     GGUF_SUFFIX,
@@ -145,15 +150,29 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
         raise ModelLoadError(str(error)) from error
 
 
-def digest_of_weights(directory: ModelDirectory, *, layer: int) -> str:
-    """The ``weights_digest`` of layers 1 to ``layer``, of a hub model as of a local one.
+def weights_digest(directory: ModelDirectory, *, layer: int) -> str:
+    """SHA-256 over the names, shapes and numbers of the weights of layers 1 to ``layer``, of a hub or a local model.
+
+    Unlike a revision it does not depend on how many files there are, on what stands beside the weights, or on whether
+    they are stored in float32 or bfloat16: numbers count as bfloat16 has them.
 
     Raises:
         ModelLoadError: if a weights file is missing or damaged.
     """
     names = needed_files(directory, layer=layer)
     require_files(directory, names)
-    try:
-        return weights_digest(Path(directory.location), names, layer=layer)
-    except ValueError as error:
-        raise ModelLoadError(str(error)) from error
+    digest = sha256()
+    with ExitStack() as opened:
+        places: dict[str, Any] = {}
+        for path in (Path(directory.location) / name for name in names):
+            try:
+                file = opened.enter_context(safe_open(path, "pt"))
+            except SafetensorError as error:
+                raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
+            places |= dict.fromkeys(file.keys(), file)
+        for name in sorted(name for name in places if not is_above_layer(name, layer)):
+            tensor = places[name].get_tensor(name)
+            tensor = tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
+            digest.update(json.dumps([name, *tensor.shape]).encode())
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return f"sha256:{digest.hexdigest()}"

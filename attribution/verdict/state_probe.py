@@ -58,7 +58,7 @@ class StateProbe:
         share: how much its log odds count beside those of the trees, from 0 to 1.
         decoder: what the decoder's provenance says of its weights and its prompt.
         regression: on the numbers of a state.
-        note: how the decoder is got, for errors; may be empty.
+        note: what the decoder is and how it is got, for errors; may be empty.
     """
 
     layer: int
@@ -66,11 +66,6 @@ class StateProbe:
     decoder: _Identity
     regression: LogisticRegression
     note: str = ""
-
-    @property
-    def hint(self) -> str:
-        """What to do where another model was named, or none."""
-        return f"name the model of the fit: {self.note}" if self.note else "name the model of the fit"
 
     def check(self, provenance: _Identity) -> None:
         """Check that a language model is the one that the probe was fitted to.
@@ -82,7 +77,7 @@ class StateProbe:
             if provenance.get(name) != fitted:
                 raise ModelLoadError(
                     f"--verdict was fitted to a decoder whose {name} is {fitted}, --language-model "
-                    f"{provenance.get('language_model')} has {provenance.get(name)}; {self.hint}"
+                    f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit"
                 )
 
     def word_log_odds(self, windows: Sequence[AnswerStates], words: Sequence[CharRange]) -> tuple[float, ...]:

@@ -243,7 +243,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--decoder-layer", type=int, metavar="L", help="whose states, 1-based; 0 for the embeddings")
     parser.add_argument("--decoder-dtype", choices=DTYPES, default="float32", help="its precision")
     parser.add_argument(
-        "--decoder-note", default="", metavar="TEXT", help="how it is got, for the error where another one is named"
+        "--decoder-note",
+        default="",
+        metavar="TEXT",
+        help="what it is and how it is got, for the error where another one is named",
     )
     parser.add_argument(
         "--share-words", action="store_true",

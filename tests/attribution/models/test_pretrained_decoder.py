@@ -189,6 +189,20 @@ def log_probabilities(plain: torch.nn.Module, row: EncodedRow) -> np.ndarray:
     return logits[torch.arange(row.prompt_length - 1, len(ids) - 1), ids[row.prompt_length :]].numpy()
 
 
+def test_converted_file_is_the_decoder_of_the_shipped_verdict(directory: Path) -> None:
+    judge = Attributor.from_pretrained(verdict="smollm2-135m", language_model=str(directory), device="cpu", threads=1)
+    rows = [
+        {"question": QUESTION, "passages": [*PASSAGES.values()], "answer": answer}
+        for answer in (". ".join(CLAIMS), "The ferry runs twice a day, and a captain from Norway steers it.")
+    ]
+    true, invented = judge.attribute_many(rows)
+    assert true[0].answer_risk < judge_threshold(judge) <= invented[0].answer_risk
+
+
+def judge_threshold(judge: Attributor) -> float:
+    return float(judge.provenance()["answer_risk_threshold"])
+
+
 def test_audit_with_the_model_reconciles(directory: Path, tmp_path: Path) -> None:
     rows = [
         {"record_id": f"ferry-{number}", "question": QUESTION, "passages": [*PASSAGES.values()], "answer": answer}

@@ -14,7 +14,7 @@ from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.models.local_revision import entries_up_to_layer
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.weight_files import digest_of_weights, revision_of
+from attribeam.attribution.models.weight_files import revision_of, weights_digest
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
@@ -102,11 +102,11 @@ def test_every_byte_of_a_used_tensor_counts(tmp_path: Path) -> None:
 
 
 def weights(directory: Path, layer: int = 2) -> str:
-    return digest_of_weights(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
+    return weights_digest(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
 
 
 @pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_above])
-def test_digest_of_weights_counts_nothing_but_the_weights_of_its_layers(
+def test_weights_digest_counts_nothing_but_the_weights_of_its_layers(
     change: Callable[[Path], None], tmp_path: Path
 ) -> None:
     before = weights(save_tiny_model(tmp_path))
@@ -116,7 +116,7 @@ def test_digest_of_weights_counts_nothing_but_the_weights_of_its_layers(
     assert weights(tmp_path) != before
 
 
-def test_digest_of_weights_is_the_same_in_one_file_and_in_several(tmp_path: Path) -> None:
+def test_weights_digest_is_the_same_in_one_file_and_in_several(tmp_path: Path) -> None:
     files = save_in_shards(tmp_path)
     assert len(set(files.values())) > 1
     before = weights(tmp_path)
@@ -125,6 +125,13 @@ def test_digest_of_weights_is_the_same_in_one_file_and_in_several(tmp_path: Path
         (tmp_path / file).unlink()
     (tmp_path / "model.safetensors.index.json").unlink()
     save_file(whole, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert weights(tmp_path) == before
+
+
+def test_digest_of_weights_is_the_same_in_float32_and_bfloat16(tmp_path: Path) -> None:
+    before = weights(save_tiny_model(tmp_path))
+    path = tmp_path / "model.safetensors"
+    save_file({name: tensor.bfloat16() for name, tensor in load_file(path).items()}, path, metadata={"format": "pt"})
     assert weights(tmp_path) == before
 
 

@@ -232,9 +232,9 @@ def test_probe_sees_all_words_of_the_parse(decoder: SavedDecoder, tmp_path: Path
 
 
 def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
-    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="ask Ada Thorne for it")
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
     other = save_tiny_model(tmp_path / "other", scale=0.2)
-    with pytest.raises(ModelLoadError, match=r"language_model_weights.* the model of the fit: ask Ada Thorne for it"):
+    with pytest.raises(ModelLoadError, match=r"language_model_weights is .* was fitted to what Ada Thorne has"):
         attributor(verdict, other)
 
 
@@ -268,6 +268,8 @@ def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder: S
 
 
 def test_model_that_is_no_decoder_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
-    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="ask Ada Thorne for it")
-    with pytest.raises(ModelLoadError, match=r"a verdict with a probe, cci .* need a causal .* ask Ada Thorne for it"):
+    verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
+    with pytest.raises(
+        ModelLoadError, match=r"a verdict with a probe, cci .* need a causal .* was fitted to what Ada Thorne has"
+    ):
         Attributor.from_pretrained(verdict=str(verdict), device="cpu")

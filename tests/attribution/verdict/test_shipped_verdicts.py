@@ -1,0 +1,116 @@
+"""The fitted verdicts of the package: the bundled one, and one with a probe that is named beside its decoder."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentTypeError
+from dataclasses import replace
+from pathlib import Path
+from shutil import copyfile
+
+import numpy as np
+import pytest
+from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_probed_verdict
+
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.option_types import SHIPPED_VERDICTS, VERDICT_FILE, verdict_source
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
+from attribeam.attribution.verdict.word_table import WORD_FILES
+from attribeam.lab.calibration.fitted_verdict import write_verdict
+from attribeam.lab.calibration.marked_items import MarkedItems
+from attribeam.schemas.errors import ModelLoadError
+
+SMOLLM2 = "smollm2-135m"
+ROW = {"question": "Who built it?", "passages": ["Ada Thorne built the lighthouse."], "answer": "Ada Thorne built it."}
+
+
+@pytest.mark.parametrize("name", SHIPPED_VERDICTS)
+def test_shipped_verdict_is_whole(name: str) -> None:
+    model = load_verdict_model(verdict_directory(verdict_source(name)))
+    points = [one.answer_risk for one in model.operating_points]
+    assert points == sorted(points)
+    assert points[0] < model.thresholds.answer_risk < points[-1]
+    assert model.measured_on == "1,328 answers of six language models, RAGTruth"
+    assert (verdict_directory(name) / "MODEL_CARD.md").is_file()
+
+
+def test_smollm2s_verdict_reads_a_layer_weighs_kinds_and_shares_the_bundled_words() -> None:
+    model, bundled = (load_verdict_model(verdict_directory(name)) for name in (SMOLLM2, "bundled"))
+    assert model.probe is not None
+    assert (model.probe.layer, len(model.probe.regression.names)) == (18, 576)
+    assert len({id(model.answers.of_kinds[kind]) for kind in RowKind}) == len(RowKind)
+    assert model.table is bundled.table
+    assert not any((verdict_directory(SMOLLM2) / name).exists() for name in WORD_FILES)
+    assert bundled.probe is None
+    assert len({id(bundled.answers.of_kinds[kind]) for kind in RowKind}) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"language_model": "tiny"}])
+def test_error_without_the_right_decoder_says_how_to_get_it(
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_tiny_model(tmp_path / "tiny")
+    with pytest.raises(ModelLoadError, match=r"fitted to SmolLM2-135M-Instruct in 4 bits.*attribeam models convert"):
+        Attributor.from_pretrained(verdict=SMOLLM2, device="cpu", **options)
+
+
+def test_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ArgumentTypeError, match="should be bundled, smollm2-135m, mass or a directory"):
+        verdict_source("smollm3")
+
+
+def risk(judge: Attributor) -> float:
+    (spans,) = judge.attribute_many([ROW])
+    return spans[0].answer_risk
+
+
+def without_words(verdict: Path) -> Path:
+    """The verdict without words of its own: it names the bundled ones."""
+    for name in WORD_FILES:
+        (verdict / name).unlink()
+    file = verdict / VERDICT_FILE
+    file.write_text(json.dumps({"word_table": "bundled", **json.loads(file.read_text(encoding="utf-8"))}), "utf-8")
+    return verdict
+
+
+def test_verdict_is_named_and_judges_with_its_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = save_tiny_model(tmp_path / "decoder")
+    risks = {}
+    for name, bias in (("doubtful", DOUBTFUL), ("trusting", TRUSTING)):
+        verdict = without_words(save_probed_verdict(tmp_path / name, decoder, bias=bias))
+        monkeypatch.setitem(SHIPPED_VERDICTS, name, str(verdict))
+        judge = Attributor.from_pretrained(verdict=name, language_model=str(decoder), device="cpu")
+        risks[name] = risk(judge)
+        assert judge.provenance()["verdict"] == name
+    assert risks["trusting"] < risks["doubtful"]
+
+
+def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = without_words(save_probed_verdict(tmp_path / "own", save_tiny_model(tmp_path / "decoder")))
+    before = load_verdict_model(verdict).digest
+    words = tmp_path / "words"
+    words.mkdir()
+    for name in WORD_FILES:
+        copyfile(BUNDLED_VERDICT / name, words / name)
+    table = json.loads((words / WORD_FILES[0]).read_text(encoding="utf-8"))
+    (words / WORD_FILES[0]).write_text(json.dumps(table | {"documents": table["documents"] + 1}), encoding="utf-8")
+    monkeypatch.setattr("attribeam.attribution.verdict.verdict_model.BUNDLED_VERDICT", words)
+    load_verdict_model.cache_clear()
+    assert load_verdict_model(verdict).digest != before
+    load_verdict_model.cache_clear()
+
+
+def test_calibrated_verdict_goes_on_sharing_the_words(tmp_path: Path) -> None:
+    base = verdict_directory(SMOLLM2)
+    model = load_verdict_model(base)
+    marks = MarkedItems(np.array([0.1, 0.9]), np.array([False, True]), np.array([0, 1]))
+    limits = replace(model.thresholds, answer_risk=0.25)
+    write_verdict(tmp_path / "own", base, limits, marks, measured_on="two answers of ours")
+    found = load_verdict_model(tmp_path / "own")
+    assert (found.thresholds, found.table) == (limits, model.table)
+    assert found.probe is not None
+    assert found.probe.note == model.probe.note
+    assert [one.name for one in (tmp_path / "own").iterdir()] == [VERDICT_FILE]
