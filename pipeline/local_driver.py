@@ -71,7 +71,8 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         try:
             manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
         except UsageError:
-            raise  # nothing was changed
+            directory.remove_working_folders()  # nothing else was changed
+            raise
         except BaseException as error:
             directory.end_running(_end_status(error))
             raise

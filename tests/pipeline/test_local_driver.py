@@ -197,13 +197,15 @@ def test_page_of_a_finished_audit_stays_where_nothing_is_left_to_do(
     assert (output / "report.html").stat().st_mtime_ns == before
 
 
-def test_refused_options_leave_the_status_of_a_killed_audit(
+def test_refused_options_leave_the_status_and_files_of_a_killed_audit(
     undisturbed: Path, audit: AuditProcess, tmp_path: Path
 ) -> None:
     output = shutil.copytree(undisturbed, tmp_path / "out")
     (output / "run_manifest.json").write_text(replace(_manifest(output), status=RunStatus.RUNNING).to_json())
+    before = sorted(output.rglob("*"))
     assert audit.run_here(output, "--workers", "1", "--top-k", "9") == 2
     assert _manifest(output).status is RunStatus.RUNNING
+    assert sorted(output.rglob("*")) == before
 
 
 def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run(
