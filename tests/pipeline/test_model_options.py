@@ -92,7 +92,7 @@ def test_verdict_that_is_neither_a_name_nor_a_directory_of_one_is_a_usage_error(
         main([*command, "--verdict", str(tmp_path)])
     assert ended.value.code == 2
     assert (
-        "bundled, mass or a directory that attribeam calibrate or attribeam train verdict wrote"
+        "bundled, smollm2-135m, mass or a directory that attribeam calibrate or attribeam train verdict wrote"
         in capsys.readouterr().err
     )
 
