@@ -13,9 +13,17 @@ from statistics import median
 
 from attribeam.attribution.verdict.record_fields import RecordLine
 
-_FIELD_SHARE = 0.5
+_FIELD_SHARE, _FIELD_WORDS = 0.5, 0.25
+"""The least shares of the lines of a record that are fields, and of its words that stand in them: a review in a record
+may have more lines than its other fields, but a page with a header such as "Date: 2020" is no record."""
 _LONGEST_FIELD = 5
 """The most words that half of the fields of a record may exceed; a paragraph that begins "Note: ..." is longer."""
+_SENTENCE_END = re.compile(r"[.?!]+(?=\s)")
+_ASKS_OF_SOMETHING = re.compile(
+    r"\W*(?:who|whose|which|when|where|why|how (?:do|does|did|to)|what (?:do|does|did)|is|are|was|were|do|does|did)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that asks for a fact, even where it speaks of summaries: "How do I write an abstract?"."""
 _ASKS_FOR_A_SUMMARY = re.compile(
     r"\bsummari[sz](?:e|es|ing|ation)\b|\bsum (?:\w+ )?up\b|\btl;?dr\b|\bcondense\b"
     r"|^\W*(?:(?:a|an|the|short|brief|concise|quick) )*(?:summary|synopsis|abstract)\b"
@@ -35,13 +43,26 @@ class RowKind(StrEnum):
 def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
     """The kind of a row with this question, and these ``lines`` of its passages' texts.
 
-    It is a record if at least half of the lines are fields, and half of these are short; else a summary if nothing is
-    asked, or a summary is asked for in English. Titles do not count: many look like a field ("Museum: ground floor").
+    It is a record if at least half of the lines are fields, these hold at least a quarter of the words, and half of
+    them are short; else a summary if nothing is asked, or a summary is asked for in English. Titles do not count: many
+    look like a field ("Museum: ground floor").
     """
     fields = [line for line in lines if line.key is not None]
     are_many = fields and len(fields) >= _FIELD_SHARE * len(lines)
-    if are_many and median(len(line.value.split()) for line in fields) <= _LONGEST_FIELD:
+    if (
+        are_many
+        and _word_count(fields) >= _FIELD_WORDS * _word_count(lines)
+        and median(len(line.value.split()) for line in fields) <= _LONGEST_FIELD
+    ):
         return RowKind.RECORD
-    if not question.strip() or _ASKS_FOR_A_SUMMARY.search(question):
+    if not question.strip() or any(map(_asks_for_a_summary, _SENTENCE_END.split(question))):
         return RowKind.SUMMARY
     return RowKind.QUESTION
+
+
+def _word_count(lines: Sequence[RecordLine]) -> int:
+    return sum(len(line.text.split()) for line in lines)
+
+
+def _asks_for_a_summary(sentence: str) -> bool:
+    return not _ASKS_OF_SOMETHING.match(sentence) and _ASKS_FOR_A_SUMMARY.search(sentence) is not None

@@ -33,13 +33,25 @@ def kind_of(question: str, *passages: str) -> RowKind:
         "TL;DR",
         "A short summary of the text",
         "Give me a one-paragraph summary of what the keeper did",
+        "Who trimmed the lamp? Please write a summary.",
     ],
 )
 def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question: str) -> None:
     assert kind_of(question, LANTERN) is RowKind.SUMMARY
 
 
-@pytest.mark.parametrize("question", [QUESTION, "lamp keeper lighthouse", "What does the summary of the ledger say?"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        QUESTION,
+        "lamp keeper lighthouse",
+        "What does the summary of the ledger say?",
+        "How do I write an abstract?",
+        "What does TL;DR mean?",
+        "Why does fog condense on the lens?",
+        "In 1902 the lamp was lit. Where can I get a summary of its costs?",
+    ],
+)
 def test_row_that_asks_something_is_a_question(question: str) -> None:
     assert kind_of(question, LANTERN) is RowKind.QUESTION
 
@@ -59,7 +71,24 @@ def test_paragraph_that_begins_like_a_field_is_no_record() -> None:
 
 def test_few_fields_among_plain_lines_are_no_record() -> None:
     assert kind_of("", "height: 12 m", LANTERN, LANTERN) is RowKind.SUMMARY
-    assert kind_of("", "height: 12 m", "lamp: oil", LANTERN) is RowKind.RECORD
+    assert kind_of("", "height: 12 m", "lamp: oil", "It stands at the end of the pier.") is RowKind.RECORD
+
+
+def test_text_below_a_header_of_fields_is_no_record() -> None:
+    page = f"Title: Lighthouse\nDate: 1902\n{LANTERN} {LANTERN} {LANTERN}"
+    assert kind_of(QUESTION, page) is RowKind.QUESTION
+    assert kind_of("", page, page) is RowKind.SUMMARY
+
+
+def test_record_with_a_long_review_in_several_lines_is_a_record() -> None:
+    business = {"name": "The Copper Kettle", "city": "Marl", "WiFi": "no", "stars": 4, "hours": {"Monday": "9:0-17:0"}}
+    review = "\n".join(["They make good tea and wait for you without a clock on the wall"] * 3)
+    assert kind_of("", json.dumps({**business, "reviews": [{"text": review}]})) is RowKind.RECORD
+
+
+@pytest.mark.parametrize(("part", "end"), [("a ", ""), ("give ", ""), ("sum a ", ""), ("\n", "?"), ("? ", "x")])
+def test_very_long_questions_have_a_kind(part: str, end: str) -> None:
+    assert kind_of(part * 50_000 + end, LANTERN) is RowKind.QUESTION
 
 
 def kind_of_signals(row: QARecord) -> RowKind:
