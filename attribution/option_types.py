@@ -18,7 +18,7 @@ from attribeam.attribution.answers.target_spans import parse_span_kinds
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.schemas import SpanKind
 
-_DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu)(:\d+)?")
+_DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu|mtia|hpu|npu|xla)(:\d+)?")
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
 SHIPPED_VERDICTS = {BUNDLED_VERDICT_NAME: "verdict", "smollm2-135m": "verdict_smollm2"}
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
@@ -128,7 +128,10 @@ def existing_file(text: str) -> str:
 def device_name(text: str) -> str:
     """The name of a device, whether it is there or not; lists are left to the commands that take several devices."""
     if "," not in text and not _DEVICE.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"should be auto, cpu, cuda, cuda:1, mps or xpu, was: {text!r}")
+        raise argparse.ArgumentTypeError(
+            "should be auto, cpu, cuda, cuda:1, or another device that torch knows (mps, xpu, mtia, hpu, npu, xla), "
+            f"was: {text!r}"
+        )
     return text
 
 

@@ -45,12 +45,15 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ModelLoadError(f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', was: {name!r}") from error
+        raise ModelLoadError(
+            f"device should be 'auto', 'cpu', 'cuda' or 'cuda:1', or one of a plug-in of torch that is installed, was: "
+            f"{name!r}"
+        ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ModelLoadError(f"device {name!r} should exist, but torch finds no CUDA; use --device cpu")
     try:
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, ImportError) as error:  # a device of a plug-in that is missing, too
         reason = str(error).partition("\n")[0]  # CUDA's advice to programmers follows
         raise ModelLoadError(f"device {name!r} should be usable, but is not: {reason}; use --device cpu") from error
     return device

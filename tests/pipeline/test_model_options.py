@@ -104,7 +104,7 @@ _COMMANDS = (["audit", "--input", "x", "--output", "y"], ["models", "check"], ["
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (["--device", "tpu"], "--device: should be auto, cpu, cuda, cuda:1, mps or xpu, was: 'tpu'"),
+        (["--device", "tpu"], "--device: should be auto, cpu, cuda, cuda:1, or another device that torch knows"),
         (["--device", "cuda:x"], "was: 'cuda:x'"),
         (["--device", ""], "was: ''"),
         (["--dtype", "float8"], "--dtype: invalid choice: 'float8'"),
@@ -129,7 +129,9 @@ def test_unknown_precision_of_a_language_model_is_a_usage_error(
     assert "--language-model-dtype: invalid choice: 'float8'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("device", ["auto", "all", "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps", "xpu:0"])
+@pytest.mark.parametrize(
+    "device", ["auto", "all", "cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps", "xpu:0", "hpu", "npu:3", "xla", "mtia"]
+)
 def test_name_of_a_device_is_taken_whether_it_is_there_or_not(device: str) -> None:
     assert device_name(device) == device
 

@@ -139,7 +139,7 @@ def test_damaged_tokenizer_file_is_a_load_error(tmp_path: Path) -> None:
         load_tokenizer(read_model_directory(options(directory)))
 
 
-@pytest.mark.parametrize("name", ["mps", "xpu:3", "cuda:99", "gpu"])
+@pytest.mark.parametrize("name", ["mps", "xpu:3", "hpu", "npu:1", "cuda:99", "gpu"])
 def test_device_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(ModelLoadError, match=f"device .*{name}"):
         choose_device(name)

@@ -54,7 +54,7 @@ def test_unknown_device_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         main(["train", "attributor", "--pages", "p", "--output", "o", "--device", "tpu"])
     assert ended.value.code == ExitCode.BAD_USAGE
-    assert "--device: should be auto, cpu, cuda, cuda:1, mps or xpu, was: 'tpu'" in capsys.readouterr().err
+    assert "--device: should be auto, cpu, cuda, cuda:1, or another device that torch knows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
