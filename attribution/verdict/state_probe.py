@@ -77,7 +77,8 @@ class StateProbe:
             if provenance.get(name) != fitted:
                 raise ModelLoadError(
                     f"--verdict was fitted to a decoder whose {name} is {fitted}, --language-model "
-                    f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit"
+                    f"{provenance.get('language_model')} has {provenance.get(name)}; name the model of the fit, "
+                    "stored in float32 or bfloat16, or fit a verdict to this one with attribeam train verdict --decoder"
                 )
 
     def word_log_odds(self, windows: Sequence[AnswerStates], words: Sequence[CharRange]) -> tuple[float, ...]:

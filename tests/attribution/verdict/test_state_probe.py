@@ -234,8 +234,11 @@ def test_probe_sees_all_words_of_the_parse(decoder: SavedDecoder, tmp_path: Path
 def test_other_decoder_than_that_of_the_fit_is_refused(decoder: SavedDecoder, tmp_path: Path) -> None:
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
     other = save_tiny_model(tmp_path / "other", scale=0.2)
-    with pytest.raises(ModelLoadError, match=r"language_model_weights is .* was fitted to what Ada Thorne has"):
+    with pytest.raises(
+        ModelLoadError, match=r"language_model_weights is .* was fitted to what Ada Thorne has"
+    ) as error:
         attributor(verdict, other)
+    assert "stored in float32 or bfloat16, or fit a verdict to this one" in str(error.value)
 
 
 def test_same_weights_serve_whatever_else_their_folder_says(decoder: SavedDecoder, tmp_path: Path) -> None:
