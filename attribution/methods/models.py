@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
 
+_MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
 
@@ -111,7 +113,9 @@ def with_chosen_dtypes(
     decoder = decoder_to_choose_for(model, method, needs)
     if decoder is None:
         return with_chosen_dtype(model, needs), method
-    choice = choose_half_precision(decoder)
+    probe = probe_of(method)
+    with _naming_who_needs_it(ModelChoice.of(model=model, method=method), "" if probe is None else probe.note):
+        choice = choose_half_precision(decoder)
     chosen = AUTO_DTYPE if choice is None else choice.dtype
     return with_chosen_dtype(model, needs), method.replaced(language_model_dtype=chosen)
 
@@ -198,7 +202,7 @@ def _load_language(choice: ModelChoice) -> LanguageModel:
     """The whole model with its language-model head; weights are not shared with the attention model."""
     from attribeam.attribution.models.language_model import LanguageModel
 
-    with _naming_who_needs_it():
+    with _naming_who_needs_it(choice):
         return LanguageModel.from_pretrained(_language_options(choice), threads=choice.threads)
 
 
@@ -210,7 +214,7 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
     probe = probe_of(choice.method)
     if probe is None:
         raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
-    with _naming_who_needs_it(probe.note):
+    with _naming_who_needs_it(choice, probe.note):
         if language is None:
             options = _language_options(choice)
             decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
@@ -232,8 +236,8 @@ def _in_own_dtype(language: ModelOptions, method: MethodOptions) -> ModelOptions
 
 
 @contextmanager
-def _naming_who_needs_it(note: str = "") -> Iterator[None]:
-    """Errors that say what a language model is for, and what a verdict's ``note`` says of its decoder, if any."""
+def _naming_who_needs_it(choice: ModelChoice, note: str = "") -> Iterator[None]:
+    """Errors that say what a language model is for, which option names it, and what a verdict's ``note`` says of it."""
     from attribeam.attribution.models.language_model import NotCausalError
     from attribeam.schemas.errors import ModelLoadError
 
@@ -243,7 +247,8 @@ def _naming_who_needs_it(note: str = "") -> Iterator[None]:
         needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
         start = needing if isinstance(error, NotCausalError) else ""
         end = f"; the verdict was fitted to {note}" if note else ""
-        raise ModelLoadError(f"{start}{error}{end}") from error
+        told = str(error) if choice.language is None else _MODEL_OPTION.sub("--language-model", str(error))
+        raise ModelLoadError(f"{start}{told}{end}") from error
 
 
 def _with_hidden_layer(choice: ModelChoice) -> ModelOptions:
