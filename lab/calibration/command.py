@@ -74,7 +74,14 @@ def run(arguments: argparse.Namespace) -> None:
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
-    print(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}")
+    decoder = "" if by_mass else _decoder_option(audit)
+    print(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
+
+
+def _decoder_option(audit: AuditDirectory) -> str:
+    """The option that a verdict with a probe needs, as the audit had it; empty without a probe."""
+    name = audit.manifest.models.get("language_model")
+    return f" --language-model {name}" if name and base_verdict(audit)[1].probe is not None else ""
 
 
 def _calibrate_verdict(

@@ -11,7 +11,7 @@ from tests.report.made_audit import MadeAudit
 
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import Support
 from attribeam.schemas.errors import UsageError
@@ -45,6 +45,19 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
     assert "240 marks: 120 answers and 240 claims" in text
     assert "95% interval" in text
     assert f"attribeam audit --verdict {tmp_path / 'verdict'}" in text
+
+
+def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = load_verdict_model(verdict_directory("smollm2-135m")).digest[:16]
+    audit = ferry_audit(tmp_path / "audit", ANSWERS, models={"verdict_model": digest, "language_model": "Smol"})
+    file = audit.root / "run_manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest["options"]["method"] = {"verdict": "smollm2-135m"}
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    assert calibrate(audit, save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS))), tmp_path / "own") == 0
+    assert f"attribeam audit --verdict {tmp_path / 'own'} --language-model Smol\n" in capsys.readouterr().out
 
 
 def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path) -> None:
