@@ -19,6 +19,7 @@ from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.schemas import SpanKind
 
 _DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu|mtia|hpu|npu|xla)(:\d+)?")
+BUNDLED_MODEL_NAME = "bundled"
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
 SHIPPED_VERDICTS = {BUNDLED_VERDICT_NAME: "verdict", "smollm2-135m": "verdict_smollm2"}
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""

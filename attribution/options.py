@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, model_validator
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, parse_span_kinds
 from attribeam.attribution.option_declaration import Options, Parsed, Value, declared, option
 from attribeam.attribution.option_types import (
+    BUNDLED_MODEL_NAME,
     BUNDLED_VERDICT_NAME,
     MASS_VERDICT,
     Fraction,
@@ -77,7 +78,7 @@ class ModelOptions(Options):
     """Which model to load, how to load it, and how it reads rows."""
 
     model: Value[str] = option(
-        default="bundled", group=LOADING, help="bundled, a Hugging Face hub id, or a directory", kw_only=False
+        default=BUNDLED_MODEL_NAME, group=LOADING, help="bundled, a Hugging Face hub id, or a directory", kw_only=False
     )
     revision: str | None = option(
         default=None, group=LOADING, metavar="REV", default_words="its main branch",

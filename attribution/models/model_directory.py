@@ -26,6 +26,7 @@ from transformers import (
 from attribeam.attribution.models.attribution_config import FILE_NAME, AttributionConfig
 from attribeam.attribution.models.hub_files import fetch_description
 from attribeam.attribution.models.model_errors import as_load_errors
+from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
@@ -131,7 +132,7 @@ def _local_folder(options: ModelOptions) -> Path | None:
 
 
 def _folder_of_model(model: str) -> Path | None:
-    if model == "bundled":
+    if model == BUNDLED_MODEL_NAME:
         if not (BUNDLED_MODEL / "config.json").is_file():
             raise ModelLoadError(
                 "the bundled attributor should lie beside the package, but is not there; install a complete "

@@ -10,7 +10,7 @@ import numpy as np
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
@@ -25,6 +25,7 @@ from attribeam.attribution.verdict.verdict_model import (
     verdict_directory,
 )
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
+from attribeam.schemas.errors import ModelLoadError
 
 _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
@@ -63,7 +64,11 @@ def probe_of(options: MethodOptions) -> StateProbe | None:
 
 @lru_cache(maxsize=4)
 def _judge(verdict: str, false_alarm_rate: float | None, *, assume_language: bool) -> VerdictJudge:
-    model = load_verdict_model(verdict_directory(verdict))
+    directory = verdict_directory(verdict)
+    if not directory.is_dir():
+        names = ", ".join((*SHIPPED_VERDICTS, MASS_VERDICT))
+        raise ModelLoadError(f"verdict should be {names} or a directory of a fitted one, was: {verdict!r}")
+    model = load_verdict_model(directory)
     threshold = None if false_alarm_rate is None else model.risk_of_false_alarms(false_alarm_rate)
     return VerdictJudge(model, risk_threshold=threshold, assume_language=assume_language)
 

@@ -9,10 +9,16 @@ import argparse
 from pathlib import Path
 
 from attribeam.attribution.methods.audit_row import thresholds_of
-from attribeam.attribution.methods.method import VERDICT_OPTIONS
+from attribeam.attribution.methods.method import VERDICT_OPTIONS, Need
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.option_declaration import Options, Value, add_options, declared, option
-from attribeam.attribution.option_types import PositiveInteger, WholeNumber, name_list, positive_integer
+from attribeam.attribution.option_types import (
+    BUNDLED_MODEL_NAME,
+    PositiveInteger,
+    WholeNumber,
+    name_list,
+    positive_integer,
+)
 from attribeam.attribution.options import (
     AUTO_DTYPE,
     HIDDEN,
@@ -28,6 +34,7 @@ from attribeam.attribution.options import (
     MethodOptions,
     ModelOptions,
 )
+from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
@@ -300,6 +307,7 @@ def _check_run(arguments: argparse.Namespace) -> None:
         )
     check_gates(arguments.fail_if, span_kinds=arguments.spans)
     _check_support_gates(arguments)
+    _check_language_model(arguments)
 
 
 def _check_notice(arguments: argparse.Namespace) -> None:
@@ -322,6 +330,17 @@ def _check_support_gates(arguments: argparse.Namespace) -> None:
                 f"--fail-if {str(gate)!r}: {options.method} has no {'evidence mass' if of_mass else 'thresholds'}, so "
                 f"that {gate.metric} says nothing; choose another gate or method"
             )
+
+
+def _check_language_model(arguments: argparse.Namespace) -> None:
+    """Refuse the bundled model, an encoder, where a causal language model is read and none is named."""
+    options = _read_method(arguments)
+    needs = resolve_method(options).needs & {Need.LANGUAGE_MODEL, Need.DECODER_STATES}
+    if needs and options.language_model is None and arguments.model == BUNDLED_MODEL_NAME:
+        probe = probe_of(options)
+        by = f"--method {options.method}" if probe is None else f"--verdict {options.verdict}"
+        fitted = f"; the verdict was fitted to {probe.note}" if probe is not None and probe.note else ""
+        raise UsageError(f"{by} needs a causal language model: name it with --language-model{fitted}")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:

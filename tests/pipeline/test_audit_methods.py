@@ -187,6 +187,11 @@ def test_option_that_has_its_default_does_not_change_the_configuration(settings:
         (["--language-model-dtype", "bfloat16"], "--language-model-dtype says nothing to --method attn-union-dep"),
         (["--method", "hss-avg", "--verdict", "mass", "--fail-if", "supported_share < 0.5"], "has no thresholds"),
         (["--method", "words", "--fail-if", "evidence_mass_mean < 0.5"], "has no evidence mass"),
+        (["--method", "cci"], "--method cci needs a causal language model: name it with --language-model"),
+        (
+            ["--verdict", "smollm2-135m"],
+            "--language-model; the verdict was fitted to SmolLM2-135M-Instruct",
+        ),
         (["--method", "no_such_module:Name"], "module 'no_such_module' could not be imported"),
         (["--method", "json:Name"], "module 'json' has no class 'Name'"),
         (["--method", "json:JSONDecodeError"], "JSONDecodeError should take the options as its one argument"),

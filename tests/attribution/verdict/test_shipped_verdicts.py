@@ -15,6 +15,8 @@ from tests.attribution.verdict.probed_verdict import DOUBTFUL, TRUSTING, save_pr
 
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_types import SHIPPED_VERDICTS, VERDICT_FILE, verdict_source
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
 from attribeam.attribution.verdict.word_table import WORD_FILES
@@ -34,6 +36,11 @@ def test_shipped_verdict_is_whole(name: str) -> None:
     assert points[0] < model.thresholds.answer_risk < points[-1]
     assert model.measured_on == "1,328 answers of six language models, RAGTruth"
     assert (verdict_directory(name) / "MODEL_CARD.md").is_file()
+
+
+def test_name_of_no_verdict_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(ModelLoadError, match=r"verdict should be bundled, smollm2-135m, mass or a .*, was: 'smollm2'"):
+        judge_of(MethodOptions(verdict="smollm2"))
 
 
 def test_smollm2s_verdict_reads_a_layer_weighs_kinds_and_shares_the_bundled_words() -> None:
