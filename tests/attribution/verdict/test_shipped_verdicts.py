@@ -19,7 +19,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
-from attribeam.attribution.verdict.word_table import WORD_FILES
+from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.calibration.fitted_verdict import write_verdict
 from attribeam.lab.calibration.marked_items import MarkedItems
 from attribeam.schemas.errors import ModelLoadError
@@ -44,6 +44,8 @@ def test_name_of_no_verdict_is_refused_with_the_names_there_are() -> None:
 
 
 def test_smollm2s_verdict_reads_a_layer_weighs_kinds_and_shares_the_bundled_words() -> None:
+    load_verdict_model.cache_clear()  # other tests may have left a bundled verdict with an older table
+    word_table.cache_clear()
     model, bundled = (load_verdict_model(verdict_directory(name)) for name in (SMOLLM2, "bundled"))
     assert model.probe is not None
     assert (model.probe.layer, len(model.probe.regression.names)) == (18, 576)

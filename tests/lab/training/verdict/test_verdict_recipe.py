@@ -149,6 +149,8 @@ def test_verdict_may_share_the_words_of_the_bundled_one(tmp_path: Path, monkeypa
     monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
     recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--share-words"])
     assert [one.name for one in (tmp_path / "own").iterdir()] == [VERDICT_FILE]
+    load_verdict_model.cache_clear()  # other tests may have left a bundled verdict with an older table
+    word_table.cache_clear()
     assert load_verdict_model(tmp_path / "own").table is load_verdict_model(BUNDLED_VERDICT).table
 
 
