@@ -25,7 +25,6 @@ SHIPPED_VERDICTS = {BUNDLED_VERDICT_NAME: "verdict", "smollm2-135m": "verdict_sm
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
 VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 """What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""
-"""The fitted model in a verdict's directory."""
 
 
 @dataclass(frozen=True, slots=True)

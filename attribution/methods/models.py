@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.verdict.state_probe import StateProbe
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -114,7 +115,7 @@ def with_chosen_dtypes(
     if decoder is None:
         return with_chosen_dtype(model, needs), method
     probe = probe_of(method)
-    with _naming_who_needs_it(ModelChoice.of(model=model, method=method), "" if probe is None else probe.note):
+    with _naming_who_needs_it(ModelChoice.of(model=model, method=method), probe):
         choice = choose_half_precision(decoder)
     chosen = AUTO_DTYPE if choice is None else choice.dtype
     return with_chosen_dtype(model, needs), method.replaced(language_model_dtype=chosen)
@@ -214,7 +215,7 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
     probe = probe_of(choice.method)
     if probe is None:
         raise ModelLoadError(f"a method that needs {Need.DECODER_STATES} needs a --verdict with a probe")
-    with _naming_who_needs_it(choice, probe.note):
+    with _naming_who_needs_it(choice, probe):
         if language is None:
             options = _language_options(choice)
             decoder = Decoder.from_pretrained(options, layer=probe.layer, threads=choice.threads)
@@ -236,8 +237,8 @@ def _in_own_dtype(language: ModelOptions, method: MethodOptions) -> ModelOptions
 
 
 @contextmanager
-def _naming_who_needs_it(choice: ModelChoice, note: str = "") -> Iterator[None]:
-    """Errors that say what a language model is for, which option names it, and what a verdict's ``note`` says of it."""
+def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
+    """Errors that say what a language model is for, which option names it, and which one the ``probe`` reads."""
     from attribeam.attribution.models.language_model import NotCausalError
     from attribeam.schemas.errors import ModelLoadError
 
@@ -246,7 +247,7 @@ def _naming_who_needs_it(choice: ModelChoice, note: str = "") -> Iterator[None]:
     except ModelLoadError as error:
         needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
         start = needing if isinstance(error, NotCausalError) else ""
-        end = f"; the verdict was fitted to {note}" if note else ""
+        end = "" if probe is None else probe.decoder_hint
         told = str(error) if choice.language is None else _MODEL_OPTION.sub("--language-model", str(error))
         raise ModelLoadError(f"{start}{told}{end}") from error
 

@@ -67,6 +67,11 @@ class StateProbe:
     regression: LogisticRegression
     note: str = ""
 
+    @property
+    def decoder_hint(self) -> str:
+        """How an error about its decoder ends: with the note, if there is one."""
+        return f"; the verdict was fitted to {self.note}" if self.note else ""
+
     def check(self, provenance: _Identity) -> None:
         """Check that a language model is the one that the probe was fitted to.
 

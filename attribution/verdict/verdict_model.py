@@ -26,7 +26,7 @@ from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word
 from attribeam.schemas.errors import ModelLoadError
 
 SHARED_WORDS = "word_table"
-"""The key of a verdict's file that names the bundled verdict, whose table of words it shares."""
+"""The key of a verdict's file that names the shipped verdict whose table of words it shares."""
 _BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
 
@@ -152,7 +152,7 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     try:
         text = file.read_bytes()
         found = json.loads(text)
-        words = BUNDLED_VERDICT if SHARED_WORDS in found else directory
+        words = verdict_directory(found[SHARED_WORDS]) if SHARED_WORDS in found else directory
         return VerdictModel(
             signal_names=tuple(found["signals"]),
             words=BoostedTrees.from_json(found["words"]),

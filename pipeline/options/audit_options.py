@@ -339,8 +339,8 @@ def _check_language_model(arguments: argparse.Namespace) -> None:
     if needs and options.language_model is None and arguments.model == BUNDLED_MODEL_NAME:
         probe = probe_of(options)
         by = f"--method {options.method}" if probe is None else f"--verdict {options.verdict}"
-        fitted = f"; the verdict was fitted to {probe.note}" if probe is not None and probe.note else ""
-        raise UsageError(f"{by} needs a causal language model: name it with --language-model{fitted}")
+        hint = "" if probe is None else probe.decoder_hint
+        raise UsageError(f"{by} needs a causal language model: name it with --language-model{hint}")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:

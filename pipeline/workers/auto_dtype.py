@@ -15,6 +15,7 @@ from dataclasses import replace
 from attribeam.attribution.methods.models import decoder_to_choose_for, may_leave_float32
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.models.processor import half_precision_instructions
+from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
 from attribeam.attribution.options import AUTO_DTYPE, ModelOptions
 from attribeam.pipeline.chunks.configuration import plain_settings
 from attribeam.pipeline.options.audit_options import RunOptions
@@ -132,7 +133,7 @@ def _settled(settings: AuditSettings, options: RunOptions, dtype: str, choice: s
 def _may_choose(settings: AuditSettings) -> bool:
     """Whether it is worth while to look at the model: it may run on this CPU, which has the instructions."""
     reads_attention = may_leave_float32(resolve_method(settings.method).needs)
-    is_candidate = reads_attention and settings.model.model != "bundled"
+    is_candidate = reads_attention and settings.model.model != BUNDLED_MODEL_NAME
     return is_candidate and _runs_on_cpu(settings.model) and bool(half_precision_instructions())
 
 

@@ -15,6 +15,7 @@ from attribeam.attribution.answers.pipeline_files import (
     pipeline_meta,
 )
 from attribeam.attribution.models.local_revision import local_revision, weight_names
+from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES
 from attribeam.pipeline.workers.import_server import has_gpu
@@ -61,7 +62,7 @@ def _parser_identity(parser: str) -> str:
 
 
 def _model_revision(model: ModelOptions, models: Mapping[str, str]) -> str | None:
-    folder = BUNDLED_ATTRIBUTOR if model.model == "bundled" else Path(model.model).expanduser()
+    folder = BUNDLED_ATTRIBUTOR if model.model == BUNDLED_MODEL_NAME else Path(model.model).expanduser()
     if not folder.is_dir():
         return model.revision
     layer = int(models["layer"])

@@ -106,7 +106,7 @@ def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path: Path, monkeyp
         copyfile(BUNDLED_VERDICT / name, words / name)
     table = json.loads((words / WORD_FILES[0]).read_text(encoding="utf-8"))
     (words / WORD_FILES[0]).write_text(json.dumps(table | {"documents": table["documents"] + 1}), encoding="utf-8")
-    monkeypatch.setattr("attribeam.attribution.verdict.verdict_model.BUNDLED_VERDICT", words)
+    monkeypatch.setitem(SHIPPED_VERDICTS, "bundled", str(words))
     load_verdict_model.cache_clear()
     assert load_verdict_model(verdict).digest != before
     load_verdict_model.cache_clear()
