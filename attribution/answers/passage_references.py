@@ -22,9 +22,13 @@ _DETERMINER = (
 _LIST = r"(?:(?:\s*(?:,|;|&|/|-|–|to|and|or)\s*){1,2}#?\s?\d{1,3}(?!\d))"
 _NUMBERED = rf"{_NOUN}\s*(?:(?:no\.?|number|\#)\s*)?[\[(]?\d{{1,3}}[\])]?(?!\d|[.,]\d|%){_LIST}*"
 _SOURCE_NOUN = (
-    r"(?:article|story|information|data|content|material|structured\s+data|JSON|instructions|author|records?)"
+    r"(?:(?:(?:help|support|knowledge)[\s-](?:cent(?:er|re)|base)\s+)?articles?|story|information|data|content|material"
+    r"|structured\s+data|JSON|instructions|author|records?|(?:\w+\s+)?documentation|knowledge\s+base)"
 )
-_PROVIDED_NOUN = rf"(?:\w+\s+)?(?:{_NOUN}|{_SOURCE_NOUN}|details|facts)"
+_PROVIDED_NOUN = (
+    rf"(?:\w+\s+)?(?:{_NOUN}|{_SOURCE_NOUN}|details|facts|materials|leaflets?|manuals?|guides?|pages?|polic(?:y|ies)"
+    r"|transcripts?|notes)"
+)
 _IS = r"(?:is|are|was|were|have\s+been|has\s+been)"
 _BEHIND = rf"(?:\s+(?:(?:that\s+)?{_IS}\s+)?(?:provided|given|supplied|above|below|available)\b)?"
 

@@ -17,10 +17,11 @@ from attribeam.attribution.answers.markup import (
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.passage_references import reference_ranges
+from attribeam.attribution.answers.target_spans import words_range
 from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
 from attribeam.attribution.verdict.phrase_patterns import Span
-from attribeam.attribution.verdict.refusal_phrases import refusals
+from attribeam.attribution.verdict.refusal_phrases import is_bare_refusal, refusals
 from attribeam.schemas import CharRange, ClaimKind
 
 
@@ -37,6 +38,8 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     kinds = [ClaimKind.CLAIM] * len(parsed.words)
     refused: list[CharRange] = []
     text = hide_markup(answer)
+    if parsed.words and is_bare_refusal(text):
+        return WordKinds((ClaimKind.REFUSAL,) * len(kinds), (words_range(parsed, range(len(kinds))),))
     headings = _heading_lines(answer)
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)

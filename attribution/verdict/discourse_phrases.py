@@ -79,7 +79,8 @@ _CONNECTIVE = phrase_pattern(
     r"\s*it can be (?:inferred|concluded|seen|deduced|determined) that\b",
     r"\s*(?:the )?answer to (?:your|the|this) question" + _QUOTED_QUESTION + r"(?: is(?: that)?\b)?",
     r"\s*the answer is that\b",
-    r"\s*\(?(?:note|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
+    r"\s*(?:but )?i(?:'m| am) afraid(?: that)?,?(?= )",
+    r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
 )
 _INTERJECTION = phrase_pattern(
     r"\s*"
@@ -173,6 +174,7 @@ _INTRODUCTION = phrase_pattern(
 )
 _PURPOSE = phrase_pattern(r"^\s*(?:to|for|when|before|after|if) [^,:]*:$")
 _LONGEST_INTRODUCTION = 40
+_NUMBER_OR_ADDRESS = re.compile(r"\d{3}|\S@\S|\bwww\.|://")
 _OFFER = phrase_pattern(
     r"(?<!\w)(?:please )?let me know\b",
     r"(?<!\w)(?:i )?hope (?:this|that|these|it|the|you)\b(?=[^.!?]*\b(?:help|find|useful|answer|clarif))",
@@ -234,8 +236,11 @@ def introduces_list(sentence: str, *, has_verb: bool) -> bool:
 
 
 def is_offer(sentence: str) -> bool:
-    """True for a courtesy to the reader: an offer of help, a request for more information, a good wish."""
-    return _OFFER.search(sentence) is not None
+    """True for a courtesy to the reader: an offer of help, a request for more information, a good wish.
+
+    What names a phone number, an address or the like ("if you have questions, call 555 0100") claims something.
+    """
+    return _OFFER.search(sentence) is not None and _NUMBER_OR_ADDRESS.search(sentence) is None
 
 
 def is_question(sentence: str) -> bool:

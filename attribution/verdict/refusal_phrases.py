@@ -37,6 +37,8 @@ _CAN_NOT = any_of(
 )
 _THERE_IS = r"there(?:'s| is| are| was| were| isn't| aren't| seems to be| does not (?:seem|appear) to be)"
 _BRACKETS = r"(?:\s*\([^()]{0,60}\))?"
+_IS_NOT = any_of("(?:is|are|was|were|has|have) not", words_of("isn't aren't wasn't weren't hasn't haven't"))
+_WRITTEN = words_of("mentioned stated specified")
 
 _REFUSAL = phrase_pattern(
     rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
@@ -46,28 +48,47 @@ _REFUSAL = phrase_pattern(
     rf"(?<!\w)(?:neither|none|no)(?: one)?(?: of)? {SOURCE} {ADVERBS}{REPORTS}\b",
     rf"(?<!\w){SOURCE} (?:is|are) (?:silent|unclear|insufficient|not (?:clear|sufficient|enough|specific|relevant))\b",
     rf"(?<!\w){SOURCE} (?:lacks?|fails? to)\b",
+    rf"(?<!\w){SOURCE}{_BRACKETS} makes? no (?:mention|reference)\b",
+    rf"(?<!\w)(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}{_BRACKETS}"
+    r" (?:mention|give|provide|contain|offer|include|state)s? no\b",
+    rf"(?<!\w)(?:there(?:'s| is| was) )?nothing (?:in|from|within) {SOURCE} "
+    rf"{ADVERBS}(?:{REPORTS}|about|on|regarding)\b",
+    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {SOURCE}",
+    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in {SOURCE}|\s*[.;]?\s*$)",
+    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}\b",
+    r"(?<!\w)no mention is made\b",
+    rf"(?<!\w)it(?:'s| is| was) not {_WRITTEN} (?:when|where|whether|if|who|whom|whose|what|which|why|how|that)\b",
+    rf"(?<!\w)(?:based on|from|given) {SOURCE},? it(?:'s| is| remains) (?:unclear|unknown|not (?:\w+ly )?clear)\b",
+    rf"(?<!\w)(?:this|that|the|such)(?: \w+)? information {_IS_NOT} (?:\w+ly )?(?:{SAID}|available)(?=\s*[.;]?\s*$)",
     rf"(?<!\w){_THERE_IS} (?:also )?(?:no|not (?:enough|any|sufficient|a)|insufficient|any|enough) "
     rf"(?:[\w-]+ ){{0,3}}?{_INFORMATION}\b",
     rf"(?<!\w)(?:no|not enough|insufficient) (?:[\w-]+ ){{0,2}}?{_INFORMATION} (?:(?:is|was|are|were|has been) )?"
     rf"(?:{SAID}|available|about|on|regarding)\b",
-    r"(?<!\w)(?:i|we)\s*(?:am|are|was|were|'m|'re) (?:unable|not able) to (?:\w+ly )?" + rf"{_ANSWERING}\b",
+    r"(?<!\w)(?:i|we)\s*(?:(?:am|are|was|were|'m|'re) (?:unable|not able)|(?:wasn't|weren't|aren't) able) to "
+    rf"(?:\w+ly )?{_ANSWERING}\b",
+    rf"(?<!\w)(?:i|we) {_DOES_NOT} (?:find|see) (?:(?:an?|any|enough|sufficient) (?:\w+ ){{0,2}}?{_INFORMATION}"
+    r"|anything (?:about|on|regarding))\b",
     rf"(?:^\s*|, )(?:unable|not able) to (?:\w+ly )?{_ANSWERING}\b",
     r"(?<!\w)it is unable to (?:answer|provide)\b",
     r"(?<!\w)(?:it\s*(?:'s|is|was) )?(?:not possible|impossible|difficult) (?:for me )?to (?:\w+ly )?"
     r"(?:answer|determine|conclude|say)\b",
     rf"(?<!\w)(?:i|we)\s*{_CAN_NOT} (?:\w+ly )?{_ANSWERING}\b",
     rf"(?<!\w)(?:i|we) (?:{_DOES_NOT} have|lack|would need|need) "
-    rf"(?:(?:access to|enough|sufficient|any|the|more|additional|further|specific|necessary) )*{_INFORMATION}\b",
+    rf"(?:(?:access to|enough|sufficient|any|the|that|this|such|more|additional|further|specific|necessary) )*"
+    rf"{_INFORMATION}\b",
+    rf"(?<!\w)(?:i|we) have no (?:\w+ )?{_INFORMATION}\b",
     r"(?<!\w)i (?:don't|do not) know\b(?! (?:how|why|of|that|if)\b)",
 )
 """What begins a refused clause."""
 
 _PASSIVE_REFUSAL = phrase_pattern(
-    r"(?<!\w)(?:(?:is|are|was|were|has|have) not|isn't|aren't|wasn't|weren't|(?<=[(, ])not) (?:been )?(?:\w+ly )?"
-    + rf"{SAID} (?:in|by|within|anywhere in|from) {SOURCE}",
+    rf"(?<!\w)(?:{_IS_NOT}|(?<=[(, ])not) (?:been )?(?:\w+ly )?(?:{SAID}|available|contained)"
+    rf" (?:in|by|within|anywhere in|from) {SOURCE}",
+    r"(?<!\w)(?:cannot|can not|can't|could not|couldn't) be (?:\w+ly )?(?:found|inferred|derived)"
+    rf" (?:in|from) {SOURCE}",
     r"(?<!\w)(?:(?:is|are|was|were|remains?) )?(?:unclear|not (?:\w+ly )?clear|unknown|unspecified)"
     rf"(?= (?:from|in|based on|within) {SOURCE})",
-    r"(?<!\w)(?:is|are|was|were) not (?:\w+ly )?(?:mentioned|stated|specified)(?=\s*[.;]?\s*$)",
+    rf"(?<!\w){_IS_NOT} (?:\w+ly )?{_WRITTEN}(?=\s*[.;]?\s*$)",
     r"(?<!\w)(?:cannot|can not|can't|could not) be (?:\w+ly )?(?:answered|determined|concluded)\b",
 )
 """What stands in a refused clause behind its subject."""
@@ -81,11 +102,27 @@ _BORDER = phrase_pattern(
     r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should)\b)",
 )
 _MAY_REFUSE = re.compile(
-    r"\b(?:not?|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|need"
+    r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|need"
     r"|un(?:clear|known|specified))\b|n['’]t\b",
     re.IGNORECASE,
 )
 """A cheap test without which nothing above can match."""
+_BARE = phrase_pattern(
+    r"\W*(?:"
+    + any_of(
+        "n/a",
+        "unknown",
+        "not (?:mentioned|stated|specified|provided|given|available|found|applicable|known)",
+        rf"(?:insufficient|not enough|no) {_INFORMATION}"
+        "(?: (?:available|provided|given|found|to (?:answer|tell|say)))?",
+    )
+    + r")\W*"
+)
+
+
+def is_bare_refusal(answer: str) -> bool:
+    """True for an answer that is nothing but "Not specified.", "N/A" and the like; a part of an answer would claim."""
+    return _BARE.fullmatch(answer) is not None
 
 
 def refusals(sentence: str) -> Iterator[Span]:
