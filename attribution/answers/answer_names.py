@@ -32,6 +32,8 @@ _STEM_LENGTH = 4
 _ALIKE = 0.8
 _LONGEST_ABBREVIATION = 3
 _LONGEST_ACRONYM = 6
+_SHORTEST_INITIALS = 3
+_FISCAL_YEAR = re.compile(r"FY\d{2}(?:\d{2})?")
 _WITHIN_NAME = re.compile(r"[ -]?|\s?&\s?")
 _BETWEEN_NAMES = re.compile(r" (?:(?:of|for|and|de|in|on|to)(?: the)?|the|&) ")
 
@@ -141,6 +143,8 @@ def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> boo
         return True
     if len(word) > 1 and is_acronym and any(word in initials for initials in passage.initials):
         return True
+    if len(word) >= _SHORTEST_INITIALS and is_acronym and word in passage.content_initials:
+        return True
     singular = word.rstrip("s")
     if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
         return False
@@ -223,6 +227,8 @@ def _may_name(parsed: ParsedAnswer, word: int, text: str, units: Sequence[CharRa
     if not any(character.isupper() for character in written) or range_overlapping(parsed.words[word], units):
         return False
     words = comparable_words(written)
+    if _FISCAL_YEAR.fullmatch(written):
+        return False
     return bool(words) and words[0] not in MONTHS and not NO_NAMES.issuperset(words)
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
 from attribeam.attribution.answers.clock_times import clock_times_in
-from attribeam.attribution.answers.converted_measures import converted_measures
+from attribeam.attribution.answers.converted_measures import converted_measures, measures_in
 from attribeam.attribution.answers.label_schemes import base_label
 from attribeam.attribution.answers.numbers_and_dates import (
     DATE,
@@ -26,9 +26,11 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
+from attribeam.attribution.answers.other_amounts import other_readings
 from attribeam.attribution.answers.own_numbers import own_number_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.passage_values import COUNTED_LETTERS, PassageContent, comparable_words, plain_text
+from attribeam.attribution.answers.passage_values import COUNTED_LETTERS, PassageContent, comparable_words
+from attribeam.attribution.answers.plain_text import plain_text
 from attribeam.schemas import CharRange
 
 _EXACT = (Decimal(0), Decimal(0))
@@ -36,6 +38,14 @@ _FEWEST_COUNTED_IN_WORDS = 3
 _LONGEST_INDENT = 20
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 _DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
+_TIMES_BEHIND = re.compile(r"(?:\s?x\b|[\s-]times?\b|-?fold\b)", re.IGNORECASE)
+_MULTIPLES = {
+    Decimal(2): ("twice", "double", "doubles", "doubled", "doubling", "twofold"),
+    Decimal(3): ("thrice", "triple", "triples", "tripled", "tripling", "threefold"),
+    Decimal(4): ("quadruple", "quadrupled", "fourfold"),
+    Decimal(5): ("fivefold",),
+    Decimal(10): ("tenfold",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,8 @@ class AnswerValue:
         is_every_day: whether it counts the days of every week, which a passage repeats that names all seven.
         minutes: minutes after midnight, for a time of day, of which one must occur; where a passage has no times of
             day, its numbers count instead.
+        sizes: what it may measure, in base units, of which a passage may have one in another unit.
+        words: words that a passage may have in its place: "twice" for "2 times".
     """
 
     chars: CharRange
@@ -67,6 +79,8 @@ class AnswerValue:
     counted: str = ""
     is_every_day: bool = False
     minutes: frozenset[int] = frozenset()
+    sizes: frozenset[tuple[str, Decimal]] = frozenset()
+    words: frozenset[str] = frozenset()
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The value itself, as its only part, if a passage repeats it."""
@@ -78,13 +92,22 @@ class AnswerValue:
 
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
+        if self.minutes and self._time_occurs(passage):
+            return True
         if self.minutes and passage.clock_minutes:
-            return not self.minutes.isdisjoint(passage.clock_minutes)
+            return False
         return (
             all(month in passage.months for month in self.months)
             and (not self.version or self.version in passage.versions)
             and self._numbers_occur(passage)
         )
+
+    def _time_occurs(self, passage: PassageContent) -> bool:
+        """Whether the passage has the time of day, in any form; "18.30" is a number there."""
+        if not self.minutes.isdisjoint(passage.clock_minutes):
+            return True
+        dotted = (Decimal(one // 60) + Decimal(one % 60) / 100 for one in self.minutes if one % 60)
+        return not passage.numbers.isdisjoint(dotted)
 
     def _numbers_occur(self, passage: PassageContent) -> bool:
         if not self.numbers:
@@ -96,7 +119,19 @@ class AnswerValue:
             return True
         if self.is_every_day and passage.names_every_day:
             return True
-        return self.is_in_percent and any(not one.isdisjoint(passage.fractions_in_percent) for one in self.numbers)
+        if self.is_in_percent and any(not one.isdisjoint(passage.fractions_in_percent) for one in self.numbers):
+            return True
+        return self._occurs_in_other_words(passage)
+
+    def _occurs_in_other_words(self, passage: PassageContent) -> bool:
+        if not self.words.isdisjoint(passage.words):
+            return True
+        if self.sizes and not self.sizes.isdisjoint(passage.sizes):
+            return True
+        if self.durations or self.months or self.minutes or not passage.other_numbers:
+            return False
+        numbers = passage.numbers | passage.other_numbers
+        return all(_amount_occurs(one, self.tolerance, numbers) for one in self.numbers)
 
 
 def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerValue, ...]:
@@ -120,12 +155,18 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
 
 
 def _with_conversions(values: Sequence[AnswerValue], text: str) -> list[AnswerValue]:
-    """The values; of a measure in two units, as in "350°F (175°C)", a passage repeats both if it has either number."""
+    """The values with what they measure.
+
+    Of a measure in two units, as in "350°F (175°C)", a passage repeats both if it has either number.
+    """
     places = {value.chars.char_start: place for place, value in enumerate(values) if len(value.numbers) == 1}
     found = [*values]
-    for first, second in converted_measures(text):
+    measures = [*measures_in(text)]
+    for one in (one for group in measures for one in group if one.start in places):
+        found[places[one.start]] = replace(found[places[one.start]], sizes=frozenset(one.sizes()))
+    for first, second in converted_measures(measures, text):
         if first in places and second in places:
-            meant = values[places[first]].numbers[0] | values[places[second]].numbers[0]
+            meant = found[places[first]].numbers[0] | found[places[second]].numbers[0]
             for start in (first, second):
                 found[places[start]] = replace(found[places[start]], numbers=(meant,))
     return found
@@ -170,7 +211,11 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if plain["scale"] and len(meant) == 1:
             tolerance = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
         if meant:
-            yield _number(match, text, meant, tolerance)
+            value = _number(match, text, meant, tolerance)
+            readings = meant.union(other_readings(text, match, meant))
+            times = _TIMES_BEHIND.match(text, match.end()) is not None
+            words = frozenset(word for one in meant if times for word in _MULTIPLES.get(one, ()))
+            yield replace(value, numbers=(readings,), words=words)
 
 
 def _number(

@@ -1,15 +1,15 @@
-"""Measures that an answer gives a second time in another unit, as in "350°F (175°C)" and "10 miles (16 km)"."""
+"""Measures, and those that an answer gives a second time in another unit: "350°F (175°C)", "10 miles (16 km)"."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
 from attribeam.attribution.answers.numbers_and_dates import NUMBER, amounts, worded_amount, worded_numbers
-from attribeam.attribution.answers.passage_values import plain_text
+from attribeam.attribution.answers.plain_text import plain_text
 
 _FAHRENHEIT, _CELSIUS = "fahrenheit", "celsius"
 _UNITS: tuple[tuple[str, str, str], ...] = (
@@ -29,11 +29,27 @@ _UNITS: tuple[tuple[str, str, str], ...] = (
     ("mass", "28.349523", r"ounces?|oz"),
     ("mass", "1000", r"kilograms?|kilos?|kgs?"),
     ("mass", "1", r"grams?|g"),
+    ("mass", "0.001", r"milligrams?|mg"),
+    ("mass", "1000000", r"tonnes?"),
     ("volume", "3.785412", r"gallons?|gal"),
     ("volume", "0.001", r"millilit(?:er|re)s?|ml"),
+    ("volume", "0.01", r"centilit(?:er|re)s?|cl"),
     ("volume", "1", r"lit(?:er|re)s?|l"),
     ("area", "0.40468564", r"acres?"),
     ("area", "1", r"hectares?|ha"),
+    ("area", "0.0001", r"m[²2]|square\smet(?:er|re)s?"),
+    ("area", "100", r"km[²2]|square\skilomet(?:er|re)s?"),
+    ("data", "1", r"megabytes?|MB"),
+    ("data", "1000", r"gigabytes?|GB"),
+    ("data", "1000000", r"terabytes?|TB"),
+    ("data rate", "1", r"Mbps|Mbit/s|Mb/s"),
+    ("data rate", "1000", r"Gbps|Gbit/s|Gb/s"),
+    ("frequency", "1", r"kHz|kilohertz"),
+    ("frequency", "1000", r"MHz|megahertz"),
+    ("frequency", "1000000", r"GHz|gigahertz"),
+    ("power", "1", r"(?-i:W)|watts?"),
+    ("power", "1000", r"kW|kilowatts?"),
+    ("power", "1000000", r"(?-i:MW)|megawatts?"),
 )
 """Dimension, size in the dimension's base unit, and how the unit is written behind a number."""
 
@@ -41,6 +57,7 @@ _UNIT_BEHIND = [
     (dimension, Decimal(size), re.compile(rf"[\s-]?(?:{written})\.?(?!\w)", re.IGNORECASE))
     for dimension, size, written in _UNITS
 ]
+_MAY_BE_UNIT = re.compile(rf"[\s-]?(?:{'|'.join(written for _, _, written in _UNITS)})\.?(?!\w)", re.IGNORECASE)
 _RANGE = re.compile(r"\s?(?:[-–]|to|and)\s?", re.IGNORECASE)
 _AGAIN = re.compile(
     r"\s?(?:[(\[/]|,?\sor)\s?(?:(?:about|around|approximately|approx\.?|roughly|or)\s|[~≈])?", re.IGNORECASE
@@ -50,8 +67,11 @@ _DEGREES_ERROR = Decimal(1)
 _OVEN_ERROR, _OVEN_STEP, _COOLEST_OVEN = Decimal(5), 5, Decimal(100)
 
 
+_PART_OF_UNIT = re.compile(r"\b(half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)\san?(?=\s)", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
-class _Measure:
+class Measure:
     """A number with the unit behind it; ``readings`` are what it may amount to, ``end`` is that of the unit."""
 
     start: int
@@ -60,22 +80,39 @@ class _Measure:
     dimension: str
     size: Decimal
 
+    def sizes(self) -> Iterator[tuple[str, Decimal]]:
+        """What it may measure: dimension and size in the dimension's base unit, the same for 1.5 kg and 1,500 g."""
+        for one in self.readings:
+            yield self.dimension, one * self.size
 
-def converted_measures(text: str) -> Iterator[tuple[int, int]]:
+
+def measured_sizes(text: str) -> Iterator[tuple[str, Decimal]]:
+    """What all measures of a text may be, as of ``Measure.sizes``; "half a litre" is one as well."""
+    for group in measures_in(text):
+        for one in group:
+            yield from one.sizes()
+    for match in _PART_OF_UNIT.finditer(text):
+        found = _unit_at(text, match.end())
+        if found is not None:
+            words = match[1].lower()
+            part = Decimal("0.5") if words == "half" else Decimal("0.75" if words.startswith("three") else "0.25")
+            yield found[0], part * found[1]
+
+
+def converted_measures(groups: Sequence[Sequence[Measure]], text: str) -> Iterator[tuple[int, int]]:
     """Where the numbers of a measure start that is given in two units, each number with its conversion, ascending.
 
     The second measure stands in brackets, behind a slash or behind "or". Both may be ranges: "60-75°F (15-24°C)". They
     must agree as people round: lengths, weights and the like to 5% or to the last written digit, temperatures to one
-    degree Celsius, and in ovens to five.
+    degree Celsius, and in ovens to five. ``groups`` are the ``measures_in`` the text.
     """
-    groups = [*_measures(text)]
     for first, second in pairwise(groups):
         is_again = _AGAIN.fullmatch(text, first[-1].end, second[0].start) is not None
         if is_again and len(first) == len(second) and all(map(_agree, first, second)):
             yield from ((one.start, other.start) for one, other in zip(first, second, strict=True))
 
 
-def _measures(text: str) -> Iterator[list[_Measure]]:
+def measures_in(text: str) -> Iterator[list[Measure]]:
     """The measures of a text, ascending, those of a range together."""
     waiting: list[re.Match[str]] = []
     for match in sorted((*NUMBER.finditer(text), *worded_numbers(text)), key=lambda one: one.start()):
@@ -85,15 +122,21 @@ def _measures(text: str) -> Iterator[list[_Measure]]:
         found = _unit_behind(text, match)
         if found is not None:
             dimension, size, end = found
-            yield [_Measure(one.start(), end, _readings(one), dimension, size) for one in waiting]
+            yield [Measure(one.start(), end, _readings(one), dimension, size) for one in waiting]
             waiting = []
 
 
 def _unit_behind(text: str, number: re.Match[str]) -> tuple[str, Decimal, int] | None:
     """Dimension and size of the unit, and where it ends; the letter of "3 m" is one, though it may mean millions."""
     digits_end = number.end("digits") if "digits" in number.re.groupindex else number.end()
+    return _unit_at(text, number.end()) or (_unit_at(text, digits_end) if digits_end < number.end() else None)
+
+
+def _unit_at(text: str, place: int) -> tuple[str, Decimal, int] | None:
+    if _MAY_BE_UNIT.match(text, place) is None:
+        return None
     for dimension, size, pattern in _UNIT_BEHIND:
-        unit = pattern.match(text, number.end()) or pattern.match(text, digits_end)
+        unit = pattern.match(text, place)
         if unit is not None:
             return dimension, size, unit.end()
     return None
@@ -106,7 +149,7 @@ def _readings(number: re.Match[str]) -> tuple[Decimal, ...]:
     return () if plain is None else tuple(amounts(plain))
 
 
-def _agree(first: _Measure, second: _Measure) -> bool:
+def _agree(first: Measure, second: Measure) -> bool:
     """Whether any reading of the first measure is one of the second in another unit."""
     pairs = [(one, other) for one in first.readings for other in second.readings]
     if {first.dimension, second.dimension} == {_FAHRENHEIT, _CELSIUS}:

@@ -36,6 +36,8 @@ mountain|mt|mtn department|dept university|univ junior|jr senior|sr association|
 international|intl government|govt|gov't brothers|bros north|n south|s east|e west|w northwest|nw northeast|ne
 southwest|sw southeast|se television|tv covid|coronavirus celsius|c fahrenheit|f christianity|christian|christians
 islam|islamic|muslim|muslims judaism|jewish|jews|jew
+ai|artificial+intelligence hr|human+resources it|information+technology ram|memory cpu|processor
+gpu|graphics+card|graphics+processor pc|computer fed|federal+reserve sso|single+sign+on
 q1|1q|first+quarter q2|2q|second+quarter q3|3q|third+quarter q4|4q|fourth+quarter h1|first+half h2|second+half
 """
 

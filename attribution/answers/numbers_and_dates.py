@@ -21,6 +21,8 @@ MONTHS |= {name[:3]: index for name, index in MONTHS.items()} | {"sept": 9}
 
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "mln": 10**6, "b": 10**9, "bn": 10**9, "bln": 10**9, "tn": 10**12}
+MORE_SCALES = {name: size for name, size in (_SCALES | _SHORT_SCALES).items() if name not in ("k", "m", "b")}
+"""What "million", "bn" and the like behind a number multiply it by, without the single letters."""
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
@@ -82,6 +84,8 @@ WORDED_NUMBER = re.compile(
 )
 ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
+SLASHED_DATE = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:19|20)\d\d(?![\d/])")
+"""Day and month in either order."""
 VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
 GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
 UNIT_BESIDE_NUMBER = re.compile(
@@ -184,10 +188,14 @@ _ONE_TIME_UNIT = re.compile(
     rf"\b(?:(half|(?:a\s+)?quarter\s+of|three[\s-]quarters\s+of)\s+)?(?:an?|one)\s+({_TIME_UNIT})(\s+and\s+a\s+half\b)?",
     re.IGNORECASE,
 )
+_SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"
 _SHARE = re.compile(
     r"\b(?:(half|halves)|(a|an|one|two|three|four|five|six|seven|eight|nine)[\s-]"
     r"(third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)s?)\b",
     re.IGNORECASE,
+)
+_SOME_OF_ALL = re.compile(
+    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof|of)\s(?:every\s)?({_SMALL_COUNT})\b(?!\s?[%.:]\d)", re.IGNORECASE
 )
 _CLOCK = re.compile(r"\b(half|quarter)\s+(past|to)\s+(\w+)", re.IGNORECASE)
 _PERCENT_AFTER = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
@@ -236,7 +244,10 @@ def unit_durations(text: str) -> Iterator[Duration]:
 
 
 def fractions_in_percent(text: str) -> Iterator[Decimal]:
-    """Fractions in words as percent, both whole ones around where it is none: 66 and 67 for "two thirds"."""
+    """Fractions in words as percent, both whole ones around where it is none: 66 and 67 for "two thirds".
+
+    "One in five" and "3 out of 4" are fractions, too.
+    """
     for match in _SHARE.finditer(text):
         half, count, parts = match.groups()
         if half:
@@ -244,6 +255,11 @@ def fractions_in_percent(text: str) -> Iterator[Decimal]:
             continue
         share = 100 * _count(count) / _PARTS[parts.lower()]
         yield from {share.quantize(Decimal(1)), share // 1}
+    for match in _SOME_OF_ALL.finditer(text):
+        some, everything = (Decimal(one) if one.isdigit() else worded_amount(one) for one in match.groups())
+        if 0 < some < everything:
+            share = 100 * some / everything
+            yield from {share.quantize(Decimal(1)), share // 1}
 
 
 def clock_times(text: str) -> Iterator[Decimal]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 
 from attribeam.attribution.answers.clock_times import clock_times_in
+from attribeam.attribution.answers.converted_measures import measured_sizes
+from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.attribution.answers.numbers_and_dates import (
     DOTTED_DATE,
     ISO_DATE,
     MONTHS,
     NUMBER,
+    SLASHED_DATE,
     VERSION,
     Duration,
     amounts,
@@ -26,10 +28,11 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
+from attribeam.attribution.answers.other_amounts import other_amounts
+from attribeam.attribution.answers.plain_text import plain_text
 from attribeam.schemas import Passage
 
 _WORD = re.compile(r"[^\W_]+")
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _FRACTION_WORD = re.compile(r"half|quarter", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -38,6 +41,7 @@ _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 COUNTED_LETTERS = 5
 _POSSESSIVE = re.compile(r"'s\b")
 _FULL_STOP_AFTER_LETTER = re.compile(r"\.(?<=\b\w\.)(?=\w\b|\W|$)")
+_BETWEEN_PHRASES = re.compile(r"[.,;:!?()\n]")
 _CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
 SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
@@ -82,6 +86,16 @@ class PassageContent:
         return frozenset((*counted, *unit_durations(self._plain)))
 
     @cached_property
+    def other_numbers(self) -> frozenset[Decimal]:
+        """Amounts that it does not write as one plain number: "a dozen", "half a million", "60 cents"."""
+        return frozenset(other_amounts(self._plain))
+
+    @cached_property
+    def sizes(self) -> frozenset[tuple[str, Decimal]]:
+        """What its measures may be, in base units: ("mass", 1500) for "1.5 kg"."""
+        return frozenset(measured_sizes(self._plain))
+
+    @cached_property
     def fractions_in_percent(self) -> frozenset[Decimal]:
         """Its fractions in words, as percent."""
         return frozenset(fractions_in_percent(self._plain))
@@ -93,6 +107,7 @@ class PassageContent:
         if self._has_digits:
             dates = (*ISO_DATE.finditer(self._plain), *DOTTED_DATE.finditer(self._plain))
             named |= {int(match.group(2)) for match in dates}
+            named |= {int(one) for match in SLASHED_DATE.finditer(self._plain) for one in match.group(1, 2)}
         return frozenset(named)
 
     @cached_property
@@ -155,6 +170,14 @@ class PassageContent:
         return tuple(run for run in runs if len(run) > 1)
 
     @cached_property
+    def content_initials(self) -> str:
+        """First letters of its words in lower or upper case, in runs without function words: "bmi" is in it for "body
+        mass index". Blanks separate runs."""
+        runs = _BETWEEN_PHRASES.split(self._plain.lower())
+        words = (_WORD.findall(run) for run in runs)
+        return " ".join("".join(" " if one in FUNCTION_WORDS else one[0] for one in run) for run in words)
+
+    @cached_property
     def _found(self) -> tuple[tuple[frozenset[Decimal], int], ...]:
         """What each number may amount to, and where it ends."""
         found = [(frozenset({worded_amount(match.group())}), match.end()) for match in worded_numbers(self._plain)]
@@ -176,25 +199,7 @@ class PassageContent:
         return _DIGIT.search(self._plain) is not None
 
 
-def plain_text(text: str) -> str:
-    """The text in NFKC, with ASCII digits and quotes, without diacritics; case is kept."""
-    if text.isascii():
-        return text
-    plain = _BEYOND_ASCII.sub(_plain_character, unicodedata.normalize("NFKD", text))
-    return unicodedata.normalize("NFC", plain)
-
-
 def comparable_words(text: str) -> list[str]:
     """The words of a text as ``PassageContent.words`` has them; "U.S." is "us", and a possessive 's is left out."""
     plain = _POSSESSIVE.sub("", plain_text(text).lower())
     return _WORD.findall(_FULL_STOP_AFTER_LETTER.sub("", plain))
-
-
-def _plain_character(match: re.Match[str]) -> str:
-    character = match.group()
-    if unicodedata.combining(character):
-        return ""
-    if character in "’‘ʼ":
-        return "'"
-    digit = unicodedata.decimal(character, None)
-    return character if digit is None else str(digit)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from attribeam.attribution.answers.converted_measures import converted_measures
+from attribeam.attribution.answers.converted_measures import converted_measures, measures_in
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
-    return [(text[first:].split()[0], text[second:].split()[0]) for first, second in converted_measures(text)]
+    return [
+        (text[first:].split()[0], text[second:].split()[0])
+        for first, second in converted_measures([*measures_in(text)], text)
+    ]
 
 
 @pytest.mark.parametrize(

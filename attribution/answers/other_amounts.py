@@ -1,0 +1,138 @@
+"""Amounts that are written in another way than as one plain number.
+
+A passage may say "a dozen", "half a million", "60 cents" or "2024/25" where an answer has 12, 500,000, $0.60 or 2025.
+These are looked at only where a number of the answer does not occur as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from attribeam.attribution.answers.numbers_and_dates import MORE_SCALES, NUMBER, amounts, worded_amount, worded_numbers
+
+_DOZEN = re.compile(r"\b(half\s+a\s+|a\s+|[a-z]+\s+)?dozen\b", re.IGNORECASE)
+_SCALE = "hundred|thousand|million|billion|trillion"
+_PART_OF_SCALE = re.compile(rf"\b(half|quarter)(?:\s+of)?[\s-]+a[\s-]+({_SCALE})\b", re.IGNORECASE)
+_AND_A_HALF = re.compile(rf"\b(\w+)\s+and\s+a\s+half\s+({_SCALE})\b", re.IGNORECASE)
+_HALF_POINT = re.compile(
+    r"\b(half|quarter|three[\s-]quarters)[\s-](?:of\s)?(?:an?\s)?(?:percentage[\s-]|per\s?cent(?:age)?\s?)?"
+    r"(?:point|per\s?cent)\b",
+    re.IGNORECASE,
+)
+_CENTS = re.compile(r"\s?(?:¢|cents?\b|pence\b|p\b(?!\.\s?m))", re.IGNORECASE)
+_BASIS_POINTS = re.compile(r"\s?(?:basis[\s-]points?|bps?)\b", re.IGNORECASE)
+_TO_A_SCALE = re.compile(
+    r"\s?(?:[-–—]|to|and|or)\s?[$€£]?\d+(?:[.,]\d+)*\s?-?"
+    rf"(?P<scale>(?:{'|'.join(sorted(MORE_SCALES, key=len, reverse=True))})\b)",
+    re.IGNORECASE,
+)
+_SEASON = re.compile(r"(?<!\d)((?:19|20)\d\d)\s?[/–-]\s?(\d\d)(?!\d)")
+_SEASON_BEFORE = re.compile(r"(?<!\d)(?:19|20)\d\d\s?[/–-]\s?$")
+_FISCAL_YEAR = re.compile(r"\bFY\s?'?(\d\d)(?!\d)")
+_FRACTION = re.compile(r"(?<![\d/.,])(?:(\d{1,2})\s)?([1-9])\s?[/⁄]\s?([2-8])(?![\d/⁄]|[.,]\d)")
+_FRACTION_WORD = re.compile(r"\b(half|a\s+third|two[\s-]thirds|a\s+quarter|three[\s-]quarters)\b", re.IGNORECASE)
+_WORDED_FRACTIONS = {"half": "0.5", "third": "0.33", "thirds": "0.67", "quarter": "0.25", "quarters": "0.75"}
+_SIGNS = {"½": Decimal("0.5"), "¼": Decimal("0.25"), "¾": Decimal("0.75"), "⅓": Decimal("0.33"), "⅔": Decimal("0.67")}
+_HINT = re.compile(
+    r"dozen|half|third|quarter|cent|¢|pence|\dp\b|basis|bps?\b|(?:[-–—]|\b(?:to|and|or)\b)\s?[$€£]?\d|/|⁄|\bFY",
+    re.IGNORECASE,
+)
+"""A cheap test without which a text has none of these."""
+
+_CENTURY = 100
+_OLDEST_DECADE = 20
+_IN_ALL = re.compile(r"\s(?:in|out\sof)\s(?:every\s)?(\d{1,2})\b(?!\s?%)", re.IGNORECASE)
+_ALL_BEFORE = re.compile(r"\b(\d{1,2})\s(?:in|out\sof)\s(?:every\s)?$", re.IGNORECASE)
+
+
+def other_amounts(text: str) -> Iterator[Decimal]:
+    """What a plain text amounts to besides its plain numbers; the same amount may be given more than once."""
+    if _HINT.search(text) is None:
+        return
+    yield from _in_words(text)
+    for match in NUMBER.finditer(text):
+        yield from _by_what_follows(text, match.end(), [*amounts(match)])
+        yield from _of_range(text, match)
+    for match in worded_numbers(text):
+        yield from _by_what_follows(text, match.end(), [worded_amount(match.group())])
+    for match in _SEASON.finditer(text):
+        yield Decimal(match[1][:2] + match[2])
+    for match in _FISCAL_YEAR.finditer(text):
+        yield Decimal(20 * _CENTURY + int(match[1]))
+    for match in _FRACTION.finditer(text):
+        whole, part, parts = (int(one or 0) for one in match.groups())
+        if part < parts:
+            yield from _rounded(whole, part, parts)
+
+
+def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -> Iterator[Decimal]:
+    """What else a number of a text, a match of ``NUMBER`` that may amount to ``meant``, can stand for.
+
+    "60 cents" is 0.60, the "3" of "3 to 5 million" three million, the "25" of "2024/25" 2025, "the 90s" 1990, and both
+    numbers of "1/2" are 0.5, of "1 in 5" twenty percent.
+    """
+    start, end, digits = number.start(), number.end(), number["digits"]
+    yield from _by_what_follows(text, end, meant)
+    yield from _of_range(text, number)
+    before = text[max(start - 8, 0) : start]
+    if len(digits) == 2 and digits.isascii() and digits.isdigit():
+        season = _SEASON_BEFORE.search(before)
+        if season:
+            yield Decimal(season.group()[:2] + digits)
+        if before.endswith(("FY", "FY ", "FY'")):
+            yield Decimal(20 * _CENTURY + int(digits))
+        if number["decade"] and int(digits) >= _OLDEST_DECADE and digits.endswith("0"):
+            yield Decimal(19 * _CENTURY + int(digits))
+    if text[end : end + 1] in _SIGNS:
+        yield from (one + _SIGNS[text[end]] for one in meant)
+    for match in _FRACTION.finditer(text, max(start - 4, 0), end + 4):
+        if start < match.end() and match.start() < end and int(match[2]) < int(match[3]):
+            yield from _rounded(int(match[1] or 0), int(match[2]), int(match[3]))
+    if digits.isdigit() and len(digits) <= 2:
+        following, preceding = _IN_ALL.match(text, end), _ALL_BEFORE.search(text, max(start - 18, 0), start)
+        part, parts = (digits, following[1]) if following else (preceding[1] if preceding else "1", digits)
+        if (following or preceding) and 0 < int(part) < int(parts):
+            yield from (100 * one for one in _rounded(0, int(part), int(parts)))
+
+
+def _in_words(text: str) -> Iterator[Decimal]:
+    for match in _DOZEN.finditer(text):
+        count = (match[1] or "").strip().lower()
+        if count.startswith("half"):
+            yield Decimal(6)
+        else:
+            numbers = [*worded_numbers(count)]
+            yield 12 * worded_amount(numbers[0].group()) if numbers else Decimal(12)
+    for match in _PART_OF_SCALE.finditer(text):
+        yield worded_amount(match[2]) * Decimal("0.5" if match[1].lower() == "half" else "0.25")
+    for match in _AND_A_HALF.finditer(text):
+        numbers = [*worded_numbers(match[1])]
+        count = worded_amount(numbers[0].group()) if numbers else None
+        if count is None and match[1].isdigit():
+            count = Decimal(match[1])
+        if count is not None:
+            yield (count + Decimal("0.5")) * worded_amount(match[2])
+    for match in (*_HALF_POINT.finditer(text), *_FRACTION_WORD.finditer(text)):
+        words = re.split(r"[\s-]+", match[1].lower())
+        yield Decimal(_WORDED_FRACTIONS[words[-1]])
+
+
+def _by_what_follows(text: str, end: int, meant: Iterable[Decimal]) -> Iterator[Decimal]:
+    if _CENTS.match(text, end) or _BASIS_POINTS.match(text, end):
+        yield from (one / 100 for one in meant)
+
+
+def _of_range(text: str, number: re.Match[str]) -> Iterator[Decimal]:
+    """The first number of "3 to 5 million" or "$1.2–1.5bn" with the scale of the second."""
+    scale = None if number["scale"] else _TO_A_SCALE.match(text, number.end())
+    if scale:
+        yield from (one * MORE_SCALES[scale["scale"].lower()] for one in amounts(number))
+
+
+def _rounded(whole: int, part: int, parts: int) -> Iterator[Decimal]:
+    """A mixed number, exact if it has at most three digits behind the point, else with two."""
+    exact = whole + Decimal(part) / parts
+    short = exact.quantize(Decimal("0.001"))
+    yield short if short == exact else exact.quantize(Decimal("0.01"))
