@@ -10,6 +10,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from attribeam.attribution.answers.fact_leads import with_leads
 from attribeam.attribution.answers.label_schemes import LabelScheme, base_label, label_scheme
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
@@ -98,12 +99,15 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     A fact belongs to a sentence's root, to a conjoined predicate, or to the predicate of a nested clause with a
     subject of its own (or a relative clause). Every other word belongs to the fact of its closest such ancestor. A
     fact's range runs from its first to its last word without marks and joining words at the edges; a nested clause
-    in its middle lies within it as well. A fragment of function words alone belongs to a fact beside it.
+    in its middle lies within it as well. A fragment of function words alone belongs to a fact beside it, and what only
+    leads to the next fact ("Check that ...") to that one.
     """
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
         owners = _owners(tree, _fact_words(tree, parsed.dependency_labels[start:end], scheme))
+        content = [is_content_word(parsed, word, answer) for word in range(start, end)]
+        owners = with_leads(parsed, answer, tree, owners, content)
         owners = _without_fragments(parsed, answer, start, owners)
         for owner in dict.fromkeys(owners):
             owned = [start + word for word, its_owner in enumerate(owners) if its_owner == owner]
@@ -224,11 +228,18 @@ def _outermost(runs: list[range]) -> list[range]:
 
 
 def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
-    """Numbers and dates written with digits, with the words of their unit."""
+    """Numbers and dates written with digits, with the words of their unit; "October 9-11" is one."""
     text = hide_markup(answer)
-    for pattern in (DATE, QUANTITY):
-        for match in pattern.finditer(text):
-            yield _words_in(parsed, match.start(), match.end())
+    ranges = sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text))
+    first, last = -1, -1
+    for start, end in ranges:
+        if start >= last:
+            if first >= 0:
+                yield _words_in(parsed, first, last)
+            first = start
+        last = max(last, end)
+    if first >= 0:
+        yield _words_in(parsed, first, last)
 
 
 def _name_words(parsed: ParsedAnswer) -> Iterator[range]:

@@ -107,6 +107,8 @@ _MAY_REFUSE = re.compile(
     re.IGNORECASE,
 )
 """A cheap test without which nothing above can match."""
+_LABEL = re.compile(r"\W*(?:[^\W_][\w'’-]*\s*){1,3}:\s*")
+"""What names the thing that is not said: "Body size: there is no mention of it"."""
 _BARE = phrase_pattern(
     r"\W*(?:"
     + any_of(
@@ -132,7 +134,11 @@ def refusals(sentence: str) -> Iterator[Span]:
     borders = [match.span() for match in _BORDER.finditer(sentence)]
     ends = [start for start, _ in borders]
     for match in _REFUSAL.finditer(sentence):
-        yield _begin(sentence, match.start()), first_at_or_after(ends, match.end(), otherwise=len(sentence))
+        is_labelled = _LABEL.fullmatch(sentence, 0, match.start()) is not None
+        yield (
+            _begin(sentence, 0 if is_labelled else match.start()),
+            first_at_or_after(ends, match.end(), otherwise=len(sentence)),
+        )
     for match in _PASSIVE_REFUSAL.finditer(sentence):
         before = max((end for _, end in borders if end <= match.start()), default=0)
         start = max(before, 1 + max(sentence.rfind(mark, 0, match.start()) for mark in "(:"))

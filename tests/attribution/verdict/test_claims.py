@@ -126,6 +126,7 @@ def test_words_about_sources_are_no_part_of_the_claim(answer: str) -> None:
         "Nothing in the provided context mentions the price.",
         "There is nothing in the documents about the price.",
         "No mention is made of a fee.",
+        "Body size: There is no mention of it in the passages.",
         "No fee is mentioned.",
         "There is no specific fee mentioned.",
         "The price isn't specified.",
