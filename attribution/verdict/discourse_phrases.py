@@ -64,6 +64,15 @@ _CONNECTIVE = phrase_pattern(
         "for (?:example|instance)",
         "that (?:being )?said",
         "as (?:mentioned|stated|noted|described)(?: (?:above|earlier|before|previously))?",
+        "in a nutshell",
+        "(?:simply put|to put it (?:simply|briefly)|long story short)",
+        "(?:the )?(?:bottom line|(?:key|main) takeaways?|(?:quick|short|final|direct) answer)(?: is)?",
+        "as far as i know",
+        "from what i can (?:see|tell|find)",
+        "based on (?:the above|this|your question)",
+        "as an ai(?: [\\w-]+){0,3}",
+        "no (?:worries|problem)",
+        "(?:hi|hello|hey|dear)(?: [\\w.-]+){1,2}",
         "(?:i'?m|i am) sorry",
         "i apologi[sz]e",
         "(?:to )?answer(?:ing)? (?:your|the|this) question" + _QUOTED_QUESTION,
@@ -94,6 +103,7 @@ _INTERJECTION = phrase_pattern(
         "thank you[^.!?]{0,80}",
         "thanks[^.!?]{0,60}",
         "you're welcome",
+        "(?:best|kind|warm) regards[^.!?]{0,60}",
         "no problem",
         "i understand[^.!?]{0,60}",
         "glad to help",
@@ -101,6 +111,7 @@ _INTERJECTION = phrase_pattern(
     + r"\s*(?:[!.,:]+|$)"
 )
 _OWN_WORDS = words_of("information answers? steps? methods? recommendations? summary response list overview conclusion")
+_CITED = r"\[\^?\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]"
 _LEAD = phrase_pattern(
     r"(?<!\w)"
     + any_of(
@@ -119,6 +130,7 @@ _LEAD = phrase_pattern(
     rf"(?:based|{SAID}) (?:on|in|by|from) (?:the information provided in )?{SOURCE}",
     rf"(?<!\w)it is (?:also )?{SAID}(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:it|they) {ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
+    rf"(?<!\w)(?:according to|based on|as per|per|see|from) {_CITED}(?:(?:,|,? and) {_CITED})*\s*,?",
     rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
     rf"(?:\s*\([^()]{{0,60}}\))?,? {ADVERBS}{REPORTS}(?!\w){_OBJECT}",
     rf"\(\s*(?:(?:refs?|references?|see|from|source)\.?:?\s*)?(?:as {SAID} in )?"
@@ -127,7 +139,7 @@ _LEAD = phrase_pattern(
 )
 _NAMES_SOURCE = re.compile(
     "passage|document|source|excerpt|snippet|paragraph|reference|context|text|search|article|story|information|data"
-    r"|content|material|json|instruction|author|record|provided|given|it\s|they|above|earlier|previously",
+    r"|content|material|json|instruction|author|record|provided|given|\[\^?\d|it\s|they|above|earlier|previously",
     re.IGNORECASE,
 )
 """A cheap test without which ``_LEAD`` cannot match."""
@@ -142,6 +154,10 @@ _ANNOUNCEMENT = phrase_pattern(
     rf"(?:^|[,:;.!])\s*(?:so )?(?:{_HERE}|(?:the )?following (?:is|are)) (?:[^\s.:]+ ){{0,7}}?{_ANNOUNCED}\b[^.:!?]*"
     r"(?::|[.!]?\s*$)",
     rf"(?:^|[,:;.!])\s*{_HERE}\b[^.:]*:",
+)
+_LET_ME = phrase_pattern(
+    r"^\s*let(?:'s| us| me) (?:look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
+    r"[^.!?,;:]{0,60}[.:!]\s*$"
 )
 _FOLLOW = phrase_pattern(
     r"(?<!\w)follow(?:ing)? (?:these|the|those|this|some)(?: \w+){0,3} "
@@ -172,7 +188,11 @@ _INTRODUCTION = phrase_pattern(
     )
     + r"\s*(?:[^\s:,]+ ){0,12}?[^\s:,]*\s*:$"
 )
-_PURPOSE = phrase_pattern(r"^\s*(?:to|for|when|before|after|if) [^,:]*:$")
+_PURPOSE = phrase_pattern(
+    r"^\s*(?:to|for|when|before|after|if) [^,:]*:$",
+    r"^\s*(?:[\w-]+ ){0,3}(?:steps?|ways?|tips|instructions|methods?|options|how|things|requirements|rules) (?:to|for)"
+    r" [^,:]*:$",
+)
 _LONGEST_INTRODUCTION = 40
 _NUMBER_OR_ADDRESS = re.compile(r"\d{3}|\S@\S|\bwww\.|://")
 _OFFER = phrase_pattern(
@@ -190,7 +210,12 @@ _OFFER = phrase_pattern(
     r"(?<!\w)is there anything else\b",
     r"(?<!\w)(?:happy|glad) to help\b",
     r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
-    r"^\s*(?:have a (?:great|nice|good) \w+|good luck|enjoy(?: your \w+)?)\s*[!.]*\s*$",
+    r"(?<!\w)if you need (?:any |some )?(?:more|further|additional|other) (?:help|assistance|support|information)\b"
+    r"[^.!?]{0,20}? (?:please )?(?:contact|reach out|get in touch|consult|visit|see)\b",
+    r"^\s*for (?:more|further|additional) (?:information|details|help|assistance|guidance)\b[^.!?]{0,40}?, "
+    r"(?:please |you can )?(?:visit|see|check|refer to|contact|consult|reach out)\b",
+    r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
+    r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
 )
 
 
@@ -216,6 +241,7 @@ def leads(sentence: str) -> Iterator[Span]:
 def announcements(sentence: str) -> Iterator[Span]:
     """What announces the answer or a list: "Here is a summary:", "To reset it, follow these steps"."""
     yield from spans_of(_ANNOUNCEMENT, sentence)
+    yield from spans_of(_LET_ME, sentence)
     for match in _FOLLOW.finditer(sentence):
         closes = len(sentence[match.end() :].split()) <= _WORDS_AFTER_STEPS
         yield (0, len(sentence)) if closes else match.span()
