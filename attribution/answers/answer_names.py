@@ -34,6 +34,8 @@ _LONGEST_ABBREVIATION = 3
 _LONGEST_ACRONYM = 6
 _SHORTEST_INITIALS = 3
 _FISCAL_YEAR = re.compile(r"FY\d{2}(?:\d{2})?")
+_CODE_NAME = re.compile(r"[-\w]*[^\W\d_]{3}[-\w]*")
+_CODE_LITERALS = frozenset({"true", "false", "null", "none", "undefined"})
 _WITHIN_NAME = re.compile(r"[ -]?|\s?&\s?")
 _BETWEEN_NAMES = re.compile(r" (?:(?:of|for|and|de|in|on|to)(?: the)?|the|&) ")
 
@@ -160,10 +162,14 @@ def _other_spellings(word: str) -> Iterator[str]:
             yield word.replace(there, here)
 
 
-def answer_names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerName]:
-    """The names of an answer, ascending, but for months; ``text`` is the answer without its markup."""
+def answer_names(parsed: ParsedAnswer, text: str, code: Sequence[CharRange] = ()) -> Iterator[AnswerName]:
+    """The names of an answer, ascending, but for months; ``text`` is the answer without its markup.
+
+    A word alone in one of the ranges of ``code``, which ascend, is a name without a capital letter, too: `admin`.
+    """
     run: list[list[NamePart]] = []
-    for segment in _segments(list(_parts(parsed, text)), text):
+    single = [one for one in code if _CODE_NAME.fullmatch(one.of(text)) and one.of(text) not in _CODE_LITERALS]
+    for segment in _segments(list(_parts(parsed, text, single)), text):
         if run and _BETWEEN_NAMES.fullmatch(text, run[-1][-1].chars.char_end, segment[0].chars.char_start) is None:
             yield from _names_of_run(run, text)
             run = []
@@ -203,14 +209,15 @@ def _segments(parts: Sequence[NamePart], text: str) -> Iterator[list[NamePart]]:
         yield segment
 
 
-def _parts(parsed: ParsedAnswer, text: str) -> Iterator[NamePart]:
+def _parts(parsed: ParsedAnswer, text: str, code: Sequence[CharRange]) -> Iterator[NamePart]:
     """Proper nouns with a capital letter, and what belongs to them; units beside a number are none.
 
     A capitalised word of another kind beside a proper noun ("American" in "American Cancer Society") and a word that a
     hyphen joins to one are part of the name, but need not occur.
     """
     units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
-    named = {
+    named = {word for word, chars in enumerate(parsed.words) if code and range_overlapping(chars, code)}
+    named |= {
         word
         for word, tag in enumerate(parsed.universal_tags)
         if tag == "PROPN" and _may_name(parsed, word, text, units) and not _is_no_name(parsed, word, text)
@@ -219,7 +226,9 @@ def _parts(parsed: ParsedAnswer, text: str) -> Iterator[NamePart]:
     for word in sorted(named | beside):
         chars = parsed.words[word]
         written = chars.of(text)
-        yield NamePart(chars, written, tuple(comparable_words(written)), word in beside)
+        words = tuple(comparable_words(written))
+        if words and not NO_NAMES.issuperset(words):
+            yield NamePart(chars, written, words, word in beside)
 
 
 def _may_name(parsed: ParsedAnswer, word: int, text: str, units: Sequence[CharRange]) -> bool:

@@ -68,6 +68,11 @@ def test_a_name_is_found_in_another_form(answer: str, passage: str) -> None:
         ("The Bureau of Fair Weather opened.", "The BFI opened its doors.", ("Bureau", "Fair Weather")),
         ("The BMI is high.", "The body was in mass and index.", ("BMI",)),
         ("It has a GPU.", "It has two cards.", ("GPU",)),
+        ("You need the `admin` role.", "It needs the role `operator`.", ("admin",)),
+        ("Set `max_rows` to 5.", "Set max_items to 5.", ("max_rows",)),
+        ("Set `max_items` to `true`.", "Set max_items to 5.", ()),
+        ("Run it with `--overwrite`.", "with --overwrite it is replaced", ()),
+        ("Run `make all` there.", "Run it there.", ()),
     ],
 )
 def test_a_name_that_no_passage_repeats_is_reported_whole(answer: str, passage: str, expected: tuple[str, ...]) -> None:
