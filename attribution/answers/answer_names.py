@@ -282,6 +282,8 @@ def _abbreviates(chars: CharRange, text: str) -> bool:
     return "".join(initials[-len(name) :]).lower() == name.lower()
 
 
+_BEHIND_NO_NAME = frozenset({"a", "an", "your", "some", "any", "each", "them"})
+"""Words that stand behind a request ("Sauté a chopped onion") and not behind a name."""
 _LEADING_LABELS = frozenset(
     {"aux", "auxpass", "amod", "compound", "advmod", "neg", "mark", "cc", "preconj", "case", "prep", "agent"}
 )
@@ -304,6 +306,8 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
         return False
     following = parsed.universal_tags[word + 1] if word + 1 < end else ""
     label = base_label(parsed.dependency_labels[word])
+    if word + 1 < end and parsed.words[word + 1].of(text) in _BEHIND_NO_NAME:
+        return True
     if chars.of(text) == "May" and following == "VERB":
         return True
     if label in _LEADING_LABELS and following != "PROPN":

@@ -23,6 +23,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     amounts,
     durations_of,
     is_percentage,
+    joint_durations,
     worded_amount,
     worded_numbers,
 )
@@ -151,7 +152,16 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
             if not any(taken[place]):
                 values.append(found)
                 taken[place] = b"\1" * (place.stop - place.start)
-    return tuple(sorted(_with_conversions(values, text), key=lambda value: value.chars))
+    whole = _with_joint_durations(_with_conversions(values, text), text)
+    return tuple(sorted(whole, key=lambda value: value.chars))
+
+
+def _with_joint_durations(values: Sequence[AnswerValue], text: str) -> Iterator[AnswerValue]:
+    """The values; both numbers of "2 hours and 15 minutes" may be repeated by the sum of the two."""
+    joint = [*joint_durations(text)] if any(value.durations for value in values) else []
+    for value in values:
+        sums = [one for start, end, one in joint if start <= value.chars.char_start and value.chars.char_end <= end]
+        yield replace(value, durations=value.durations.union(sums)) if sums else value
 
 
 def _with_conversions(values: Sequence[AnswerValue], text: str) -> list[AnswerValue]:

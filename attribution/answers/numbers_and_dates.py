@@ -185,8 +185,13 @@ _TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\
 _TIME_UNIT_AFTER = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _FRACTION_AFTER = re.compile(r"\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b", re.IGNORECASE)
 _ONE_TIME_UNIT = re.compile(
-    rf"\b(?:(half|(?:a\s+)?quarter\s+of|three[\s-]quarters\s+of)\s+)?(?:an?|one)\s+({_TIME_UNIT})(\s+and\s+a\s+half\b)?",
+    rf"\b(?:(half|(?:a\s+)?quarter\s+of|three[\s-]quarters\s+of)\s+)?(?:an?|one)\s+({_TIME_UNIT})"
+    r"(?:\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b)?",
     re.IGNORECASE,
+)
+_FEW = rf"(?:\d{{1,3}}|an?|{'|'.join((*_SMALL, *_TENS))})"
+_TWO_TIME_UNITS = re.compile(
+    rf"\b({_FEW})[\s-]?(h|{_TIME_UNIT}),?\s?(?:and\s)?({_FEW})[\s-]?(m|{_TIME_UNIT})(?!\w)", re.IGNORECASE
 )
 _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"
 _SHARE = re.compile(
@@ -239,8 +244,20 @@ def unit_durations(text: str) -> Iterator[Duration]:
     """Lengths of time without a number: "a week", "half an hour", "a year and a half"."""
     for match in _ONE_TIME_UNIT.finditer(text):
         share, unit, more = match.groups()
-        amount = (_fraction(share) if share else Decimal(1)) + (Decimal("0.5") if more else 0)
+        amount = (_fraction(share) if share else Decimal(1)) + (_fraction(more) if more else 0)
         yield _duration(amount, unit)
+
+
+def joint_durations(text: str) -> Iterator[tuple[int, int, Duration]]:
+    """Where lengths of time stand that are given in two units, "2 hours and 15 minutes", and their sums."""
+    for match in _TWO_TIME_UNITS.finditer(text):
+        first, unit, second, smaller = match.groups()
+        (kind, amount), (other_kind, rest) = (
+            _duration(_count_of(number), {"h": "hour", "m": "minute"}.get(name.lower(), name))
+            for number, name in ((first, unit), (second, smaller))
+        )
+        if kind == other_kind and rest < amount:
+            yield match.start(), match.end(), (kind, amount + rest)
 
 
 def fractions_in_percent(text: str) -> Iterator[Decimal]:
@@ -270,6 +287,10 @@ def clock_times(text: str) -> Iterator[Decimal]:
             minutes = 30 if part.lower() == "half" else 15 if side.lower() == "past" else 45
             at = at if side.lower() == "past" else (at - 1 or 12)
             yield from (Decimal(at), Decimal(minutes), Decimal(at) + Decimal(minutes) / 100)
+
+
+def _count_of(number: str) -> Decimal:
+    return Decimal(number) if number.isdigit() else _count(number)
 
 
 def _count(word: str) -> Decimal:

@@ -21,8 +21,8 @@ _HALF_POINT = re.compile(
     r"(?:point|per\s?cent)\b",
     re.IGNORECASE,
 )
-_CENTS = re.compile(r"\s?(?:¢|cents?\b|pence\b|p\b(?!\.\s?m))", re.IGNORECASE)
-_BASIS_POINTS = re.compile(r"\s?(?:basis[\s-]points?|bps?)\b", re.IGNORECASE)
+_HUNDREDTHS = re.compile(r"\s?(?:¢|cents?\b|pence\b|p\b(?!\.\s?m)|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
+"""Cents and basis points."""
 _TO_A_SCALE = re.compile(
     r"\s?(?:[-–—]|to|and|or)\s?[$€£]?\d+(?:[.,]\d+)*\s?-?"
     rf"(?P<scale>(?:{'|'.join(sorted(MORE_SCALES, key=len, reverse=True))})\b)",
@@ -44,6 +44,7 @@ _HINT = re.compile(
 _CENTURY = 100
 _OLDEST_DECADE = 20
 _IN_ALL = re.compile(r"\s(?:in|out\sof)\s(?:every\s)?(\d{1,2})\b(?!\s?%)", re.IGNORECASE)
+_BESIDE_ALL, _BEFORE_ALL = (" in ", " out"), ("in ", "of ", "every ")
 _ALL_BEFORE = re.compile(r"\b(\d{1,2})\s(?:in|out\sof)\s(?:every\s)?$", re.IGNORECASE)
 
 
@@ -87,10 +88,11 @@ def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -
             yield Decimal(19 * _CENTURY + int(digits))
     if text[end : end + 1] in _SIGNS:
         yield from (one + _SIGNS[text[end]] for one in meant)
-    for match in _FRACTION.finditer(text, max(start - 4, 0), end + 4):
+    near = text[max(start - 4, 0) : end + 4]
+    for match in _FRACTION.finditer(text, max(start - 4, 0), end + 4) if "/" in near or "⁄" in near else ():
         if start < match.end() and match.start() < end and int(match[2]) < int(match[3]):
             yield from _rounded(int(match[1] or 0), int(match[2]), int(match[3]))
-    if digits.isdigit() and len(digits) <= 2:
+    if digits.isdigit() and len(digits) <= 2 and (text[end : end + 4] in _BESIDE_ALL or before.endswith(_BEFORE_ALL)):
         following, preceding = _IN_ALL.match(text, end), _ALL_BEFORE.search(text, max(start - 18, 0), start)
         part, parts = (digits, following[1]) if following else (preceding[1] if preceding else "1", digits)
         if (following or preceding) and 0 < int(part) < int(parts):
@@ -120,7 +122,7 @@ def _in_words(text: str) -> Iterator[Decimal]:
 
 
 def _by_what_follows(text: str, end: int, meant: Iterable[Decimal]) -> Iterator[Decimal]:
-    if _CENTS.match(text, end) or _BASIS_POINTS.match(text, end):
+    if _HUNDREDTHS.match(text, end):
         yield from (one / 100 for one in meant)
 
 

@@ -23,6 +23,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     counts_time,
     durations_of,
     fractions_in_percent,
+    joint_durations,
     mixed_number,
     unit_durations,
     worded_amount,
@@ -83,7 +84,8 @@ class PassageContent:
     def durations(self) -> frozenset[Duration]:
         """Every length of time that may be meant, "a week" and "half an hour" included."""
         counted = (one for meant, end in self._found for one in durations_of(self._plain, end, meant))
-        return frozenset((*counted, *unit_durations(self._plain)))
+        joint = (duration for _, _, duration in joint_durations(self._plain))
+        return frozenset((*counted, *unit_durations(self._plain), *joint))
 
     @cached_property
     def other_numbers(self) -> frozenset[Decimal]:
