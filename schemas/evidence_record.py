@@ -97,8 +97,9 @@ class SpanEvidence:
     ``claim_kind`` says what the span is. ``claim_index`` is the ``span_index`` of the claim whose verdict it takes: its
     own for a claim, None where there is no claim. ``support_score`` is a calibrated probability, 0 to 1, that the
     passages support the claim; None where it was not judged. ``unsupported_words`` are the ranges of the answer, within
-    the span, that speak most against an unsupported claim. ``answer_kind`` and ``answer_risk``, a calibrated
-    probability that the answer has an unsupported claim, are the same for all spans of an answer.
+    the span, that speak most against an unsupported claim, or against a weak one beside it. ``answer_kind`` and
+    ``answer_risk``, a calibrated probability that the answer has an unsupported claim, are the same for all spans of an
+    answer.
 
     ``token_evidence`` has every evidence token, in the order of the prompt; None unless it was asked for.
     """

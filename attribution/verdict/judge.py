@@ -103,11 +103,12 @@ class VerdictJudge:
 
         An answer is said to have an unsupported claim if its risk reaches the threshold. Then those of its claims with
         a low score are unsupported, and in any case the one with the lowest unless it stands literally in a passage; in
-        other answers none is. A span without a word that can be judged is no claim. A number, date or name that neither
-        passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands literally
-        in a passage has a high score. A mention has the verdict of its claim. ``matcher`` is one for this answer and
-        its passages, where the caller has it already. ``probed`` is what the verdict's probe says of each word of the
-        answer, if it has one, or ``UNREAD``.
+        other answers none is. The words that speak most against an unsupported claim are named, and the suspicious
+        ones of weak claims beside it. A span without a word that can be judged is no claim. A number, date or name that
+        neither passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands
+        literally in a passage has a high score. A mention has the verdict of its claim. ``matcher`` is one for this
+        answer and its passages, where the caller has it already. ``probed`` is what the verdict's probe says of each
+        word of the answer, if it has one, or ``UNREAD``.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)
@@ -153,8 +154,9 @@ class VerdictJudge:
         verdicts: dict[int, _ClaimVerdict] = {}
         for place, (index, claimed) in enumerate(own.items()):
             is_worst = place == worst and not (copied[place] and not unmatched[place])
-            support = self._support(scores[place], flagged=risk >= self._risk_threshold, is_worst=is_worst)
-            named = self._named(claimed, log_odds) if support is Support.UNSUPPORTED else ()
+            flagged = risk >= self._risk_threshold
+            support = self._support(scores[place], flagged=flagged, is_worst=is_worst)
+            named = self._named(claimed, log_odds, support) if flagged else ()
             verdicts[index] = _ClaimVerdict(support, scores[place], named)
         return risk, verdicts
 
@@ -164,11 +166,17 @@ class VerdictJudge:
             return Support.UNSUPPORTED
         return Support.SUPPORTED if score >= limits.supported else Support.WEAK
 
-    def _named(self, claimed: Sequence[int], log_odds: Mapping[int, float]) -> tuple[int, ...]:
-        """The claim's words that speak most against it, at least one if any is judged."""
+    def _named(self, claimed: Sequence[int], log_odds: Mapping[int, float], support: Support) -> tuple[int, ...]:
+        """The claim's words that speak most against it: of an unsupported one at least one, if any is judged."""
+        limits = self._model.thresholds
+        if support is Support.SUPPORTED:
+            return ()
+        level = limits.word if support is Support.UNSUPPORTED else limits.weak_word
         judged = [word for word in claimed if word in log_odds]
-        named = tuple(word for word in judged if _probability(log_odds[word]) >= self._model.thresholds.word)
-        return named or tuple(sorted(judged, key=log_odds.__getitem__)[-1:])
+        named = tuple(word for word in judged if _probability(log_odds[word]) >= level)
+        if named or support is Support.WEAK:
+            return named
+        return tuple(sorted(judged, key=log_odds.__getitem__)[-1:])
 
     @staticmethod
     def _is_literal(text: str, literal: LiteralIndex) -> bool:

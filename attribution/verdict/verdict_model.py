@@ -47,6 +47,7 @@ class VerdictThresholds:
         unmatched_risk: the lowest risk of an answer with such a claim.
         literal: the lowest support score of a claim that stands literally in a passage.
         word: the probability from which a word of an unsupported claim is named as what lacks support.
+        weak_word: the same for a weak claim of an answer that is said to have an unsupported one; with 1, none is.
     """
 
     answer_risk: float
@@ -56,6 +57,7 @@ class VerdictThresholds:
     unmatched_risk: float
     literal: float
     word: float
+    weak_word: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

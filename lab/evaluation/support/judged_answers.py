@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from attribeam.lab.evaluation.measures.bootstrap import Auroc, F1Figures, RankedItems, f1_figures, row_draws
-from attribeam.lab.evaluation.support.judged_parts import called_places, visible
+from attribeam.lab.evaluation.support.judged_parts import called_places, named_places, visible
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, Support
 from attribeam.schemas.labelled_answer import JudgedAnswer
 
@@ -94,15 +94,18 @@ class AuditedAnswer:
 def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> AuditedAnswer:
     """Compare the audit of an answer with its labels; white space does not count.
 
-    A character is called unsupported if a claim is that contains it, and names it if it names any words. What the
-    person did not look at is left out on both sides.
+    A character is called unsupported if a claim is that contains it, and names it if it names any words, or if a weak
+    claim names it. An answer is called unsupported if a claim is. What the person did not look at is left out on both
+    sides.
     """
     text = answer.record.answer
     judged = None if answer.judged is None else visible(answer.judged, text)
     ranges = answer.unsupported or ()
     marked = _within(visible([one.chars for one in ranges], text), judged)
     seen = [span for span in found if _within(visible([span.chars], text), judged)]
-    called = {name: _within(called_places(seen, text, levels), judged) for name, levels in LEVELS.items()}
+    of_claims = {name: _within(called_places(seen, text, levels), judged) for name, levels in LEVELS.items()}
+    named = _within(named_places(seen, text), judged)
+    called = {name: chars | named for name, chars in of_claims.items()}
     kinds = {
         kind: _within(visible([one.chars for one in ranges if one.kind == kind], text), judged)
         for kind in sorted({one.kind for one in ranges if one.kind is not None})
@@ -114,7 +117,7 @@ def audited_answer(answer: JudgedAnswer, found: Sequence[SpanEvidence]) -> Audit
         kinds={kind: {name: _overlap(chars, own) for name, chars in called.items()} for kind, own in kinds.items()},
         spans=tuple(_audited_span(span, marked, text) for span in seen),
         marked=bool(marked) if answer.unsupported is not None else not answer.is_supported,
-        calls={name: bool(chars) for name, chars in called.items()},
+        calls={name: bool(chars) for name, chars in of_claims.items()},
     )
 
 

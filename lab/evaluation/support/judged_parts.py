@@ -27,6 +27,11 @@ def called_places(found: Sequence[SpanEvidence], text: str, levels: frozenset[Su
     return visible((chars for span in counted for chars in span.unsupported_words or (span.chars,)), text)
 
 
+def named_places(found: Sequence[SpanEvidence], text: str) -> frozenset[int]:
+    """The places of the characters of all words that evidence names, in unsupported and in weak claims."""
+    return visible((chars for span in found for chars in span.unsupported_words), text)
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedPart:
     """A sentence or claim, and whether people marked it; None where they judged only the whole answer."""

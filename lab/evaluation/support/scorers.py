@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attribeam.lab.evaluation.support.judged_answers import flag_order
-from attribeam.lab.evaluation.support.judged_parts import JudgedParts, called_places, visible
+from attribeam.lab.evaluation.support.judged_parts import JudgedParts, called_places, named_places, visible
 from attribeam.lab.evaluation.support.ungrounded_share import ungrounded_share
 from attribeam.lab.evaluation.support.unseen_words import Novelty, content_words, word_beginnings
 from attribeam.schemas import CharRange, SpanEvidence, Support
@@ -97,7 +97,7 @@ class AuditScorer:
         return ScoredAnswer(
             risk=answer_risk,
             called=bool(alarms & seen),
-            flagged=alarms & seen,
+            flagged=(alarms | named_places(found, text)) & seen,
             called_claims=tuple(part.chars in called_claims for part in parts.claims),
             sentences=tuple(_largest(of_place, part.chars) for part in parts.sentences),
             claims=tuple(risk_of_claim[part.chars] for part in parts.claims),

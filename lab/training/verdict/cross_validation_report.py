@@ -51,7 +51,7 @@ def _called(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> npt.NDAr
     """The words that are named, none where the answer is not flagged; a flagged answer names at least one."""
     if 1 / (1 + np.exp(-one.answer)) < limits.answer_risk:
         return np.zeros(len(row.signals.words), dtype=bool)
-    return called_words(row, one, limits.unsupported, limits.word)
+    return called_words(row, one, limits)
 
 
 def _line(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,12 @@ from attribeam.lab.training.verdict.unmatched_claims import UnmatchedShares
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 
 _POINTS = 40
-_SUPPORTED_PRECISION = 0.95
-_CLAIM_CHOICES = np.arange(0.5, 0.85, 0.05)
+_UNSUPPORTED_BELOW = 0.5
+"""A claim with a lower score is more likely unsupported than not: scores are probabilities."""
+_SUPPORTED_FROM = 0.8
+"""Of claims with this score four in five are supported."""
 _WORD_CHOICES = np.arange(0.06, 0.3, 0.02)
+_WEAK_WORD_CHOICES = np.arange(0.1, 0.6, 0.05)
 
 
 def operating_points(risks: npt.NDArray[np.float64], marked: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
@@ -40,60 +43,56 @@ def operating_points(risks: npt.NDArray[np.float64], marked: npt.NDArray[np.bool
 def choose_thresholds(
     rows: Sequence[VerdictRow], scores: Sequence[Scored], shares: UnmatchedShares
 ) -> VerdictThresholds:
-    """The thresholds that give the best F1 of answers, and then of characters; ``scores`` have the ``shares`` applied.
+    """The thresholds with the best F1 of answers, and for words of characters; ``scores`` have the ``shares`` applied.
 
-    ``supported`` is the lowest support score from which on at least 95% of the claims are unmarked, but no lower than
-    ``unsupported``.
+    Those of claims are fixed, for a score is a probability. Chosen by the F1 of characters, they would depend on
+    chance, for it hardly changes between 0.5 and 0.8.
     """
     risks = np.array([_probability(one.answer) for one in scores])
     marked = np.array([row.is_marked for row in rows])
-    answer_risk = best_threshold(risks, marked, f1)
-    flagged = [(row, one) for row, one, risk in zip(rows, scores, risks, strict=True) if risk >= answer_risk]
-    every = sum(row.letters[row.marked_words].sum() for row in rows)
-    unsupported = max(_CLAIM_CHOICES, key=lambda choice: _character_f1(flagged, every, float(choice), 0.0))
-    word = max(_WORD_CHOICES, key=lambda choice: _character_f1(flagged, every, float(unsupported), float(choice)))
     support = np.concatenate([1 - _probability(one.claims) for one in scores])
     unmarked = ~np.concatenate([row.marked_claims for row in rows])
-    return VerdictThresholds(
-        answer_risk=round(float(answer_risk), 4),
-        unsupported=round(float(unsupported), 4),
-        supported=round(max(float(unsupported), _lowest_with_precision(support, unmarked)), 4),
+    limits = VerdictThresholds(
+        answer_risk=round(float(best_threshold(risks, marked, f1)), 4),
+        unsupported=_UNSUPPORTED_BELOW,
+        supported=_SUPPORTED_FROM,
         unmatched=shares.support_score,
         unmatched_risk=shares.answer_risk,
         literal=round(float(np.quantile(support[unmarked], 0.75)), 4),
-        word=round(float(word), 4),
+        word=1.0,
+        weak_word=1.0,
     )
+    flagged = [(row, one) for row, one, risk in zip(rows, scores, risks, strict=True) if risk >= limits.answer_risk]
+    every = sum(int(row.letters[row.marked_words].sum()) for row in rows)
+    for name, choices in (("word", _WORD_CHOICES), ("weak_word", _WEAK_WORD_CHOICES)):
+        tried = [replace(limits, **{name: round(float(choice), 4)}) for choice in choices]
+        limits = max(tried, key=lambda one: _character_f1(flagged, every, one))
+    return limits
 
 
-def _character_f1(flagged: Sequence[tuple[VerdictRow, Scored]], every: int, unsupported: float, word: float) -> float:
+def _character_f1(flagged: Sequence[tuple[VerdictRow, Scored]], every: int, limits: VerdictThresholds) -> float:
     common = called = 0
     for row, one in flagged:
-        chosen = called_words(row, one, unsupported, word)
+        chosen = called_words(row, one, limits)
         common += int(row.letters[chosen & row.marked_words].sum())
         called += int(row.letters[chosen].sum())
     return 2 * common / max(called + every, 1)
 
 
-def called_words(row: VerdictRow, one: Scored, unsupported: float, word: float) -> npt.NDArray[np.bool_]:
-    """Which words of a flagged answer are named: those from ``word`` on in claims below ``unsupported`` and the worst.
+def called_words(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> npt.NDArray[np.bool_]:
+    """Which words of a flagged answer are named, by the thresholds for words of its unsupported and its weak claims.
 
-    With 0 for ``word`` these are all words of the claims.
+    The claim with the lowest score is unsupported in any case.
     """
     places = {index: place for place, index in enumerate(row.signals.words)}
     chosen = np.zeros(len(places), dtype=bool)
     support = 1 - _probability(one.claims)
-    for index, words in enumerate(row.claims):
-        if support[index] < unsupported or support[index] == support.min():
+    for score, words in zip(support, row.claims, strict=True):
+        if score < limits.supported or score == support.min():
+            is_unsupported = score < limits.unsupported or score == support.min()
             own = [places[each] for each in words if each in places]
-            chosen[own] = _probability(one.words[own]) >= word
+            chosen[own] = _probability(one.words[own]) >= (limits.word if is_unsupported else limits.weak_word)
     return chosen
-
-
-def _lowest_with_precision(support: npt.NDArray[np.float64], unmarked: npt.NDArray[np.bool_]) -> float:
-    order = np.argsort(-support)
-    right = np.cumsum(unmarked[order]) / np.arange(1, len(order) + 1)
-    enough = np.flatnonzero(right >= _SUPPORTED_PRECISION)
-    return float(support[order[enough[-1]]]) if len(enough) else 1.0
 
 
 def _share(items: npt.NDArray[np.bool_]) -> float:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from attribeam.lab.evaluation.support.judged_answers import AuditedAnswer, Overlap, audited_answer, group_figures
@@ -53,6 +55,13 @@ def test_worked_example_of_characters():
 def test_character_is_called_unsupported_if_any_of_its_spans_is():
     found = [span("ten lamps in May", Support.SUPPORTED), span("ten", Support.UNSUPPORTED)]
     assert audited_answer(judged(("ten", "x")), found).overlaps["unsupported"] == Overlap(3, 3, 3)
+
+
+def test_words_that_a_weak_claim_names_are_called_unsupported_and_no_answer_is_for_them():
+    weak = replace(span("ten lamps in May", Support.WEAK), unsupported_words=(chars("May"),))
+    audited = audited_answer(judged(("in May", "x")), [weak])
+    assert audited.overlaps == {"unsupported": Overlap(3, 3, 5), "unsupported or weak": Overlap(3, 3, 5)}
+    assert audited.calls == {"unsupported": False, "unsupported or weak": True}
 
 
 def test_span_counts_as_marked_if_half_of_it_is():
