@@ -137,6 +137,31 @@ def test_the_bundled_file_is_whole() -> None:
     assert 0 < limits.unsupported <= limits.supported <= 1
 
 
+@pytest.mark.parametrize(
+    ("answer_risk", "weak_word", "named"),
+    [
+        pytest.param(0.0, 0.0, True, id="flagged"),
+        pytest.param(0.0, 1.0, False, id="flagged-no-word-suspicious"),
+        pytest.param(0.0, None, False, id="flagged-verdict-of-earlier-versions"),
+        pytest.param(1.0, 0.0, False, id="not-flagged"),
+    ],
+)
+def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(
+    tmp_path: Path, answer_risk: float, weak_word: float | None, *, named: bool
+) -> None:
+    shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
+    file = tmp_path / "own" / VERDICT_FILE
+    found = json.loads(file.read_text())
+    found["thresholds"] |= {"answer_risk": answer_risk, "unsupported": 0.0, "supported": 1.0, "weak_word": weak_word}
+    if weak_word is None:
+        del found["thresholds"]["weak_word"]
+    file.write_text(json.dumps(found))
+    own = judged(Attributor.from_pretrained("bundled", verdict=str(tmp_path / "own")), INVENTED)
+    kept = own["The keeper trimmed the lamp every evening"]
+    assert kept.support is Support.WEAK
+    assert bool(kept.unsupported_words) is named
+
+
 @pytest.mark.parametrize("answer", ["<b></b><br>", "|" * 50, "`" * 301, ".", "🙂"])
 def test_an_answer_without_words_is_no_claim(attributor: Attributor, answer: str) -> None:
     found = judged(attributor, answer)
