@@ -13,6 +13,9 @@ from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 SHIPPED_ROWS = Path(__file__).with_name("support_rows.jsonl")
 """The rows that were written for this project."""
 
+EVERYDAY_ROWS = Path(__file__).with_name("everyday_rows.jsonl")
+"""More of them: short, freely worded answers over help pages, policies, leaflets and the like."""
+
 
 class SpanTruth(StrEnum):
     """The kinds of labelled spans; the passages support the first two and not the others."""
@@ -64,13 +67,13 @@ def _answer(row: DataRow, path: Path) -> SupportAnswer:
     passages = row.objects("passages")
     if not spans or not passages:
         raise row.error("spans" if passages else "passages", "should have at least one item, was empty")
-    chars = [_span_chars(span, answer) for span in spans]
+    chars = [span_chars(span, answer) for span in spans]
     if len(set(chars)) < len(chars):
         raise row.error("spans", f"should have {len(chars)} different ranges, some are equal")
     record = QARecord(
         record_id=row.text("record_id"),
         question=row.text("question"),
-        passages=tuple(_passage(passage) for passage in passages),
+        passages=tuple(passage_of(passage) for passage in passages),
         answer=answer,
         source=RowSource(path.name, row.row),
         target_spans=tuple(chars),
@@ -78,12 +81,22 @@ def _answer(row: DataRow, path: Path) -> SupportAnswer:
     return SupportAnswer(record, tuple(_truth(span) for span in spans))
 
 
-def _passage(passage: DataRow) -> Passage:
+def passage_of(passage: DataRow) -> Passage:
+    """A passage with ``passage_id``, ``text`` and ``title``, which may be null.
+
+    Raises:
+        DataError: if a field is missing or of another type.
+    """
     title = None if passage.fields.get("title") is None else passage.text("title")
     return Passage(text=passage.text("text"), title=title, passage_id=passage.text("passage_id"))
 
 
-def _span_chars(span: DataRow, answer: str) -> CharRange:
+def span_chars(span: DataRow, answer: str) -> CharRange:
+    """Where the span's ``text`` occurs in the answer; ``occurrence``, from 1, says which place if there are several.
+
+    Raises:
+        DataError: if it does not occur, or it is not said which place is meant.
+    """
     text = span.text("text")
     starts = _starts(text, answer)
     if not starts:

@@ -1,4 +1,4 @@
-"""Fits the regression of answers: with the same weights for all kinds of rows, or with own ones beside them."""
+"""Fits the regression of answers: with weights that all kinds of rows share, and own ones beside them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _OWN_SCALE = 2.0
 _Numbers = npt.NDArray[np.float64]
 
 
-def fit_answers(rows: Sequence[VerdictRow], odds: Sequence[_Numbers], *, by_kind: bool) -> AnswerRegression:
-    """The regression of answers on the log odds of their words; ``by_kind`` gives each kind of row its own weights.
+def fit_answers(rows: Sequence[VerdictRow], odds: Sequence[_Numbers]) -> AnswerRegression:
+    """The regression of answers on the log odds of their words, with own weights for each kind of row.
 
-    Own weights stand beside common ones and are drawn to zero, so that a kind with few rows follows the others. If all
-    rows are of one kind, there are only common ones.
+    They stand beside common ones and are drawn to zero, so that a kind with few rows follows the others. If all rows
+    are of one kind, there are only common ones.
     """
     found = [answer_numbers(row.signals, one) for row, one in zip(rows, odds, strict=True)]
     names, numbers = found[0][0], np.concatenate([one for _, one in found])
     labels = np.array([row.is_marked for row in rows])
     kinds = np.array([row.signals.kind for row in rows])
-    if not by_kind or len(set(kinds.tolist())) == 1:
+    if len(set(kinds.tolist())) == 1:
         return AnswerRegression.common(fit_regression(names, numbers, labels, strength=_STRENGTH))
     return _with_own_weights(names, numbers, labels, kinds)
 

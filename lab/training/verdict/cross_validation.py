@@ -67,20 +67,21 @@ def by_source(row: VerdictRow) -> Hashable:
     return row.source
 
 
-def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int) -> FittedParts:
+def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int, beside: Sequence[VerdictRow] = ()) -> FittedParts:
     """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave.
 
-    With a probe, answers are weighed by the kind of their row; without one, that was no gain.
+    The rows ``beside`` are in every fit of words, and in no regression: probabilities stay those of the other rows.
     """
     inside = source_folds([row.source for row in rows], seed=seed + 1) % folds
     odds: list[_Numbers] = [np.empty(0)] * len(rows)
     for fold in range(folds):
-        words = fit_words([row for row, one in zip(rows, inside, strict=True) if one != fold], seed=seed)
+        others = [row for row, one in zip(rows, inside, strict=True) if one != fold]
+        words = fit_words([*others, *beside], seed=seed)
         places = np.flatnonzero(inside == fold).tolist()
         for place, found in zip(places, words.log_odds([rows[place] for place in places]), strict=True):
             odds[place] = found
-    words = fit_words(rows, seed=seed)
-    answers = fit_answers(rows, odds, by_kind=words.probe is not None)
+    words = fit_words([*rows, *beside], seed=seed)
+    answers = fit_answers(rows, odds)
     return FittedParts(words, answers, _fit_claims(rows, odds, answers))
 
 
@@ -110,9 +111,13 @@ def cross_validated(
     folds: int,
     seed: int,
     key: Callable[[VerdictRow], Hashable] = by_source,
+    beside: Sequence[VerdictRow] = (),
     progress: Callable[[str], object] = lambda _: None,
 ) -> CrossValidation:
-    """Fit without each fold in turn; answers from one source, or with one value of ``key``, share a fold."""
+    """Fit without each fold in turn; answers from one source, or with one value of ``key``, share a fold.
+
+    The rows ``beside`` are in every fit of words and in no fold: nothing is said of them.
+    """
     if key is by_source:
         outside = source_folds([row.source for row in rows], seed=seed)
     else:
@@ -121,7 +126,8 @@ def cross_validated(
     found: dict[int, Scored] = {}
     parts = []
     for fold in range(int(outside.max()) + 1):
-        parts.append(fit_parts([rows[at] for at in np.flatnonzero(outside != fold).tolist()], folds=folds, seed=seed))
+        others = [rows[at] for at in np.flatnonzero(outside != fold).tolist()]
+        parts.append(fit_parts(others, folds=folds, seed=seed, beside=beside))
         places = np.flatnonzero(outside == fold).tolist()
         found.update(zip(places, scored(parts[fold], [rows[place] for place in places]), strict=True))
         progress(f"fold {fold + 1} of {outside.max() + 1}")

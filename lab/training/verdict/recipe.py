@@ -41,6 +41,7 @@ from attribeam.lab.training.verdict.cross_validation import (
     fit_parts,
 )
 from attribeam.lab.training.verdict.cross_validation_report import report
+from attribeam.lab.training.verdict.made_answers import load_made_answers
 from attribeam.lab.training.verdict.operating_points import choose_thresholds, operating_points
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
@@ -78,21 +79,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT)
     rows = list(verdict_rows(answers, parser, table))
     _check(rows, args)
+    made = load_made_answers() if args.made_answers else ()
+    beside = list(verdict_rows(made, parser, table))
     decoder = None
     if args.decoder is not None:
         model = _decoder(args)
         rows = list(with_states(rows, [one.record for one in answers], model))
+        beside = list(with_states(beside, [one.record for one in made], model))
         _say_how_many_are_unread(rows, args)
         decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()), args.decoder_note)
     if args.cross_validate is not None:
-        _cross_validate(rows, args, decoder)
+        _cross_validate(rows, beside, args, decoder)
         return
     if args.importance:
         _print_importance(rows, args)
         return
     with tqdm(total=_FOLDS + 1, unit="fit", disable=None, leave=False) as bar:
-        found = cross_validated(rows, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
-        parts = fit_parts(rows, folds=_FOLDS, seed=args.seed)
+        found = cross_validated(rows, folds=_FOLDS, seed=args.seed, beside=beside, progress=lambda _: bar.update())
+        parts = fit_parts(rows, folds=_FOLDS, seed=args.seed, beside=beside)
         bar.update()
     fitted = verdict_json(rows, found.scores, parts, measured_on=_measured_on(rows, args), decoder=decoder)
     _write(fitted, args.output, args)
@@ -140,12 +144,19 @@ def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace)
     print(f"verdict written to {directory / VERDICT_FILE}", file=sys.stderr)
 
 
-def _cross_validate(rows: Sequence[VerdictRow], args: argparse.Namespace, decoder: FittedDecoder | None) -> None:
+def _cross_validate(
+    rows: Sequence[VerdictRow], beside: Sequence[VerdictRow], args: argparse.Namespace, decoder: FittedDecoder | None
+) -> None:
     keep = [name for name in rows[0].signals.names if not any(one in name for one in args.without)]
     some = [row.only(keep) for row in rows]
     with tqdm(unit="fold", disable=None, leave=False) as bar:
         found = cross_validated(
-            some, folds=_FOLDS, seed=args.seed, key=_KEYS[args.cross_validate], progress=lambda _: bar.update()
+            some,
+            folds=_FOLDS,
+            seed=args.seed,
+            key=_KEYS[args.cross_validate],
+            beside=[row.only(keep) for row in beside],
+            progress=lambda _: bar.update(),
         )
     print(report(some, found))
     if args.output is not None:
@@ -224,6 +235,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pages", type=Path, help="plain text for word frequencies, with --wordllama")
     parser.add_argument("--wordllama", type=Path, help="folder of the unpacked package wordllama, for a new word table")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
+    parser.add_argument(
+        "--made-answers", action="store_true",
+        help="also fit words on the answers that were made up for this project; no probability, threshold or figure "
+        "counts them",
+    )  # fmt: skip
     parser.add_argument("--measured-on", help="what reports say that the figures were measured on")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="directory for the verdict")
@@ -260,7 +276,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     if args.output is None and args.cross_validate is None and not args.importance:
         parser.error("one of --output, --cross-validate and --importance is needed")
-    if args.importance and (args.output is not None or args.cross_validate is not None):
+    if args.importance and (args.output is not None or args.cross_validate is not None or args.made_answers):
         parser.error("--importance stands alone")
     if (args.decoder is None) is not (args.decoder_layer is None):
         parser.error("--decoder and --decoder-layer belong together")

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 from tests.lab.evaluation.dataset_rows import write_rows
 
-from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SpanTruth, load_support_rows
+from attribeam.lab.evaluation.support.support_rows import EVERYDAY_ROWS, SHIPPED_ROWS, SpanTruth, load_support_rows
 from attribeam.schemas.errors import DataError
 
 
@@ -81,6 +81,15 @@ def test_shipped_rows_are_like_production():
         assert 25 <= len(answer.record.answer.split()) <= 80
         assert 4 <= len(answer.truths) <= 6
         assert sum(not truth.supported for truth in answer.truths) <= 2
+
+
+def test_everyday_rows_are_others_and_half_of_them_faithful():
+    answers = load_support_rows(EVERYDAY_ROWS)
+    assert len(answers) >= 50
+    ids = [answer.record.record_id for answer in (*answers, *load_support_rows(SHIPPED_ROWS))]
+    assert len(set(ids)) == len(ids)
+    faultless = sum(all(truth.supported for truth in answer.truths) for answer in answers)
+    assert 0.35 <= faultless / len(answers) <= 0.65
 
 
 def test_shipped_rows_have_several_spans_of_every_kind_and_rows_without_fault():

@@ -40,7 +40,7 @@ def odds(rows: list[VerdictRow]) -> Odds:
 
 
 def test_own_weights_are_those_of_a_fit_with_products_of_numbers_and_kinds(rows: list[VerdictRow], odds: Odds) -> None:
-    found = fit_answers(rows, odds, by_kind=True)
+    found = fit_answers(rows, odds)
     numbers = np.concatenate([answer_numbers(row.signals, one)[1] for row, one in zip(rows, odds, strict=True)])
     scaled = (numbers - numbers.mean(axis=0)) / (numbers.std(axis=0) + 1e-6)
     columns = [scaled]
@@ -54,7 +54,7 @@ def test_own_weights_are_those_of_a_fit_with_products_of_numbers_and_kinds(rows:
 
 
 def test_each_kind_is_ranked_in_its_own_direction(rows: list[VerdictRow], odds: Odds) -> None:
-    found = fit_answers(rows, odds, by_kind=True)
+    found = fit_answers(rows, odds)
     for kind in RowKind:
         risks: dict[bool, list[float]] = {True: [], False: []}
         for row, one in zip(rows, odds, strict=True):
@@ -63,18 +63,17 @@ def test_each_kind_is_ranked_in_its_own_direction(rows: list[VerdictRow], odds: 
         assert np.mean(risks[True]) > np.mean(risks[False]) + 0.5
 
 
-def test_without_kinds_and_for_rows_of_one_kind_the_weights_are_common(rows: list[VerdictRow], odds: Odds) -> None:
+def test_for_rows_of_one_kind_the_weights_are_common(rows: list[VerdictRow], odds: Odds) -> None:
     alike = [replace(row, signals=replace(row.signals, kind=RowKind.QUESTION)) for row in rows]
-    for some, by_kind in ((rows, False), (alike, True)):
-        found = [answer_numbers(row.signals, one) for row, one in zip(some, odds, strict=True)]
-        numbers, labels = np.concatenate([one for _, one in found]), np.array([row.is_marked for row in some])
-        expected = fit_regression(found[0][0], numbers, labels, strength=0.02).to_json()
-        assert fit_answers(some, odds, by_kind=by_kind).to_json() == expected
+    found = [answer_numbers(row.signals, one) for row, one in zip(alike, odds, strict=True)]
+    numbers, labels = np.concatenate([one for _, one in found]), np.array([row.is_marked for row in alike])
+    expected = fit_regression(found[0][0], numbers, labels, strength=0.02).to_json()
+    assert fit_answers(alike, odds).to_json() == expected
 
 
 def test_kind_without_rows_follows_the_others(rows: list[VerdictRow], odds: Odds) -> None:
     kept = [place for place, row in enumerate(rows) if row.signals.kind is not RowKind.RECORD]
-    found = fit_answers([rows[place] for place in kept], [odds[place] for place in kept], by_kind=True)
+    found = fit_answers([rows[place] for place in kept], [odds[place] for place in kept])
     risks: dict[bool, list[float]] = {True: [], False: []}
     for place in kept:
         unknown = replace(rows[place].signals, kind=RowKind.RECORD)
