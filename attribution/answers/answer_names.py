@@ -34,8 +34,6 @@ _LONGEST_ABBREVIATION = 3
 _LONGEST_ACRONYM = 6
 _SHORTEST_INITIALS = 3
 _FISCAL_YEAR = re.compile(r"FY\d{2}(?:\d{2})?")
-_CODE_NAME = re.compile(r"[-\w]*[^\W\d_]{3}[-\w]*")
-_CODE_LITERALS = frozenset({"true", "false", "null", "none", "undefined"})
 _WITHIN_NAME = re.compile(r"[ -]?|\s?&\s?")
 _BETWEEN_NAMES = re.compile(r" (?:(?:of|for|and|de|in|on|to)(?: the)?|the|&) ")
 
@@ -162,14 +160,10 @@ def _other_spellings(word: str) -> Iterator[str]:
             yield word.replace(there, here)
 
 
-def answer_names(parsed: ParsedAnswer, text: str, code: Sequence[CharRange] = ()) -> Iterator[AnswerName]:
-    """The names of an answer, ascending, but for months; ``text`` is the answer without its markup.
-
-    A word alone in one of the ranges of ``code``, which ascend, is a name without a capital letter, too: `admin`.
-    """
+def answer_names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerName]:
+    """The names of an answer, ascending, but for months; ``text`` is the answer without its markup."""
     run: list[list[NamePart]] = []
-    single = [one for one in code if _CODE_NAME.fullmatch(one.of(text)) and one.of(text) not in _CODE_LITERALS]
-    for segment in _segments(list(_parts(parsed, text, single)), text):
+    for segment in _segments(list(_parts(parsed, text)), text):
         if run and _BETWEEN_NAMES.fullmatch(text, run[-1][-1].chars.char_end, segment[0].chars.char_start) is None:
             yield from _names_of_run(run, text)
             run = []
@@ -209,15 +203,14 @@ def _segments(parts: Sequence[NamePart], text: str) -> Iterator[list[NamePart]]:
         yield segment
 
 
-def _parts(parsed: ParsedAnswer, text: str, code: Sequence[CharRange]) -> Iterator[NamePart]:
+def _parts(parsed: ParsedAnswer, text: str) -> Iterator[NamePart]:
     """Proper nouns with a capital letter, and what belongs to them; units beside a number are none.
 
     A capitalised word of another kind beside a proper noun ("American" in "American Cancer Society") and a word that a
     hyphen joins to one are part of the name, but need not occur.
     """
     units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
-    named = {word for word, chars in enumerate(parsed.words) if code and range_overlapping(chars, code)}
-    named |= {
+    named = {
         word
         for word, tag in enumerate(parsed.universal_tags)
         if tag == "PROPN" and _may_name(parsed, word, text, units) and not _is_no_name(parsed, word, text)
@@ -226,9 +219,7 @@ def _parts(parsed: ParsedAnswer, text: str, code: Sequence[CharRange]) -> Iterat
     for word in sorted(named | beside):
         chars = parsed.words[word]
         written = chars.of(text)
-        words = tuple(comparable_words(written))
-        if words and not NO_NAMES.issuperset(words):
-            yield NamePart(chars, written, words, word in beside)
+        yield NamePart(chars, written, tuple(comparable_words(written)), word in beside)
 
 
 def _may_name(parsed: ParsedAnswer, word: int, text: str, units: Sequence[CharRange]) -> bool:
@@ -282,8 +273,6 @@ def _abbreviates(chars: CharRange, text: str) -> bool:
     return "".join(initials[-len(name) :]).lower() == name.lower()
 
 
-_BEHIND_NO_NAME = frozenset({"a", "an", "your", "some", "any", "each", "them"})
-"""Words that stand behind a request ("Sauté a chopped onion") and not behind a name."""
 _LEADING_LABELS = frozenset(
     {"aux", "auxpass", "amod", "compound", "advmod", "neg", "mark", "cc", "preconj", "case", "prep", "agent"}
 )
@@ -306,8 +295,6 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
         return False
     following = parsed.universal_tags[word + 1] if word + 1 < end else ""
     label = base_label(parsed.dependency_labels[word])
-    if word + 1 < end and parsed.words[word + 1].of(text) in _BEHIND_NO_NAME:
-        return True
     if chars.of(text) == "May" and following == "VERB":
         return True
     if label in _LEADING_LABELS and following != "PROPN":

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from attribeam.attribution.answers.answer_names import AnswerName, answer_names
 from attribeam.attribution.answers.answer_values import AnswerValue, answer_values
-from attribeam.attribution.answers.markup import hide_markup, inline_code
+from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.schemas import CharRange, Passage
@@ -21,7 +21,7 @@ class ValueMatcher:
 
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
         text = hide_markup(answer)
-        found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text, inline_code(answer))]
+        found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
         self._set(answer, sorted(found, key=lambda value: value.chars), [PassageContent(one) for one in passages])
 
     def with_passage(self, passage: Passage) -> ValueMatcher:

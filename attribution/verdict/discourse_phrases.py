@@ -103,7 +103,7 @@ _INTERJECTION = phrase_pattern(
         "thank you[^.!?]{0,80}",
         "thanks[^.!?]{0,60}",
         "you're welcome",
-        "(?:best|kind|warm) regards[^.!?]{0,60}",
+        "(?:best|kind|warm) regards(?:,(?: [\\w-]+){1,3})?",
         "no problem",
         "i understand[^.!?]{0,60}",
         "glad to help",
@@ -194,7 +194,15 @@ _PURPOSE = phrase_pattern(
     r" [^,:]*:$",
 )
 _LONGEST_INTRODUCTION = 40
-_NUMBER_OR_ADDRESS = re.compile(r"\d{3}|\S@\S|\bwww\.|://")
+_NUMBER_OR_ADDRESS = re.compile(
+    r"(?<!\d)\d{3}[\s.)–-]+\d{3,4}(?!\d)|\d{7}|\+\d|\b(?:call|dial|phone|ring)\b[^.!?]{0,20}\d{3}|\S@\S|\bwww\.|://",
+    re.IGNORECASE,
+)
+"""Phone numbers and addresses; a year or the number of a form is none."""
+_CONTACT = words_of(
+    "us me the our your or and contact visit support help customer service sales team staff desk cent(?:er|re)"
+    " website site page documentation agent representative"
+)
 _OFFER = phrase_pattern(
     r"(?<!\w)(?:please )?let me know\b",
     r"(?<!\w)(?:i )?hope (?:this|that|these|it|the|you)\b(?=[^.!?]*\b(?:help|find|useful|answer|clarif))",
@@ -210,10 +218,9 @@ _OFFER = phrase_pattern(
     r"(?<!\w)is there anything else\b",
     r"(?<!\w)(?:happy|glad) to help\b",
     r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
-    r"(?<!\w)if you need (?:any |some )?(?:more|further|additional|other) (?:help|assistance|support|information)\b"
-    r"[^.!?]{0,20}? (?:please )?(?:contact|reach out|get in touch|consult|visit|see)\b",
-    r"^\s*for (?:more|further|additional) (?:information|details|help|assistance|guidance)\b[^.!?]{0,40}?, "
-    r"(?:please |you can )?(?:visit|see|check|refer to|contact|consult|reach out)\b",
+    r"^\s*(?:if you need (?:any |some )?|for )(?:more|further|additional|other)"
+    r" (?:information|details|help|assistance|support|guidance)(?: (?:with|on|about) (?:this|that))?,?"
+    rf" (?:please |you can )?(?:visit|see|check|refer to|contact|reach out to)(?: {_CONTACT}){{1,8}}\s*[.!]*\s*$",
     r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
     r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
 )

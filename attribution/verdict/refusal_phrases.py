@@ -39,6 +39,8 @@ _THERE_IS = r"there(?:'s| is| are| was| were| isn't| aren't| seems to be| does n
 _BRACKETS = r"(?:\s*\([^()]{0,60}\))?"
 _IS_NOT = any_of("(?:is|are|was|were|has|have) not", words_of("isn't aren't wasn't weren't hasn't haven't"))
 _WRITTEN = words_of("mentioned stated specified")
+_DOCUMENTS = rf"(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}"
+"""Sources by names that the things an answer tells of rarely have."""
 
 _REFUSAL = phrase_pattern(
     rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
@@ -49,14 +51,13 @@ _REFUSAL = phrase_pattern(
     rf"(?<!\w){SOURCE} (?:is|are) (?:silent|unclear|insufficient|not (?:clear|sufficient|enough|specific|relevant))\b",
     rf"(?<!\w){SOURCE} (?:lacks?|fails? to)\b",
     rf"(?<!\w){SOURCE}{_BRACKETS} makes? no (?:mention|reference)\b",
-    rf"(?<!\w)(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}{_BRACKETS}"
-    r" (?:mention|give|provide|contain|offer|include|state)s? no\b",
-    rf"(?<!\w)(?:there(?:'s| is| was) )?nothing (?:in|from|within) {SOURCE} "
+    rf"(?<!\w){_DOCUMENTS}{_BRACKETS} (?:(?:mention|state)s? no\b|(?:give|provide|contain|offer|include)s? no "
+    rf"(?:(?:specific|further|additional|relevant|other|direct|explicit|clear) )?(?:{_INFORMATION}|evidence)\b)",
+    rf"(?<!\w)(?:there(?:'s| is| was) )?nothing (?:in|from|within) {_DOCUMENTS} "
     rf"{ADVERBS}(?:{REPORTS}|about|on|regarding)\b",
-    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {SOURCE}",
-    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in {SOURCE}|\s*[.;]?\s*$)",
-    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}\b",
-    r"(?<!\w)no mention is made\b",
+    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {_DOCUMENTS}",
+    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in {_DOCUMENTS})",
+    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}(?= in {_DOCUMENTS})",
     rf"(?<!\w)it(?:'s| is| was) not {_WRITTEN} (?:when|where|whether|if|who|whom|whose|what|which|why|how|that)\b",
     rf"(?<!\w)(?:based on|from|given) {SOURCE},? it(?:'s| is| remains) (?:unclear|unknown|not (?:\w+ly )?clear)\b",
     rf"(?<!\w)(?:this|that|the|such)(?: \w+)? information {_IS_NOT} (?:\w+ly )?(?:{SAID}|available)(?=\s*[.;]?\s*$)",
@@ -66,8 +67,8 @@ _REFUSAL = phrase_pattern(
     rf"(?:{SAID}|available|about|on|regarding)\b",
     r"(?<!\w)(?:i|we)\s*(?:(?:am|are|was|were|'m|'re) (?:unable|not able)|(?:wasn't|weren't|aren't) able) to "
     rf"(?:\w+ly )?{_ANSWERING}\b",
-    rf"(?<!\w)(?:i|we) {_DOES_NOT} (?:find|see) (?:(?:an?|any|enough|sufficient) (?:\w+ ){{0,2}}?{_INFORMATION}"
-    r"|anything (?:about|on|regarding))\b",
+    rf"(?<!\w)(?:i|we) {_DOES_NOT} (?:find|see) (?:(?:an?|any|enough|sufficient) (?:\w+ ){{0,2}}?"
+    rf"(?:information on|mention of|{_INFORMATION} (?:about|regarding|in {SOURCE}))|anything (?:about|regarding))\b",
     rf"(?:^\s*|, )(?:unable|not able) to (?:\w+ly )?{_ANSWERING}\b",
     r"(?<!\w)it is unable to (?:answer|provide)\b",
     r"(?<!\w)(?:it\s*(?:'s|is|was) )?(?:not possible|impossible|difficult) (?:for me )?to (?:\w+ly )?"
@@ -82,10 +83,10 @@ _REFUSAL = phrase_pattern(
 """What begins a refused clause."""
 
 _PASSIVE_REFUSAL = phrase_pattern(
-    rf"(?<!\w)(?:{_IS_NOT}|(?<=[(, ])not) (?:been )?(?:\w+ly )?(?:{SAID}|available|contained)"
-    rf" (?:in|by|within|anywhere in|from) {SOURCE}",
+    rf"(?<!\w)(?:{_IS_NOT}|(?<=[(, ])not) (?:been )?(?:\w+ly )?"
+    rf"(?:{SAID} (?:in|by|within|anywhere in|from) {SOURCE}|(?:available|contained) (?:in|within) {_DOCUMENTS})",
     r"(?<!\w)(?:cannot|can not|can't|could not|couldn't) be (?:\w+ly )?(?:found|inferred|derived)"
-    rf" (?:in|from) {SOURCE}",
+    rf" (?:in|from) {_DOCUMENTS}",
     r"(?<!\w)(?:(?:is|are|was|were|remains?) )?(?:unclear|not (?:\w+ly )?clear|unknown|unspecified)"
     rf"(?= (?:from|in|based on|within) {SOURCE})",
     rf"(?<!\w){_IS_NOT} (?:\w+ly )?{_WRITTEN}(?=\s*[.;]?\s*$)",

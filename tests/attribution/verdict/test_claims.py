@@ -131,14 +131,17 @@ def test_words_about_sources_are_no_part_of_the_claim(answer: str) -> None:
         "The documentation doesn't specify a timetable.",
         "The provided leaflet does not list side effects.",
         "The knowledge base doesn't contain information about this.",
-        "The passages give no date for the opening.",
+        "The passages mention no date for the opening.",
+        "The provided articles contain no information on ferries.",
+        "The documents include no details about prices.",
+        "The documents give no specific information.",
         "The passage makes no mention of the price.",
         "Nothing in the provided context mentions the price.",
         "There is nothing in the documents about the price.",
-        "No mention is made of a fee.",
+        "No mention is made of a fee in the passages.",
         "Body size: There is no mention of it in the passages.",
-        "No fee is mentioned.",
-        "There is no specific fee mentioned.",
+        "No fee is mentioned in the passages.",
+        "There is no specific fee mentioned in the passages.",
         "The price isn't specified.",
         "It's not stated when the ferry leaves.",
         "Based on the provided documents, it's unclear whether the ferry takes dogs.",
@@ -212,6 +215,9 @@ def test_an_answer_that_states_and_refuses_is_partial() -> None:
         ("Which of the two boats do you mean?", ClaimKind.QUESTION),
         ("If you need further assistance, please contact our support team.", ClaimKind.OFFER),
         ("For more details, visit our help centre.", ClaimKind.OFFER),
+        ("For more information, contact support.", ClaimKind.OFFER),
+        ("I hope this helps you prepare for 2025!", ClaimKind.OFFER),
+        ("Let me know if you have questions about Form 1040.", ClaimKind.OFFER),
         ("Good luck with your move!", ClaimKind.OFFER),
         ("Best regards, the support team", ClaimKind.DISCOURSE),
         ("Let's break it down:", ClaimKind.DISCOURSE),
@@ -239,6 +245,15 @@ def test_what_claims_nothing_has_its_kind(answer: str, kind: ClaimKind) -> None:
         "Paris",
         "Yes, the shop is open.",
         "If you have further questions, call the desk at 555-0100.",
+        "If you have further questions, call 911.",
+        "If you need more help within 30 days, please contact the bank.",
+        "For further assistance after the trial ends, contact the sales team for a refund of up to 90%.",
+        "For more information on the recall, contact Kestrel Motors in Oslo.",
+        "Best regards were sent to the queen by the king of Norway.",
+        "No fee is mentioned.",
+        "There is no fee mentioned on the ticket.",
+        "In the speech, no mention is made of the war.",
+        "We do not see any details in the dark.",
         "The author has no children.",
         "For more details, visit www.ferry.example.",
         "Let the dough rest.",
@@ -255,6 +270,24 @@ def test_statements_that_only_sound_alike_are_claims(answer: str) -> None:
     found = claims_of(answer)
     assert found.kind == AnswerKind.ANSWER
     assert {one.kind for one in found.spans} == {ClaimKind.CLAIM}
+
+
+@pytest.mark.parametrize(
+    ("answer", "claimed"),
+    [
+        ("The policy documentation contains no exclusions for pets.", "exclusions for pets"),
+        ("The documents include no photographs of children.", "photographs of children"),
+        ("The article offers no discount.", "discount"),
+        ("The document contains no signature.", "signature"),
+        ("The contract cannot be found in the records.", "contract"),
+        ("The shirt is not available in this material.", "shirt is not available"),
+    ],
+)
+def test_what_a_document_lacks_is_a_claim_unless_it_is_information(answer: str, claimed: str) -> None:
+    found = claims_of(answer)
+    assert found.kind == AnswerKind.ANSWER
+    assert not found.refused
+    assert claimed in stated(answer)
 
 
 def test_headings_steps_tables_and_code_are_no_claims() -> None:
