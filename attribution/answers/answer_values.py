@@ -40,10 +40,12 @@ _LONGEST_INDENT = 20
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 _DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
 _TIMES_BEHIND = re.compile(r"(?:\s?x\b|[\s-]times?\b|-?fold\b)", re.IGNORECASE)
+_TIMES_A_DAY = re.compile(r"[\s-]times?\s(?:an?|per|each|every|daily|weekly|monthly|in)\b", re.IGNORECASE)
+_HOW_OFTEN = {Decimal(2): ("twice",), Decimal(3): ("thrice",)}
 _MULTIPLES = {
-    Decimal(2): ("twice", "double", "doubles", "doubled", "doubling", "twofold"),
-    Decimal(3): ("thrice", "triple", "triples", "tripled", "tripling", "threefold"),
-    Decimal(4): ("quadruple", "quadrupled", "fourfold"),
+    Decimal(2): ("twice", "doubled", "doubling", "twofold"),
+    Decimal(3): ("thrice", "tripled", "tripling", "threefold"),
+    Decimal(4): ("quadrupled", "fourfold"),
     Decimal(5): ("fivefold",),
     Decimal(10): ("tenfold",),
 }
@@ -93,22 +95,15 @@ class AnswerValue:
 
     def occurs_in(self, passage: PassageContent) -> bool:
         """True where the passage repeats all parts of the value."""
-        if self.minutes and self._time_occurs(passage):
-            return True
         if self.minutes and passage.clock_minutes:
-            return False
+            return not self.minutes.isdisjoint(passage.clock_minutes)
+        if not self.minutes.isdisjoint(passage.dotted_minutes):
+            return True
         return (
             all(month in passage.months for month in self.months)
             and (not self.version or self.version in passage.versions)
             and self._numbers_occur(passage)
         )
-
-    def _time_occurs(self, passage: PassageContent) -> bool:
-        """Whether the passage has the time of day, in any form; "18.30" is a number there."""
-        if not self.minutes.isdisjoint(passage.clock_minutes):
-            return True
-        dotted = (Decimal(one // 60) + Decimal(one % 60) / 100 for one in self.minutes if one % 60)
-        return not passage.numbers.isdisjoint(dotted)
 
     def _numbers_occur(self, passage: PassageContent) -> bool:
         if not self.numbers:
@@ -129,9 +124,12 @@ class AnswerValue:
             return True
         if self.sizes and not self.sizes.isdisjoint(passage.sizes):
             return True
-        if self.durations or self.months or self.minutes or not passage.other_numbers:
+        if self.durations or self.months or self.minutes:
             return False
-        numbers = passage.numbers | passage.other_numbers
+        others = passage.other_numbers if self.is_in_percent else passage.other_numbers | passage.worded_fractions
+        if not others:
+            return False
+        numbers = passage.numbers | others
         return all(_amount_occurs(one, self.tolerance, numbers) for one in self.numbers)
 
 
@@ -223,8 +221,10 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if meant:
             value = _number(match, text, meant, tolerance)
             readings = meant.union(other_readings(text, match, meant))
-            times = _TIMES_BEHIND.match(text, match.end()) is not None
-            words = frozenset(word for one in meant if times for word in _MULTIPLES.get(one, ()))
+            words: frozenset[str] = frozenset()
+            if _TIMES_BEHIND.match(text, match.end()):
+                named = _HOW_OFTEN if _TIMES_A_DAY.match(text, match.end()) else _MULTIPLES
+                words = frozenset(word for one in meant for word in named.get(one, ()))
             yield replace(value, numbers=(readings,), words=words)
 
 

@@ -17,6 +17,11 @@ _TIME = re.compile(
     r"|\b(?P<word>noon|midday|midnight)\b",
     re.IGNORECASE,
 )
+_DOTTED_TIME = re.compile(
+    r"\b(?:at|from|until|till|by)\s(\d{1,2})\.(\d{2})"
+    r"(?=\s?(?:$|[;)\n]|[.,](?!\d)|(?:on|and|to|until|till|every|daily|h)\b))",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,13 @@ def clock_times_in(text: str) -> Iterator[ClockTime]:
         minutes = frozenset(_minutes(match))
         if minutes:
             yield ClockTime(*match.span(), minutes)
+
+
+def dotted_minutes_in(text: str) -> Iterator[int]:
+    """Minutes after midnight of what may be a time of day with a full stop: "at 18.30", with no unit behind it."""
+    for hour, minute in _DOTTED_TIME.findall(text):
+        if int(hour) < 24 and int(minute) < 60:
+            yield int(hour) * 60 + int(minute)
 
 
 def _minutes(match: re.Match[str]) -> Iterator[int]:

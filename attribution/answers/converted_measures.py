@@ -39,11 +39,11 @@ _UNITS: tuple[tuple[str, str, str], ...] = (
     ("area", "1", r"hectares?|ha"),
     ("area", "0.0001", r"m[²2]|square\smet(?:er|re)s?"),
     ("area", "100", r"km[²2]|square\skilomet(?:er|re)s?"),
-    ("data", "1", r"megabytes?|MB"),
-    ("data", "1000", r"gigabytes?|GB"),
-    ("data", "1000000", r"terabytes?|TB"),
-    ("data rate", "1", r"Mbps|Mbit/s|Mb/s"),
-    ("data rate", "1000", r"Gbps|Gbit/s|Gb/s"),
+    ("data", "1", r"megabytes?|(?-i:MB)"),
+    ("data", "1000", r"gigabytes?|(?-i:GB)"),
+    ("data", "1000000", r"terabytes?|(?-i:TB)"),
+    ("data rate", "1", r"(?-i:[Mm]bps|Mbit/s|Mb/s)"),
+    ("data rate", "1000", r"(?-i:[Gg]bps|Gbit/s|Gb/s)"),
     ("frequency", "1", r"kHz|kilohertz"),
     ("frequency", "1000", r"MHz|megahertz"),
     ("frequency", "1000000", r"GHz|gigahertz"),
@@ -53,18 +53,21 @@ _UNITS: tuple[tuple[str, str, str], ...] = (
 )
 """Dimension, size in the dimension's base unit, and how the unit is written behind a number."""
 
+_UNIT_END = r"\.?(?!\w|/(?:s|h|sec|min|hour)\b)"
 _UNIT_BEHIND = [
-    (dimension, Decimal(size), re.compile(rf"[\s-]?(?:{written})\.?(?!\w)", re.IGNORECASE))
+    (dimension, Decimal(size), re.compile(rf"[\s-]?(?:{written}){_UNIT_END}", re.IGNORECASE))
     for dimension, size, written in _UNITS
 ]
-_MAY_BE_UNIT = re.compile(rf"[\s-]?(?:{'|'.join(written for _, _, written in _UNITS)})\.?(?!\w)", re.IGNORECASE)
+_MAY_BE_UNIT = re.compile(rf"[\s-]?(?:{'|'.join(written for _, _, written in _UNITS)}){_UNIT_END}", re.IGNORECASE)
 _RANGE = re.compile(r"\s?(?:[-–]|to|and)\s?", re.IGNORECASE)
 _AGAIN = re.compile(
     r"\s?(?:[(\[/]|,?\sor)\s?(?:(?:about|around|approximately|approx\.?|roughly|or)\s|[~≈])?", re.IGNORECASE
 )
 _RELATIVE_ERROR = Decimal("0.05")
 _DEGREES_ERROR = Decimal(1)
-_OVEN_ERROR, _OVEN_STEP, _COOLEST_OVEN = Decimal(5), 5, Decimal(100)
+_OVEN_ERROR, _OVEN_STEP, _COOLEST_OVEN, _HOTTEST_OVEN = Decimal(5), 5, Decimal(100), Decimal(500)
+_CURRENCY_BEFORE = re.compile(r"(?:[$€£¥₹]|\b(?-i:USD|EUR|GBP|CHF))\s?$", re.IGNORECASE)
+_CURRENCY_BEHIND = re.compile(r"\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3}))\b", re.IGNORECASE)
 
 
 _PART_OF_UNIT = re.compile(r"\b(half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)\san?(?=\s)", re.IGNORECASE)
@@ -72,17 +75,21 @@ _PART_OF_UNIT = re.compile(r"\b(half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number with the unit behind it; ``readings`` are what it may amount to, ``end`` is that of the unit."""
+    """A number with the unit behind it; ``readings`` are what it may amount to, ``end`` is that of the unit.
+
+    ``is_sure`` is false where the unit may be something else, as the letter of "$5m".
+    """
 
     start: int
     end: int
     readings: tuple[Decimal, ...]
     dimension: str
     size: Decimal
+    is_sure: bool
 
     def sizes(self) -> Iterator[tuple[str, Decimal]]:
         """What it may measure: dimension and size in the dimension's base unit, the same for 1.5 kg and 1,500 g."""
-        for one in self.readings:
+        for one in self.readings if self.is_sure else ():
             yield self.dimension, one * self.size
 
 
@@ -122,7 +129,8 @@ def measures_in(text: str) -> Iterator[list[Measure]]:
         found = _unit_behind(text, match)
         if found is not None:
             dimension, size, end = found
-            yield [Measure(one.start(), end, _readings(one), dimension, size) for one in waiting]
+            is_sure = _is_sure(text, waiting[0], match)
+            yield [Measure(one.start(), end, _readings(one), dimension, size, is_sure) for one in waiting]
             waiting = []
 
 
@@ -130,6 +138,17 @@ def _unit_behind(text: str, number: re.Match[str]) -> tuple[str, Decimal, int] |
     """Dimension and size of the unit, and where it ends; the letter of "3 m" is one, though it may mean millions."""
     digits_end = number.end("digits") if "digits" in number.re.groupindex else number.end()
     return _unit_at(text, number.end()) or (_unit_at(text, digits_end) if digits_end < number.end() else None)
+
+
+def _is_sure(text: str, first: re.Match[str], last: re.Match[str]) -> bool:
+    """Whether a measure's letter "m" cannot be millions: it stands apart ("5 m"), and no currency is near."""
+    if "digits" not in last.re.groupindex or not last["scale"] or last["scale"].lower() != "m":
+        return True
+    return (
+        last.end("digits") < last.start("scale")
+        and _CURRENCY_BEFORE.search(text, max(first.start() - 4, 0), first.start()) is None
+        and _CURRENCY_BEHIND.match(text, last.end()) is None
+    )
 
 
 def _unit_at(text: str, place: int) -> tuple[str, Decimal, int] | None:
@@ -163,7 +182,9 @@ def _agree(first: Measure, second: Measure) -> bool:
 
 def _is_same_heat(fahrenheit: Decimal, celsius: Decimal) -> bool:
     error = abs((fahrenheit - 32) * 5 / 9 - celsius)
-    is_oven = celsius >= _COOLEST_OVEN and not celsius % _OVEN_STEP and not fahrenheit % _OVEN_STEP
+    if not _COOLEST_OVEN <= celsius <= _HOTTEST_OVEN or error > _OVEN_ERROR:
+        return error <= _DEGREES_ERROR
+    is_oven = not celsius % _OVEN_STEP and not fahrenheit % _OVEN_STEP
     return error <= (_OVEN_ERROR if is_oven else _DEGREES_ERROR)
 
 

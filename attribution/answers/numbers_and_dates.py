@@ -200,7 +200,8 @@ _SHARE = re.compile(
     re.IGNORECASE,
 )
 _SOME_OF_ALL = re.compile(
-    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof|of)\s(?:every\s)?({_SMALL_COUNT})\b(?!\s?[%.:]\d)", re.IGNORECASE
+    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b(?!\s?[%.:]\d|[\s-]?{_TIME_UNIT})",
+    re.IGNORECASE,
 )
 _CLOCK = re.compile(r"\b(half|quarter)\s+(past|to)\s+(\w+)", re.IGNORECASE)
 _PERCENT_AFTER = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)

@@ -10,9 +10,17 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from attribeam.attribution.answers.numbers_and_dates import MORE_SCALES, NUMBER, amounts, worded_amount, worded_numbers
+from attribeam.attribution.answers.numbers_and_dates import (
+    MORE_SCALES,
+    NUMBER,
+    amounts,
+    counts_time,
+    worded_amount,
+    worded_numbers,
+)
 
 _DOZEN = re.compile(r"\b(half\s+a\s+|a\s+|[a-z]+\s+)?dozen\b", re.IGNORECASE)
+_UNTOLD = {"few", "several", "many", "some", "couple"}
 _SCALE = "hundred|thousand|million|billion|trillion"
 _PART_OF_SCALE = re.compile(rf"\b(half|quarter)(?:\s+of)?[\s-]+a[\s-]+({_SCALE})\b", re.IGNORECASE)
 _AND_A_HALF = re.compile(rf"\b(\w+)\s+and\s+a\s+half\s+({_SCALE})\b", re.IGNORECASE)
@@ -21,18 +29,29 @@ _HALF_POINT = re.compile(
     r"(?:point|per\s?cent)\b",
     re.IGNORECASE,
 )
-_HUNDREDTHS = re.compile(r"\s?(?:¢|cents?\b|pence\b|p\b(?!\.\s?m)|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
+_HUNDREDTHS = re.compile(r"\s?(?:¢|cents?\b|pence\b|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
 """Cents and basis points."""
+_PENCE = re.compile(r"\s?p\b(?!\.\s?m)")
+_FEWEST_NO_PENCE = 100
 _TO_A_SCALE = re.compile(
     r"\s?(?:[-–—]|to|and|or)\s?[$€£]?\d+(?:[.,]\d+)*\s?-?"
     rf"(?P<scale>(?:{'|'.join(sorted(MORE_SCALES, key=len, reverse=True))})\b)",
     re.IGNORECASE,
 )
-_SEASON = re.compile(r"(?<!\d)((?:19|20)\d\d)\s?[/–-]\s?(\d\d)(?!\d)")
-_SEASON_BEFORE = re.compile(r"(?<!\d)(?:19|20)\d\d\s?[/–-]\s?$")
+_SEASON = re.compile(r"(?<![\d/.,$€£–-])((?:19|20)\d\d)\s?([/–-])\s?(\d\d)(?!\d|[.,]\d|\s?[/–-]\s?\d)")
 _FISCAL_YEAR = re.compile(r"\bFY\s?'?(\d\d)(?!\d)")
-_FRACTION = re.compile(r"(?<![\d/.,])(?:(\d{1,2})\s)?([1-9])\s?[/⁄]\s?([2-8])(?![\d/⁄]|[.,]\d)")
-_FRACTION_WORD = re.compile(r"\b(half|a\s+third|two[\s-]thirds|a\s+quarter|three[\s-]quarters)\b", re.IGNORECASE)
+_MEASURED = (
+    r"(?=\s(?:of\s)?(?:an?\s)?(?:cups?|teaspoons?|tsp|tablespoons?|tbsp|pints?|quarts?|gallons?|ounces?|oz|pounds?|lbs?"
+    r"|inch(?:es)?|feet|foot|miles?|yards?|acres?|lit(?:er|re)s?|kilo(?:gram|met(?:er|re))?s?|kg|km)\b)"
+)
+_FRACTION = re.compile(
+    rf"(?<![\d/.,])(?:(\d{{1,2}})\s)?([1-9])\s?(?:⁄|/(?=\s?\d{_MEASURED}))\s?([2-8])(?![\d/⁄]|[.,]\d)",
+    re.IGNORECASE,
+)
+"""A fraction; one with a plain slash needs a measure behind it, since "3/4" alone may be a date."""
+_FRACTION_WORD = re.compile(
+    rf"\b(half|a\s+third|two[\s-]thirds|a\s+quarter|three[\s-]quarters)\b{_MEASURED}", re.IGNORECASE
+)
 _WORDED_FRACTIONS = {"half": "0.5", "third": "0.33", "thirds": "0.67", "quarter": "0.25", "quarters": "0.75"}
 _SIGNS = {"½": Decimal("0.5"), "¼": Decimal("0.25"), "¾": Decimal("0.75"), "⅓": Decimal("0.33"), "⅔": Decimal("0.67")}
 _HINT = re.compile(
@@ -43,13 +62,18 @@ _HINT = re.compile(
 
 _CENTURY = 100
 _OLDEST_DECADE = 20
+_LAST_MONTH = 12
+_THE_BEFORE = re.compile(r"\bthe\s['’]?$", re.IGNORECASE)
 _IN_ALL = re.compile(r"\s(?:in|out\sof)\s(?:every\s)?(\d{1,2})\b(?!\s?%)", re.IGNORECASE)
 _BESIDE_ALL, _BEFORE_ALL = (" in ", " out"), ("in ", "of ", "every ")
 _ALL_BEFORE = re.compile(r"\b(\d{1,2})\s(?:in|out\sof)\s(?:every\s)?$", re.IGNORECASE)
 
 
 def other_amounts(text: str) -> Iterator[Decimal]:
-    """What a plain text amounts to besides its plain numbers; the same amount may be given more than once."""
+    """What a plain text amounts to besides its plain numbers; the same amount may be given more than once.
+
+    Fractions in words are not among them, see ``fractions_in_words``.
+    """
     if _HINT.search(text) is None:
         return
     yield from _in_words(text)
@@ -58,14 +82,18 @@ def other_amounts(text: str) -> Iterator[Decimal]:
         yield from _of_range(text, match)
     for match in worded_numbers(text):
         yield from _by_what_follows(text, match.end(), [worded_amount(match.group())])
-    for match in _SEASON.finditer(text):
-        yield Decimal(match[1][:2] + match[2])
+    yield from (ending for _, ending in _seasons(text, 0, len(text)))
     for match in _FISCAL_YEAR.finditer(text):
         yield Decimal(20 * _CENTURY + int(match[1]))
     for match in _FRACTION.finditer(text):
         whole, part, parts = (int(one or 0) for one in match.groups())
         if part < parts:
             yield from _rounded(whole, part, parts)
+
+
+def fractions_in_words(text: str) -> Iterator[Decimal]:
+    """The fractions of "half a cup" and "three quarters of a mile": words before a measure, never percentages."""
+    yield from map(_worded_fraction, _FRACTION_WORD.finditer(text))
 
 
 def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -> Iterator[Decimal]:
@@ -79,23 +107,22 @@ def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -
     yield from _of_range(text, number)
     before = text[max(start - 8, 0) : start]
     if len(digits) == 2 and digits.isascii() and digits.isdigit():
-        season = _SEASON_BEFORE.search(before)
-        if season:
-            yield Decimal(season.group()[:2] + digits)
+        yield from (ending for at, ending in _seasons(text, max(start - 8, 0), end + 4) if at == start)
         if before.endswith(("FY", "FY ", "FY'")):
             yield Decimal(20 * _CENTURY + int(digits))
-        if number["decade"] and int(digits) >= _OLDEST_DECADE and digits.endswith("0"):
+        if number["decade"] and _THE_BEFORE.search(before) and int(digits) >= _OLDEST_DECADE and digits.endswith("0"):
             yield Decimal(19 * _CENTURY + int(digits))
     if text[end : end + 1] in _SIGNS:
         yield from (one + _SIGNS[text[end]] for one in meant)
     near = text[max(start - 4, 0) : end + 4]
-    for match in _FRACTION.finditer(text, max(start - 4, 0), end + 4) if "/" in near or "⁄" in near else ():
+    for match in _FRACTION.finditer(text, max(start - 4, 0), end + 24) if "/" in near or "⁄" in near else ():
         if start < match.end() and match.start() < end and int(match[2]) < int(match[3]):
             yield from _rounded(int(match[1] or 0), int(match[2]), int(match[3]))
     if digits.isdigit() and len(digits) <= 2 and (text[end : end + 4] in _BESIDE_ALL or before.endswith(_BEFORE_ALL)):
         following, preceding = _IN_ALL.match(text, end), _ALL_BEFORE.search(text, max(start - 18, 0), start)
         part, parts = (digits, following[1]) if following else (preceding[1] if preceding else "1", digits)
-        if (following or preceding) and 0 < int(part) < int(parts):
+        last = following.end() if following else end
+        if (following or preceding) and not counts_time(text, last) and 0 < int(part) < int(parts):
             yield from (100 * one for one in _rounded(0, int(part), int(parts)))
 
 
@@ -104,7 +131,7 @@ def _in_words(text: str) -> Iterator[Decimal]:
         count = (match[1] or "").strip().lower()
         if count.startswith("half"):
             yield Decimal(6)
-        else:
+        elif count not in _UNTOLD:
             numbers = [*worded_numbers(count)]
             yield 12 * worded_amount(numbers[0].group()) if numbers else Decimal(12)
     for match in _PART_OF_SCALE.finditer(text):
@@ -112,18 +139,30 @@ def _in_words(text: str) -> Iterator[Decimal]:
     for match in _AND_A_HALF.finditer(text):
         numbers = [*worded_numbers(match[1])]
         count = worded_amount(numbers[0].group()) if numbers else None
-        if count is None and match[1].isdigit():
+        if count is None and match[1].isascii() and match[1].isdecimal():
             count = Decimal(match[1])
         if count is not None:
             yield (count + Decimal("0.5")) * worded_amount(match[2])
-    for match in (*_HALF_POINT.finditer(text), *_FRACTION_WORD.finditer(text)):
-        words = re.split(r"[\s-]+", match[1].lower())
-        yield Decimal(_WORDED_FRACTIONS[words[-1]])
+    yield from map(_worded_fraction, _HALF_POINT.finditer(text))
+
+
+def _worded_fraction(match: re.Match[str]) -> Decimal:
+    return Decimal(_WORDED_FRACTIONS[re.split(r"[\s-]+", match[1].lower())[-1]])
+
+
+def _seasons(text: str, start: int, end: int) -> Iterator[tuple[int, Decimal]]:
+    """Where the second year of "2024/25" starts, and that year; "2011-12" may be a month."""
+    for match in _SEASON.finditer(text, start, end):
+        ending = int(match[1]) + 1
+        if ending % _CENTURY == int(match[3]) and (match[2] != "-" or int(match[3]) > _LAST_MONTH):
+            yield match.start(3), Decimal(ending)
 
 
 def _by_what_follows(text: str, end: int, meant: Iterable[Decimal]) -> Iterator[Decimal]:
     if _HUNDREDTHS.match(text, end):
         yield from (one / 100 for one in meant)
+    if _PENCE.match(text, end):
+        yield from (one / 100 for one in meant if one < _FEWEST_NO_PENCE)
 
 
 def _of_range(text: str, number: re.Match[str]) -> Iterator[Decimal]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 
-from attribeam.attribution.answers.clock_times import clock_times_in
+from attribeam.attribution.answers.clock_times import clock_times_in, dotted_minutes_in
 from attribeam.attribution.answers.converted_measures import measured_sizes
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.attribution.answers.numbers_and_dates import (
@@ -29,7 +29,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
-from attribeam.attribution.answers.other_amounts import other_amounts
+from attribeam.attribution.answers.other_amounts import fractions_in_words, other_amounts
 from attribeam.attribution.answers.plain_text import plain_text
 from attribeam.schemas import Passage
 
@@ -93,6 +93,11 @@ class PassageContent:
         return frozenset(other_amounts(self._plain))
 
     @cached_property
+    def worded_fractions(self) -> frozenset[Decimal]:
+        """Its fractions in words before a measure: 0.5 for "half a cup"."""
+        return frozenset(fractions_in_words(self._plain))
+
+    @cached_property
     def sizes(self) -> frozenset[tuple[str, Decimal]]:
         """What its measures may be, in base units: ("mass", 1500) for "1.5 kg"."""
         return frozenset(measured_sizes(self._plain))
@@ -116,6 +121,11 @@ class PassageContent:
     def clock_minutes(self) -> frozenset[int]:
         """Minutes after midnight that its times of day may mean."""
         return frozenset(one for time in clock_times_in(self._plain) for one in time.minutes)
+
+    @cached_property
+    def dotted_minutes(self) -> frozenset[int]:
+        """Minutes after midnight that numbers like "18.30" may mean."""
+        return frozenset(dotted_minutes_in(self._plain))
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
