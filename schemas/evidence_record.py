@@ -326,7 +326,7 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         "unsupported_words",
         pa.list_(pa.struct(_RANGE)),
         False,
-        "ranges of the answer, within an unsupported span, that speak most against it",
+        "ranges of the answer, within an unsupported or weak span, that speak most against it",
     ),
     ("token_evidence", pa.list_(_TOKEN), True, "every evidence token with its score; null without --token-evidence"),
 )

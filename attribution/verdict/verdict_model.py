@@ -1,6 +1,6 @@
 """The fitted verdict: from the signals of an answer's words to its claims' support scores and the answer's risk.
 
-Trees give each word a probability that it is unsupported. Two logistic regressions on the words' log odds, and on what
+Trees give each word a probability that it is unsupported. Logistic regressions on the words' log odds, and on what
 is measured of the whole answer, give each claim its support score and the answer its risk.
 """
 

@@ -1,1 +1,1 @@
-"""The recipe of the support verdict: signals of judged answers, boosted trees, two regressions, thresholds."""
+"""The recipe of the support verdict: signals of judged answers, boosted trees, regressions, thresholds."""
