@@ -20,7 +20,7 @@ export function cut(text, ranges) {
   });
 }
 
-/** Ranges of the answer that speak most against an unsupported or a weak span; an audit may not have them. */
+/** Ranges of the answer that speak most against an unsupported span; an audit may not have them. */
 export function suspects(span) {
   return span.words ?? [];
 }
