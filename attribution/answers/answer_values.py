@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
 from attribeam.attribution.answers.clock_times import clock_times_in
-from attribeam.attribution.answers.converted_measures import converted_measures, measures_in
 from attribeam.attribution.answers.label_schemes import base_label
+from attribeam.attribution.answers.measures import converted_measures, measures_in
 from attribeam.attribution.answers.numbers_and_dates import (
     DATE,
     DOTTED_DATE,

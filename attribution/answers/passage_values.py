@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from attribeam.attribution.answers.clock_times import clock_times_in, dotted_minutes_in
-from attribeam.attribution.answers.converted_measures import measured_sizes
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
+from attribeam.attribution.answers.measures import measured_sizes
 from attribeam.attribution.answers.numbers_and_dates import (
     DOTTED_DATE,
     ISO_DATE,

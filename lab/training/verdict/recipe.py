@@ -2,7 +2,7 @@
 
 The bundled verdict is made by
 
-    attribeam train verdict --dataset ragtruth --data RAGTRUTH --pages PAGES.jsonl.xz --wordllama WORDLLAMA --output DIR
+    attribeam train verdict --data RAGTRUTH --made-answers --pages PAGES.jsonl.xz --wordllama WORDLLAMA --output DIR
 
 and the one for SmolLM2-135M-Instruct as its model card says.
 """
