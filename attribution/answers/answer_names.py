@@ -33,7 +33,7 @@ _ALIKE = 0.8
 _LONGEST_ABBREVIATION = 3
 _LONGEST_ACRONYM = 6
 _SHORTEST_INITIALS = 3
-_FISCAL_YEAR = re.compile(r"FY\d{2}(?:\d{2})?")
+_FISCAL_YEAR = re.compile(r"FY(?:\d{2}(?:\d{2})?)?")
 _WITHIN_NAME = re.compile(r"[ -]?|\s?&\s?")
 _BETWEEN_NAMES = re.compile(r" (?:(?:of|for|and|de|in|on|to)(?: the)?|the|&) ")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -27,7 +28,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
-from attribeam.attribution.answers.other_amounts import other_readings
+from attribeam.attribution.answers.other_amounts import other_readings, words_for_times
 from attribeam.attribution.answers.own_numbers import own_number_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.passage_values import COUNTED_LETTERS, PassageContent, comparable_words
@@ -39,16 +40,6 @@ _FEWEST_COUNTED_IN_WORDS = 3
 _LONGEST_INDENT = 20
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 _DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
-_TIMES_BEHIND = re.compile(r"(?:\s?x\b|[\s-]times?\b|-?fold\b)", re.IGNORECASE)
-_TIMES_A_DAY = re.compile(r"[\s-]times?\s(?:an?|per|each|every|daily|weekly|monthly|in)\b", re.IGNORECASE)
-_HOW_OFTEN = {Decimal(2): ("twice",), Decimal(3): ("thrice",)}
-_MULTIPLES = {
-    Decimal(2): ("twice", "doubled", "doubling", "twofold"),
-    Decimal(3): ("thrice", "tripled", "tripling", "threefold"),
-    Decimal(4): ("quadrupled", "fourfold"),
-    Decimal(5): ("fivefold",),
-    Decimal(10): ("tenfold",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,7 @@ class AnswerValue:
             return True
         if self.durations or self.months or self.minutes:
             return False
-        others = passage.other_numbers if self.is_in_percent else passage.other_numbers | passage.worded_fractions
+        others = passage.other_percentages if self.is_in_percent else passage.other_numbers | passage.worded_fractions
         if not others:
             return False
         numbers = passage.numbers | others
@@ -157,9 +148,13 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
 def _with_joint_durations(values: Sequence[AnswerValue], text: str) -> Iterator[AnswerValue]:
     """The values; both numbers of "2 hours and 15 minutes" may be repeated by the sum of the two."""
     joint = [*joint_durations(text)] if any(value.durations for value in values) else []
+    starts = [start for start, _, _ in joint]
     for value in values:
-        sums = [one for start, end, one in joint if start <= value.chars.char_start and value.chars.char_end <= end]
-        yield replace(value, durations=value.durations.union(sums)) if sums else value
+        place = bisect_right(starts, value.chars.char_start) - 1
+        if place >= 0 and value.chars.char_end <= joint[place][1]:
+            yield replace(value, durations=value.durations | {joint[place][2]})
+        else:
+            yield value
 
 
 def _with_conversions(values: Sequence[AnswerValue], text: str) -> list[AnswerValue]:
@@ -221,10 +216,7 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if meant:
             value = _number(match, text, meant, tolerance)
             readings = meant.union(other_readings(text, match, meant))
-            words: frozenset[str] = frozenset()
-            if _TIMES_BEHIND.match(text, match.end()):
-                named = _HOW_OFTEN if _TIMES_A_DAY.match(text, match.end()) else _MULTIPLES
-                words = frozenset(word for one in meant for word in named.get(one, ()))
+            words = frozenset(words_for_times(text, match.end(), meant))
             yield replace(value, numbers=(readings,), words=words)
 
 

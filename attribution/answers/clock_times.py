@@ -46,10 +46,14 @@ def clock_times_in(text: str) -> Iterator[ClockTime]:
 
 
 def dotted_minutes_in(text: str) -> Iterator[int]:
-    """Minutes after midnight of what may be a time of day with a full stop: "at 18.30", with no unit behind it."""
+    """Minutes after midnight of what may be a time of day with a full stop: "at 18.30", with no unit behind it.
+
+    One before noon may also lie after it: "at 6.30".
+    """
     for hour, minute in _DOTTED_TIME.findall(text):
         if int(hour) < 24 and int(minute) < 60:
-            yield int(hour) * 60 + int(minute)
+            at = int(hour) * 60 + int(minute)
+            yield from (at, at + _HALF_DAY) if at < _HALF_DAY else (at,)
 
 
 def _minutes(match: re.Match[str]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Measures, and those that an answer gives a second time in another unit: "350°F (175°C)", "10 miles (16 km)"."""
+"""Measures in running text, and pairs of them that say the same in two units: "350°F (175°C)", "10 miles (16 km)"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
-from attribeam.attribution.answers.numbers_and_dates import NUMBER, amounts, worded_amount, worded_numbers
+from attribeam.attribution.answers.numbers_and_dates import NUMBER, amounts, fraction_of, worded_amount, worded_numbers
 from attribeam.attribution.answers.plain_text import plain_text
 
 _FAHRENHEIT, _CELSIUS = "fahrenheit", "celsius"
@@ -21,7 +21,7 @@ _UNITS: tuple[tuple[str, str, str], ...] = (
     ("length", "1000", r"kilomet(?:er|re)s?|kms?"),
     ("length", "0.3048", r"feet|foot|ft"),
     ("length", "0.9144", r"yards?|yds?"),
-    ("length", "0.0254", r"inch(?:es)?|in"),
+    ("length", "0.0254", r"inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w)"),
     ("length", "0.001", r"millimet(?:er|re)s?|mm"),
     ("length", "0.01", r"centimet(?:er|re)s?|cm"),
     ("length", "1", r"met(?:er|re)s?|m"),
@@ -53,7 +53,8 @@ _UNITS: tuple[tuple[str, str, str], ...] = (
 )
 """Dimension, size in the dimension's base unit, and how the unit is written behind a number."""
 
-_UNIT_END = r"\.?(?!\w|/(?:s|h|sec|min|hour)\b)"
+_UNIT_END = r"\.?(?!\w|\s?/\s?(?!(?:day|week|serving|portion|person)\b)[a-z]|\sper\s(?:second|sec|minute|min|hour|h)\b)"
+"""A unit is not that of a rate, as in "mg/dl"; a dose per day counts as the dose."""
 _UNIT_BEHIND = [
     (dimension, Decimal(size), re.compile(rf"[\s-]?(?:{written}){_UNIT_END}", re.IGNORECASE))
     for dimension, size, written in _UNITS
@@ -67,8 +68,11 @@ _RELATIVE_ERROR = Decimal("0.05")
 _DEGREES_ERROR = Decimal(1)
 _OVEN_ERROR, _OVEN_STEP, _COOLEST_OVEN, _HOTTEST_OVEN = Decimal(5), 5, Decimal(100), Decimal(500)
 _CURRENCY_BEFORE = re.compile(r"(?:[$€£¥₹]|\b(?-i:USD|EUR|GBP|CHF))\s?$", re.IGNORECASE)
-_CURRENCY_BEHIND = re.compile(r"\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3}))\b", re.IGNORECASE)
-
+_COUNTED_BEHIND = re.compile(
+    r"\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})|people|men|women|children"
+    r"|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s)\b",
+    re.IGNORECASE,
+)
 
 _PART_OF_UNIT = re.compile(r"\b(half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)\san?(?=\s)", re.IGNORECASE)
 
@@ -101,9 +105,7 @@ def measured_sizes(text: str) -> Iterator[tuple[str, Decimal]]:
     for match in _PART_OF_UNIT.finditer(text):
         found = _unit_at(text, match.end())
         if found is not None:
-            words = match[1].lower()
-            part = Decimal("0.5") if words == "half" else Decimal("0.75" if words.startswith("three") else "0.25")
-            yield found[0], part * found[1]
+            yield found[0], fraction_of(match[1]) * found[1]
 
 
 def converted_measures(groups: Sequence[Sequence[Measure]], text: str) -> Iterator[tuple[int, int]]:
@@ -141,13 +143,13 @@ def _unit_behind(text: str, number: re.Match[str]) -> tuple[str, Decimal, int] |
 
 
 def _is_sure(text: str, first: re.Match[str], last: re.Match[str]) -> bool:
-    """Whether a measure's letter "m" cannot be millions: it stands apart ("5 m"), and no currency is near."""
+    """Whether a measure's letter "m" cannot be millions: it stands apart ("5 m"), and no money or people follow."""
     if "digits" not in last.re.groupindex or not last["scale"] or last["scale"].lower() != "m":
         return True
     return (
         last.end("digits") < last.start("scale")
         and _CURRENCY_BEFORE.search(text, max(first.start() - 4, 0), first.start()) is None
-        and _CURRENCY_BEHIND.match(text, last.end()) is None
+        and _COUNTED_BEHIND.match(text, last.end()) is None
     )
 
 

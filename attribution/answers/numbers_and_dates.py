@@ -199,8 +199,11 @@ _SHARE = re.compile(
     r"(third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)s?)\b",
     re.IGNORECASE,
 )
+NUMBER_GOES_ON = rf"[.,:'’]\d|\s?%|\s?-?{_SCALE}"
+"""What says that the digits before it are not a whole count: "5,000", "5.2", "5 million", "5%"."""
 _SOME_OF_ALL = re.compile(
-    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b(?!\s?[%.:]\d|[\s-]?{_TIME_UNIT})",
+    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b"
+    rf"(?!{NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
     re.IGNORECASE,
 )
 _CLOCK = re.compile(r"\b(half|quarter)\s+(past|to)\s+(\w+)", re.IGNORECASE)
@@ -238,14 +241,14 @@ def durations_of(text: str, number_end: int, meant: Iterable[Decimal]) -> Iterat
 def mixed_number(text: str, number_end: int, amount: Decimal) -> tuple[Decimal, int]:
     """The number and its end, with the fraction behind it: 2.5 for "two and a half"."""
     fraction = _FRACTION_AFTER.match(text, number_end)
-    return (amount, number_end) if fraction is None else (amount + _fraction(fraction[1]), fraction.end())
+    return (amount, number_end) if fraction is None else (amount + fraction_of(fraction[1]), fraction.end())
 
 
 def unit_durations(text: str) -> Iterator[Duration]:
     """Lengths of time without a number: "a week", "half an hour", "a year and a half"."""
     for match in _ONE_TIME_UNIT.finditer(text):
         share, unit, more = match.groups()
-        amount = (_fraction(share) if share else Decimal(1)) + (_fraction(more) if more else 0)
+        amount = (fraction_of(share) if share else Decimal(1)) + (fraction_of(more) if more else 0)
         yield _duration(amount, unit)
 
 
@@ -298,7 +301,8 @@ def _count(word: str) -> Decimal:
     return Decimal(1) if word.lower() in ("a", "an") else worded_amount(word)
 
 
-def _fraction(words: str) -> Decimal:
+def fraction_of(words: str) -> Decimal:
+    """What "half", "a quarter" and "three quarters" amount to, 0.5, 0.25 and 0.75."""
     return Decimal("0.5") if "half" in words.lower() else Decimal("0.75" if "three" in words.lower() else "0.25")
 
 

@@ -1,7 +1,7 @@
 """Amounts that are written in another way than as one plain number.
 
 A passage may say "a dozen", "half a million", "60 cents" or "2024/25" where an answer has 12, 500,000, $0.60 or 2025.
-These are looked at only where a number of the answer does not occur as it is.
+In passages these are looked at only where a number of the answer does not occur as it is.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from decimal import Decimal
 from attribeam.attribution.answers.numbers_and_dates import (
     MORE_SCALES,
     NUMBER,
+    NUMBER_GOES_ON,
     amounts,
     counts_time,
     worded_amount,
     worded_numbers,
 )
 
-_DOZEN = re.compile(r"\b(half\s+a\s+|a\s+|[a-z]+\s+)?dozen\b", re.IGNORECASE)
+_DOZEN = re.compile(
+    r"(?:(?<![\d.,])(?P<digits>\d{1,3})[\s-]|\b(?P<words>half[\s-](?:a[\s-])?|[a-z]+[\s-]))?\bdozen\b", re.IGNORECASE
+)
 _UNTOLD = {"few", "several", "many", "some", "couple"}
 _SCALE = "hundred|thousand|million|billion|trillion"
 _PART_OF_SCALE = re.compile(rf"\b(half|quarter)(?:\s+of)?[\s-]+a[\s-]+({_SCALE})\b", re.IGNORECASE)
@@ -29,6 +32,7 @@ _HALF_POINT = re.compile(
     r"(?:point|per\s?cent)\b",
     re.IGNORECASE,
 )
+_BASIS_POINTS = re.compile(r"\s?(?:basis[\s-]points?|bps?)\b", re.IGNORECASE)
 _HUNDREDTHS = re.compile(r"\s?(?:¢|cents?\b|pence\b|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
 """Cents and basis points."""
 _PENCE = re.compile(r"\s?p\b(?!\.\s?m)")
@@ -54,6 +58,16 @@ _FRACTION_WORD = re.compile(
 )
 _WORDED_FRACTIONS = {"half": "0.5", "third": "0.33", "thirds": "0.67", "quarter": "0.25", "quarters": "0.75"}
 _SIGNS = {"½": Decimal("0.5"), "¼": Decimal("0.25"), "¾": Decimal("0.75"), "⅓": Decimal("0.33"), "⅔": Decimal("0.67")}
+_TIMES_BEHIND = re.compile(r"(?:\s?x\b|[\s-]times?\b|-?fold\b)", re.IGNORECASE)
+_TIMES_A_DAY = re.compile(r"[\s-]times?\s(?:an?|per|each|every|daily|weekly|monthly|in)\b", re.IGNORECASE)
+_HOW_OFTEN = {Decimal(2): ("twice",), Decimal(3): ("thrice",)}
+_MULTIPLES = {
+    Decimal(2): ("twice", "doubled", "doubling", "twofold"),
+    Decimal(3): ("thrice", "tripled", "tripling", "threefold"),
+    Decimal(4): ("quadrupled", "fourfold"),
+    Decimal(5): ("fivefold",),
+    Decimal(10): ("tenfold",),
+}
 _HINT = re.compile(
     r"dozen|half|third|quarter|cent|¢|pence|\dp\b|basis|bps?\b|(?:[-–—]|\b(?:to|and|or)\b)\s?[$€£]?\d|/|⁄|\bFY",
     re.IGNORECASE,
@@ -64,7 +78,8 @@ _CENTURY = 100
 _OLDEST_DECADE = 20
 _LAST_MONTH = 12
 _THE_BEFORE = re.compile(r"\bthe\s['’]?$", re.IGNORECASE)
-_IN_ALL = re.compile(r"\s(?:in|out\sof)\s(?:every\s)?(\d{1,2})\b(?!\s?%)", re.IGNORECASE)
+_OLDEST_FISCAL_YEAR = 70
+_IN_ALL = re.compile(rf"\s(?:in|out\sof)\s(?:every\s)?(\d{{1,2}})\b(?!{NUMBER_GOES_ON})", re.IGNORECASE)
 _BESIDE_ALL, _BEFORE_ALL = (" in ", " out"), ("in ", "of ", "every ")
 _ALL_BEFORE = re.compile(r"\b(\d{1,2})\s(?:in|out\sof)\s(?:every\s)?$", re.IGNORECASE)
 
@@ -84,7 +99,7 @@ def other_amounts(text: str) -> Iterator[Decimal]:
         yield from _by_what_follows(text, match.end(), [worded_amount(match.group())])
     yield from (ending for _, ending in _seasons(text, 0, len(text)))
     for match in _FISCAL_YEAR.finditer(text):
-        yield Decimal(20 * _CENTURY + int(match[1]))
+        yield _fiscal_year(match[1])
     for match in _FRACTION.finditer(text):
         whole, part, parts = (int(one or 0) for one in match.groups())
         if part < parts:
@@ -94,6 +109,23 @@ def other_amounts(text: str) -> Iterator[Decimal]:
 def fractions_in_words(text: str) -> Iterator[Decimal]:
     """The fractions of "half a cup" and "three quarters of a mile": words before a measure, never percentages."""
     yield from map(_worded_fraction, _FRACTION_WORD.finditer(text))
+
+
+def other_percentages(text: str) -> Iterator[Decimal]:
+    """Percentages in other words: 0.5 for "half a percentage point", 0.25 for "25 basis points"."""
+    if _HINT.search(text) is None:
+        return
+    yield from map(_worded_fraction, _HALF_POINT.finditer(text))
+    for match in NUMBER.finditer(text):
+        if _BASIS_POINTS.match(text, match.end()):
+            yield from (one / 100 for one in amounts(match))
+
+
+def words_for_times(text: str, number_end: int, meant: Iterable[Decimal]) -> Iterator[str]:
+    """Words that say what a number before "times" or "-fold" says: "twice" for "2 times", and for "2 times a day"."""
+    if _TIMES_BEHIND.match(text, number_end):
+        named = _HOW_OFTEN if _TIMES_A_DAY.match(text, number_end) else _MULTIPLES
+        yield from (word for one in meant for word in named.get(one, ()))
 
 
 def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -> Iterator[Decimal]:
@@ -109,7 +141,7 @@ def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -
     if len(digits) == 2 and digits.isascii() and digits.isdigit():
         yield from (ending for at, ending in _seasons(text, max(start - 8, 0), end + 4) if at == start)
         if before.endswith(("FY", "FY ", "FY'")):
-            yield Decimal(20 * _CENTURY + int(digits))
+            yield _fiscal_year(digits)
         if number["decade"] and _THE_BEFORE.search(before) and int(digits) >= _OLDEST_DECADE and digits.endswith("0"):
             yield Decimal(19 * _CENTURY + int(digits))
     if text[end : end + 1] in _SIGNS:
@@ -118,7 +150,8 @@ def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -
     for match in _FRACTION.finditer(text, max(start - 4, 0), end + 24) if "/" in near or "⁄" in near else ():
         if start < match.end() and match.start() < end and int(match[2]) < int(match[3]):
             yield from _rounded(int(match[1] or 0), int(match[2]), int(match[3]))
-    if digits.isdigit() and len(digits) <= 2 and (text[end : end + 4] in _BESIDE_ALL or before.endswith(_BEFORE_ALL)):
+    is_count = digits.isdigit() and len(digits) <= 2 and not number["scale"]
+    if is_count and (text[end : end + 4] in _BESIDE_ALL or before.endswith(_BEFORE_ALL)):
         following, preceding = _IN_ALL.match(text, end), _ALL_BEFORE.search(text, max(start - 18, 0), start)
         part, parts = (digits, following[1]) if following else (preceding[1] if preceding else "1", digits)
         last = following.end() if following else end
@@ -128,8 +161,10 @@ def other_readings(text: str, number: re.Match[str], meant: Iterable[Decimal]) -
 
 def _in_words(text: str) -> Iterator[Decimal]:
     for match in _DOZEN.finditer(text):
-        count = (match[1] or "").strip().lower()
-        if count.startswith("half"):
+        count = (match["words"] or "").strip(" -").lower()
+        if match["digits"]:
+            yield Decimal(12 * int(match["digits"]))
+        elif count.startswith("half"):
             yield Decimal(6)
         elif count not in _UNTOLD:
             numbers = [*worded_numbers(count)]
@@ -144,6 +179,11 @@ def _in_words(text: str) -> Iterator[Decimal]:
         if count is not None:
             yield (count + Decimal("0.5")) * worded_amount(match[2])
     yield from map(_worded_fraction, _HALF_POINT.finditer(text))
+
+
+def _fiscal_year(digits: str) -> Decimal:
+    year = int(digits)
+    return Decimal((19 if year >= _OLDEST_FISCAL_YEAR else 20) * _CENTURY + year)
 
 
 def _worded_fraction(match: re.Match[str]) -> Decimal:

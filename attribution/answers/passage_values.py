@@ -29,7 +29,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     worded_amount,
     worded_numbers,
 )
-from attribeam.attribution.answers.other_amounts import fractions_in_words, other_amounts
+from attribeam.attribution.answers.other_amounts import fractions_in_words, other_amounts, other_percentages
 from attribeam.attribution.answers.plain_text import plain_text
 from attribeam.schemas import Passage
 
@@ -91,6 +91,11 @@ class PassageContent:
     def other_numbers(self) -> frozenset[Decimal]:
         """Amounts that it does not write as one plain number: "a dozen", "half a million", "60 cents"."""
         return frozenset(other_amounts(self._plain))
+
+    @cached_property
+    def other_percentages(self) -> frozenset[Decimal]:
+        """Percentages in other words: "half a point", "25 basis points"."""
+        return frozenset(other_percentages(self._plain))
 
     @cached_property
     def worded_fractions(self) -> frozenset[Decimal]:

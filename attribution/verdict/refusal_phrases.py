@@ -40,7 +40,7 @@ _BRACKETS = r"(?:\s*\([^()]{0,60}\))?"
 _IS_NOT = any_of("(?:is|are|was|were|has|have) not", words_of("isn't aren't wasn't weren't hasn't haven't"))
 _WRITTEN = words_of("mentioned stated specified")
 _DOCUMENTS = rf"(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}"
-"""Sources by names that the things an answer tells of rarely have."""
+"""Sources, without the names that are often those of things an answer tells of."""
 
 _REFUSAL = phrase_pattern(
     rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
@@ -108,7 +108,7 @@ _MAY_REFUSE = re.compile(
     re.IGNORECASE,
 )
 """A cheap test without which nothing above can match."""
-_LABEL = re.compile(r"\W*(?:[^\W_][\w'’-]*\s*){1,3}:\s*")
+_LABEL = re.compile(r"\W*[^\W_][\w'’-]*(?:\s+[^\W_][\w'’-]*){0,2}\s*:\s*")
 """What names the thing that is not said: "Body size: there is no mention of it"."""
 _BARE = phrase_pattern(
     r"\W*(?:"
@@ -116,8 +116,8 @@ _BARE = phrase_pattern(
         "n/a",
         "unknown",
         "not (?:mentioned|stated|specified|provided|given|available|found|applicable|known)",
-        rf"(?:insufficient|not enough|no) {_INFORMATION}"
-        "(?: (?:available|provided|given|found|to (?:answer|tell|say)))?",
+        "(?:insufficient|not enough|no) (?:information|context|mention|indication|answers?)",
+        rf"(?:insufficient|not enough|no) {_INFORMATION} (?:available|provided|given|found|to (?:answer|tell|say))",
     )
     + r")\W*"
 )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.lab.evaluation.datasets.own_rows import passage_of, span_chars
+from attribeam.lab.evaluation.datasets.row_parts import passage_of, span_chars
 from attribeam.schemas import CharRange, QARecord, RowSource
 
 SHIPPED_ROWS = Path(__file__).with_name("support_rows.jsonl")

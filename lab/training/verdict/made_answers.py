@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
-from attribeam.lab.evaluation.datasets.own_rows import passage_of, span_chars
+from attribeam.lab.evaluation.datasets.row_parts import passage_of, span_chars
 from attribeam.schemas import QARecord, RowSource
 from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 

@@ -324,3 +324,45 @@ def test_a_temperature_of_forty_digits_is_compared() -> None:
     ones = "1" * 40
     assert unmatched(f"Heat it to {ones}°C ({ones}°F).", f"{ones}°F") == ()
     assert unmatched(f"Heat it to {ones}°C ({ones}°F).", "Heat it.") != ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("About 20% fall ill.", "One in 5,000 of them falls ill.", ("20%",)),
+        ("About 20% fall ill.", "One in 5 million of them falls ill.", ("20%",)),
+        ("Some 1 in 5 million fall ill.", "Some 20% fall ill.", ("1", "5 million")),
+        ("It needs 12 eggs.", "It needs half-dozen eggs.", ("12",)),
+        ("It needs 12 eggs.", "It needs 3 dozen eggs.", ("12",)),
+        ("In 2097 it grew.", "In FY97 it grew.", ("2097",)),
+        ("The wall is 5 feet high.", "They won 60 in 2019.", ("5",)),
+        ("The wall is 500 cm high.", "The app has 5 m users.", ("500",)),
+        ("The dose is 0.1 g.", "Sugar stood at 100 mg/dl.", ("0.1",)),
+        ("The run is 60 km long.", "It does 60,000 m per second.", ("60",)),
+        ("The tax is 12%.", "They ate a dozen eggs.", ("12",)),
+        ("The tax is 0.5%.", "It costs 50 cents.", ("0.5",)),
+    ],
+)
+def test_counts_rates_and_percentages_are_not_taken_for_other_amounts(
+    answer: str, passage: str, expected: tuple[str, ...]
+) -> None:
+    assert tuple(one.rstrip("%") for one in unmatched(answer, passage)) == tuple(one.rstrip("%") for one in expected)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("It needs 6 eggs.", "It needs half-dozen eggs."),
+        ("It needs 36 eggs.", "It needs 3 dozen eggs."),
+        ("In FY97 it grew.", "In 1997 it grew."),
+        ("In 1997 it grew.", "In FY97 it grew."),
+        ("In FY 2023 it grew.", "It grew in fiscal 2023."),
+        ("It closes at 6:30 pm.", "The doors close at 6.30."),
+        ("The rate rose by 0.25 percentage points.", "The rate rose by a quarter of a point."),
+        ("The rate rose by 0.25%.", "The rate rose by 25 basis points."),
+        ("Take 0.5 g per day.", "Take 500 mg/day."),
+        ("The walk takes 2 hours and 15 minutes, the ride 3 hours and 5 minutes.", "Walk: 135 minutes. Ride: 185 min."),
+    ],
+)
+def test_counts_and_rates_in_another_form_are_found(answer: str, passage: str) -> None:
+    assert unmatched(answer, passage) == ()

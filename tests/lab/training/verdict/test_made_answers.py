@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -68,14 +69,18 @@ def test_shipped_answers_are_many_different_and_half_of_them_faithful() -> None:
     assert 0.4 <= np.mean([bool(one) for one in marks]) <= 0.6
     kinds = Counter(mark.kind for one in marks for mark in one)
     assert min(kinds.values()) >= 5
-    assert all(mark.chars.char_end - mark.chars.char_start > 0 for one in marks for mark in one)
 
 
 def test_rows_that_figures_are_measured_on_are_not_among_them() -> None:
-    made = {passage.text for one in load_made_answers() for passage in one.record.passages}
+    made = [eight_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
     rows = [*load_support_rows(SHIPPED_ROWS), *load_support_rows(EVERYDAY_ROWS)]
-    measured = {passage.text for one in rows for passage in one.record.passages}
-    assert not made & measured
+    measured = [eight_words_each(passage.text) for one in rows for passage in one.record.passages]
+    assert not set().union(*made) & set().union(*measured)
+
+
+def eight_words_each(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return set(zip(*(words[start:] for start in range(8)), strict=False))
 
 
 @pytest.fixture(scope="module")

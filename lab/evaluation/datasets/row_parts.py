@@ -1,4 +1,4 @@
-"""What all rows that were written for this project have in common: passages, and spans named by their text."""
+"""Parts of the rows that were written for this project: passages, and spans of an answer named by their text."""
 
 from __future__ import annotations
 
