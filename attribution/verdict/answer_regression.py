@@ -15,7 +15,6 @@ import numpy.typing as npt
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import Signals
-from attribeam.attribution.verdict.state_probe import LOWEST
 
 _WHOLE_ANSWER = (
     "unseen_share", "unseen", "similarity", "similarity_in_sentences", "field_share", "field_mean", "field_conflicts",
@@ -91,7 +90,8 @@ def answer_numbers(signals: Signals, log_odds: _Numbers) -> tuple[tuple[str, ...
 
 
 def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
-    return float(ranked[place]) if place < len(ranked) else LOWEST
+    """The number at that place, the last one if there are fewer: a short answer is judged by all that it has."""
+    return float(ranked[min(place, len(ranked) - 1)])
 
 
 def _any_of(log_odds: Sequence[float]) -> float:

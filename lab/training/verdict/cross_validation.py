@@ -70,7 +70,7 @@ def by_source(row: VerdictRow) -> Hashable:
 def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int, beside: Sequence[VerdictRow] = ()) -> FittedParts:
     """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave.
 
-    The rows ``beside`` are in every fit of words, and in no regression: probabilities stay those of the other rows.
+    The rows ``beside`` are in every fit of words, and in no regression: the risks stay those of the other rows.
     """
     inside = source_folds([row.source for row in rows], seed=seed + 1) % folds
     odds: list[_Numbers] = [np.empty(0)] * len(rows)

@@ -32,6 +32,7 @@ from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
 from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
 from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.attributor.corpus import read_pages
+from attribeam.lab.training.verdict.answer_variants import with_variants
 from attribeam.lab.training.verdict.cross_validation import (
     CrossValidation,
     FittedParts,
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT)
     rows = list(verdict_rows(answers, parser, table))
     _check(rows, args)
-    made = load_made_answers() if args.made_answers else ()
+    made = with_variants(load_made_answers()) if args.made_answers else []
     beside = list(verdict_rows(made, parser, table))
     decoder = None
     if args.decoder is not None:
@@ -237,7 +238,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument(
         "--made-answers", action="store_true",
-        help="also fit words on the answers that were made up for this project; no probability, threshold or figure "
+        help="also fit words on the answers that were made up for this project; no regression, threshold or figure "
         "counts them",
     )  # fmt: skip
     parser.add_argument("--measured-on", help="what reports say that the figures were measured on")
