@@ -16,14 +16,14 @@ UNRELATED = "unrelated passages"
 """The kind of the marked range that is a whole answer beside the passages of another row."""
 
 
-def with_variants(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
-    """The answers, one sentence of each, and both beside the passages of another row, where all is unsupported.
+def variants(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """One sentence of each answer, and both beside the passages of another row, where all is unsupported.
 
     Raises:
         ValueError: if an answer was not judged.
     """
     sentences = single_sentences(answers)
-    return [*answers, *sentences, *beside_other_passages(sentences), *beside_other_passages(answers)]
+    return [*sentences, *beside_other_passages(sentences), *beside_other_passages(answers)]
 
 
 def single_sentences(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.verdict_model import OperatingPoint, VerdictThresholds
-from attribeam.lab.evaluation.measures.source_folds import best_threshold, f1
+from attribeam.lab.evaluation.measures.source_folds import Cuts, best_threshold, f1
 from attribeam.lab.training.verdict.cross_validation import Scored
 from attribeam.lab.training.verdict.unmatched_claims import UnmatchedShares
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
@@ -19,6 +19,8 @@ _UNSUPPORTED_BELOW = 0.5
 """A claim with a lower score is more likely unsupported than not: scores are probabilities."""
 _SUPPORTED_FROM = 0.8
 """Of claims with this score four in five are supported."""
+_F1_GIVEN = 0.005
+"""How much F1 of answers is given for fewer false alarms: near its best it hardly depends on the threshold."""
 _WORD_CHOICES = np.arange(0.06, 0.3, 0.02)
 _WEAK_WORD_CHOICES = np.arange(0.1, 0.6, 0.05)
 
@@ -43,8 +45,9 @@ def operating_points(risks: npt.NDArray[np.float64], marked: npt.NDArray[np.bool
 def choose_thresholds(
     rows: Sequence[VerdictRow], scores: Sequence[Scored], shares: UnmatchedShares
 ) -> VerdictThresholds:
-    """The thresholds with the best F1 of answers, and for words of characters; ``scores`` have the ``shares`` applied.
+    """The thresholds with the best F1 of characters for words; ``scores`` have the ``shares`` applied.
 
+    For answers it is the one with the fewest false alarms of those whose F1 is at most half a point below the best.
     Those of claims are fixed, for a score is a probability. Chosen by the F1 of characters, they would depend on
     chance, for it hardly changes between 0.5 and 0.8.
     """
@@ -53,7 +56,7 @@ def choose_thresholds(
     support = np.concatenate([1 - _probability(one.claims) for one in scores])
     unmarked = ~np.concatenate([row.marked_claims for row in rows])
     limits = VerdictThresholds(
-        answer_risk=round(float(best_threshold(risks, marked, f1)), 4),
+        answer_risk=round(float(best_threshold(risks, marked, _is_nearly_best)), 4),
         unsupported=_UNSUPPORTED_BELOW,
         supported=_SUPPORTED_FROM,
         unmatched=shares.support_score,
@@ -68,6 +71,12 @@ def choose_thresholds(
         tried = [replace(limits, **{name: round(float(choice), 4)}) for choice in choices]
         limits = max(tried, key=lambda one: _character_f1(flagged, every, one))
     return limits
+
+
+def _is_nearly_best(cuts: Cuts) -> npt.NDArray[np.float64]:
+    """1 for thresholds whose F1 is nearly the best; ``best_threshold`` takes the largest of them."""
+    found = f1(cuts)
+    return (found >= found.max() - _F1_GIVEN).astype(np.float64)
 
 
 def _character_f1(flagged: Sequence[tuple[VerdictRow, Scored]], every: int, limits: VerdictThresholds) -> float:

@@ -32,7 +32,7 @@ from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
 from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
 from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.attributor.corpus import read_pages
-from attribeam.lab.training.verdict.answer_variants import with_variants
+from attribeam.lab.training.verdict.answer_variants import variants
 from attribeam.lab.training.verdict.cross_validation import (
     CrossValidation,
     FittedParts,
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT)
     rows = list(verdict_rows(answers, parser, table))
     _check(rows, args)
-    made = with_variants(load_made_answers()) if args.made_answers else []
+    made = load_made_answers() if args.made_answers else []
     beside = list(verdict_rows(made, parser, table))
     decoder = None
     if args.decoder is not None:
@@ -89,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         beside = list(with_states(beside, [one.record for one in made], model))
         _say_how_many_are_unread(rows, args)
         decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()), args.decoder_note)
+    beside += verdict_rows(variants(made), parser, table)  # for the trees alone: with them, the probe ranks worse
     if args.cross_validate is not None:
         _cross_validate(rows, beside, args, decoder)
         return

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.attribution.tiny_models import save_tiny_model
 from tests.lab.training.verdict.test_verdict_recipe import made_answers
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -113,3 +115,26 @@ def test_recipe_with_made_answers_fits_another_verdict_with_figures_of_the_same_
     assert plain["words"] != more["words"]
     assert plain["measured_on"] == more["measured_on"] == "40 answers of ragtruth"
     assert plain["thresholds"]["unmatched"] == more["thresholds"]["unmatched"]
+
+
+def test_the_decoder_reads_made_up_answers_but_not_their_variants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(_: object, *, beside: Sequence[VerdictRow], **__: object) -> None:
+        seen.update({row.record_id: row.states is not None for row in beside})
+        raise StoppedError
+
+    seen: dict[str, bool] = {}
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
+    monkeypatch.setattr(recipe, "load_made_answers", lambda: load_made_answers()[:4])
+    monkeypatch.setattr(recipe, "cross_validated", stop)
+    options = ["--decoder", str(save_tiny_model(tmp_path / "decoder")), "--decoder-layer", "2", "--made-answers"]
+    with pytest.raises(StoppedError):
+        recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), *options])
+    assert len(seen) > 3 * 4
+    assert {name for name, is_read in seen.items() if is_read} == {
+        one.record.record_id for one in load_made_answers()[:4]
+    }

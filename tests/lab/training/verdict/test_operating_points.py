@@ -85,3 +85,12 @@ def test_weak_claims_name_nothing_where_people_marked_none_of_their_words() -> N
     scores = [scored([0.2, 0.7, 0.95], words)] * 4 + [scored([0.9, 0.9, 0.95], words, risk=0.1)] * 4
     limits = choose_thresholds(rows, scores, UnmatchedShares(0.3, 0.8))
     assert limits.weak_word > 0.5
+
+
+@pytest.mark.parametrize(("marked", "threshold"), [(200, 0.675), (20, 0.325)])
+def test_one_more_answer_in_200_is_not_worth_more_false_alarms(marked: int, threshold: float) -> None:
+    """All marked answers have a risk of 0.9 but one, which stands before the clean ones: F1 is 99.7 without it."""
+    risks = [0.9] * marked + [0.45] + [0.2] * 60
+    rows = [row(*([0] if place <= marked else []), source=str(place)) for place in range(len(risks))]
+    scores = [scored([0.2, 0.7, 0.9], [0.2] * 6, risk) for risk in risks]
+    assert choose_thresholds(rows, scores, UnmatchedShares(0.3, 0.8)).answer_risk == pytest.approx(threshold)
