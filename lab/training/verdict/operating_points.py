@@ -76,7 +76,7 @@ def choose_thresholds(
 def _is_nearly_best(cuts: Cuts) -> npt.NDArray[np.float64]:
     """1 for thresholds whose F1 is nearly the best; ``best_threshold`` takes the largest of them."""
     found = f1(cuts)
-    return (found >= found.max() - _F1_GIVEN).astype(np.float64)
+    return np.where(found >= found.max() - _F1_GIVEN, 1.0, 0.0)
 
 
 def _character_f1(flagged: Sequence[tuple[VerdictRow, Scored]], every: int, limits: VerdictThresholds) -> float:
