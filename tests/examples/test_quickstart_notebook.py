@@ -76,9 +76,11 @@ def test_each_amount_leads_to_the_passage_of_its_year(executed: Executed, text: 
 
 
 def test_every_span_is_printed_with_its_support(executed: Executed) -> None:
-    lines = executed.printed["list-spans"].splitlines()
+    *lines, claim = executed.printed["list-spans"].splitlines()
     assert all(line.endswith(span.text) for line, span in zip(lines, executed.spans("spans"), strict=True))
     assert {line.split()[0] for line in lines} == {"supported"}
+    assert sum(" within a claim " not in line for line in lines) == 1
+    assert claim.startswith("support score 0.9")
 
 
 def test_the_evidence_of_one_span_quotes_its_passage(executed: Executed) -> None:
@@ -89,12 +91,18 @@ def test_the_evidence_of_one_span_quotes_its_passage(executed: Executed) -> None
 
 
 def test_the_wrong_amount_and_the_invented_purchase_are_unsupported_as_the_text_says(executed: Executed) -> None:
-    spans = {span.text: span for span in executed.spans("unsupported")}
-    amount, purchase = spans["three million dollars"], spans["Its director bought a second factory in Oslo"]
+    amount, purchase = executed.spans("unsupported")
+    assert amount.text == "The cannery earned three million dollars in 2013"
+    assert purchase.text == "Its director bought a second factory in Oslo"
     assert (amount.unmatched_values, purchase.unmatched_values) == (("three million",), ("Oslo",))
-    assert amount.evidence_mass > 0.5
-    assert purchase.evidence_mass < 0.05
-    assert "three million" in executed.printed["second-answer"]
+    assert max(amount.support_score, purchase.support_score) < 0.5 < amount.answer_risk
+    assert "not in the passages: three million; suspicious: three" in executed.printed["second-answer"]
+
+
+def test_exchanged_amounts_are_called_supported_as_the_text_says(executed: Executed) -> None:
+    (claim,) = [span for span in executed.spans("exchanged") if span.is_claim]
+    assert claim.support is Support.SUPPORTED
+    assert executed.printed["exchanged"].startswith("supported, support score 0.9")
 
 
 def test_the_table_has_one_row_per_span(executed: Executed) -> None:
