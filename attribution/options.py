@@ -91,7 +91,7 @@ class ModelOptions(Options):
     query_position: Parsed[QueryPosition | None, QueryPosition | str | None] = option(
         default=None, group=READING, in_directory=True,
         default_words="the model's, else predicting for decoders and self for encoders",
-        help="whose attention a response token has: that of the position that predicts it, or its own",
+        help="where the attention of an answer token is read: at the token before it, which predicts it, or at itself",
     )  # fmt: skip
     prompt_template: str | TemplateText | None = option(
         default=None, group=READING, metavar="NAME|FILE", reads=prompt_template,
@@ -118,12 +118,12 @@ class ModelOptions(Options):
     )  # fmt: skip
     max_tokens: PositiveInteger | None = option(
         default=None, group=READING, metavar="N", default_words="the model's context",
-        help="tokens that the model reads at once; longer rows are read in windows",
+        help="the most tokens that the model reads at once; longer rows are read in windows",
     )  # fmt: skip
     attribution_config: str | None = option(
         default=None, group=READING, metavar="FILE.json", reads=existing_file, quiet=True,
         default_words="the model directory's attribution_config.json",
-        help="settings of the model, in the place of its directory's own, as models check --sweep-layers writes them",
+        help="a file of settings to use instead of the model directory's own; models check --sweep-layers writes one",
     )  # fmt: skip
     trust_remote_code: Value[bool] = option(default=False, group=LOADING, help="run code from the model's repository")
     head_weights: str | None = option(
@@ -131,7 +131,7 @@ class ModelOptions(Options):
         help="learned weights of the attention heads, fitted for this model and layer", paper="3.4",
     )  # fmt: skip
     loaded_layers: WholeNumber | None = option(
-        default=None, default_words="those up to L*", help="load at least so many layers, for what lies above L*"
+        default=None, default_words="those up to L*", help="load at least this many layers, to read some above L*"
     )
 
 
@@ -143,7 +143,7 @@ class TrainedOptions(Options):
 
     softmax_over: Value[SoftmaxOver] = option(
         default=SoftmaxOver.VISIBLE, in_directory=True, default_words="visible",
-        help="columns that a row of the attention is normalised over: all that its token sees, or the prompt's",
+        help="tokens that the softmax of the attention runs over: all that a token sees, or only the prompt's",
     )  # fmt: skip
 
 
@@ -168,42 +168,42 @@ class MethodOptions(Options):
     )  # fmt: skip
     isolation_tau: Value[TokenDistance] = option(
         default=2.0, group=UNION, metavar="TAU", in_directory=True, paper="3.2",
-        help="evidence tokens with no other evidence within TAU tokens are dropped; inf keeps all of them",
+        help="drop an evidence token if no other one lies within TAU tokens of it; inf keeps all of them",
     )  # fmt: skip
     strict_isolation: Value[bool] = option(
         default=False, group=UNION, paper="3.2", quiet=True,
-        help="drop isolated evidence also where nothing else is left; such a span then has no passage",
+        help="drop isolated evidence even if nothing else is left; such a span then has no passage",
     )  # fmt: skip
     own_token_weight: Value[PositiveInteger] = option(
         default=1, group=UNION, metavar="N", in_directory=True, extends_paper=True,
-        help="how often a span's own tokens count beside the other tokens of its atomic fact",
+        help="how many times a span's own tokens count; the other tokens of its atomic fact count once",
     )  # fmt: skip
     sentence_weight: Value[NonNegative] = option(
         default=0.0, group=UNION, metavar="W", in_directory=True, extends_paper=True,
-        help="how much the rest of a span's sentence counts in the choice of its passage",
+        help="weight of the rest of the span's sentence when the best passage is chosen",
     )  # fmt: skip
     evidence_window: Value[TokenCount] = option(
         default=math.inf, group=UNION, metavar="N", in_directory=True, extends_paper=True,
-        help="successive tokens of each passage that count beside its title, the best ones; inf counts all",
+        help="count only the best N tokens in a row of each passage, and its title; inf counts all",
     )  # fmt: skip
     word_weight: Value[NonNegative] = option(
         default=0.0, group=UNION, metavar="W", in_directory=True, extends_paper=True,
-        help="how much the words that a passage shares with span and sentence count in the choice of the passage",
+        help="weight of the words that a passage shares with span and sentence when the best passage is chosen",
     )  # fmt: skip
     verdict: Value[str] = option(
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
-        help="how claims are judged: bundled; smollm2-135m, with that --language-model; a directory that attribeam "
-        "calibrate or attribeam train verdict wrote; or mass, which compares the evidence mass with two thresholds; "
-        "giving a threshold means mass",
+        help="how claims are judged: bundled; smollm2-135m, which needs that --language-model; a directory that "
+        "attribeam calibrate or attribeam train verdict wrote; or mass, which compares the evidence mass with two "
+        "thresholds; if you give a threshold, mass is meant",
     )  # fmt: skip
     false_alarm_rate: Fraction | None = option(
         default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, quiet=True,
         default_words="what gives the best F1",
-        help="flag so many of the answers that people found nothing wrong with, as far as the verdict was measured",
+        help="share of clean answers that may be flagged, as measured on the answers that the verdict was fitted on",
     )  # fmt: skip
     assume_language: Value[bool] = option(
         default=False, group=SUPPORT, extends_paper=True, quiet=True,
-        help="judge answers in any language; without it, languages that are not read are not judged",
+        help="judge answers in any language; by default only languages are judged that model and parser read",
     )  # fmt: skip
     supported_threshold: Value[Fraction] = option(
         default=0.5, group=SUPPORT, metavar="SHARE", in_directory=True, extends_paper=True,
@@ -220,11 +220,11 @@ class MethodOptions(Options):
     )  # fmt: skip
     language_model: str | None = option(
         default=None, group=LANGUAGE, metavar="NAME", default_words="--model", paper="4.1", quiet=True,
-        help="causal language model of cci, log-probability drops and a verdict with a probe: a hub id or a directory",
+        help="causal language model for cci, log-probability drops and a verdict with a probe: a hub id or a directory",
     )  # fmt: skip
     language_model_dtype: str | None = option(
         default=None, group=LANGUAGE, choices=(AUTO_DTYPE, *DTYPES), default_words="--dtype", quiet=True,
-        help="precision of the language model; auto chooses for a verdict with a probe as --dtype auto does",
+        help="precision of the language model; for a verdict with a probe auto chooses as --dtype auto does",
     )  # fmt: skip
 
     @model_validator(mode="after")

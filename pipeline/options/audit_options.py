@@ -71,7 +71,7 @@ class RunOptions(Options):
     )  # fmt: skip
     model_workers: PositiveInteger | None = option(
         default=None, group=RUN, metavar="M", default_words="one per GPU that --device names, else none",
-        help="processes that hold the model, for all worker processes; see docs/running.md",
+        help="processes that hold the model and serve all worker processes; see docs/running.md",
     )  # fmt: skip
     gpus: Value[tuple[str, ...]] = option(default=(), help="the GPUs that --device names")
     dtype_choice: str | None = option(default=None, help="what --dtype auto chose on a CPU, and why")
@@ -90,7 +90,8 @@ class RunOptions(Options):
     )
     umask: str | None = option(
         default=None, group=RUN, metavar="OCTAL", default_words="the shell's", reads=umask_text,
-        expects="three octal digits", help="rights that nobody but you gets to files and folders, e.g. 077 for none",
+        expects="three octal digits",
+        help="umask of the files and folders that are written; 077 lets nobody but you read them",
     )  # fmt: skip
     quiet: Value[bool] = option(default=False, group=RUN, help="no progress and no summary, only errors")
     console: Value[ConsoleKind] = option(
@@ -122,15 +123,15 @@ class RunOptions(Options):
     )
     notify: WebhookUrl | None = option(
         default=None, group=MONITORING, metavar="URL", default_words="nobody", reads=webhook_url,
-        expects="the address of a webhook", help="post a notice there when a quality gate fails",
+        expects="the address of a webhook", help="post a notice to this address when a quality gate fails",
     )  # fmt: skip
     notify_format: Value[NoticeFormat] = option(
         default=NoticeFormat.SLACK, group=MONITORING,
-        help="slack: a text that Slack and its like show; json: the metrics and gates too",
+        help="slack: a text for Slack and similar services; json: also the metrics and gates",
     )  # fmt: skip
     notify_answers: Value[WholeNumber] = option(
         default=0, group=MONITORING, metavar="N",
-        help="send the ids and the worst claims, which are texts, of so many answers with the notice, riskiest first",
+        help="send ids and worst claims, with their texts, of this many answers with the notice, riskiest first",
     )  # fmt: skip
     previous: Value[str] | None = option(
         default=None, group=MONITORING, metavar="DIR", default_words="none",
@@ -374,7 +375,7 @@ def _add_privacy(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("privacy").add_argument
     add(
         "--redact", action="store_true",
-        help="mask e-mail addresses, phone numbers and card numbers in everything that is written; offsets stay",
+        help="mask e-mail addresses, phone numbers and card numbers in everything that is written; offsets do not change",
     )  # fmt: skip
     add(
         "--redact-pattern", action="append", default=[], metavar="REGEX",
@@ -383,8 +384,8 @@ def _add_privacy(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--redact-patterns-file", metavar="FILE",
-        help="mask what the regular expressions of this file find, one a line, # for remarks; the manifest records its "
-        "path and SHA-256 only",
+        help="mask what the regular expressions of this file find, one per line; # starts a remark; the manifest "
+        "records its path and SHA-256 only",
     )  # fmt: skip
     add(
         "--no-texts", action="store_true",
