@@ -83,12 +83,25 @@ class AnswerName:
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The places of the parts that a passage repeats."""
-        found = {place for place, part in enumerate(self.parts) if place in self.silent or _part_occurs(part, passage)}
+        found = {place for place, part in enumerate(self.parts) if place in self.silent or self._occurs(place, part, passage)}
         if len(found) < len(self.parts):
             found |= {one - self.first for one in self._covered_by_forms(passage)} & set(range(len(self.parts)))
         if self._has_only_surname(found, passage):
             return frozenset(range(len(self.parts)))
         return frozenset(found)
+
+    def _occurs(self, place: int, part: NamePart, passage: PassageContent) -> bool:
+        """True where each word of the part occurs as it is, as initials, or as a demonym.
+
+        So "Italian" is "Italy", alone and in "Italian President Rossi". But a first name is none: a passage on Normandy
+        names no "Norman Hale".
+        """
+        may_be_demonym = len(self.parts) == 1 or any(one.is_title for one in self.parts[place + 1 : place + 2])
+        is_acronym = part.written.isupper()
+        return all(
+            _word_occurs(word, passage, is_acronym=is_acronym) or (may_be_demonym and _is_demonym(word, passage))
+            for word in part.words
+        )
 
     def _has_only_surname(self, found: set[int], passage: PassageContent) -> bool:
         """True where of a name of two words the passage has the last, never behind another name than the first."""
@@ -131,24 +144,23 @@ def _form_occurs(form: Phrase, passage: PassageContent) -> bool:
     return all(word in passage.words for word in form)
 
 
-def _part_occurs(part: NamePart, passage: PassageContent) -> bool:
-    """True where each word of the part occurs, as it is, as initials, as a demonym or as the stem of one."""
-    return all(_word_occurs(word, passage, is_acronym=part.written.isupper()) for word in part.words)
-
-
 def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> bool:
     if any(one in passage.words for one in (word, word.rstrip("s"), word + "s", *_other_spellings(word))):
         return True
-    if len(word) > _STEM_LENGTH and any(word + ending in passage.words for ending in _ADDED_ENDINGS):
-        return True
     if len(word) > 1 and is_acronym and any(word in initials for initials in passage.initials):
         return True
-    if len(word) >= _SHORTEST_INITIALS and is_acronym and word in passage.content_initials:
+    return len(word) >= _SHORTEST_INITIALS and is_acronym and word in passage.content_initials
+
+
+def _is_demonym(word: str, passage: PassageContent) -> bool:
+    """True where a passage names the place of the word, or people of the place: "Germany" and "German"."""
+    names = {one.lower() for one in passage.capitalised}
+    if len(word) > _STEM_LENGTH and any(word + ending in names for ending in _ADDED_ENDINGS):
         return True
     singular = word.rstrip("s")
     if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
         return False
-    return any(word.startswith(singular[:_STEM_LENGTH]) for word in passage.words)
+    return any(one.startswith(singular[:_STEM_LENGTH]) for one in names)
 
 
 def _other_spellings(word: str) -> Iterator[str]:

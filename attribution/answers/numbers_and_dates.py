@@ -41,7 +41,9 @@ _NUMBER_WORDS = (
 )
 
 _CURRENCY = r"[$€£¥₹₩₽¢]"
-_MONTH = r"(?:" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
+_SHORT_MONTHS = ("sept", *(name[:3] for name in _MONTH_NAMES if name != "may"))
+_MONTH = rf"(?:(?:{'|'.join(_MONTH_NAMES)})\b|(?:{'|'.join(_SHORT_MONTHS)})\b(?:\.(?=,?\s+\d))?)"
+"""A full stop belongs to a short form that more of the date follows; else it ends a sentence."""
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _CURRENCY_CODE = (
     r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"

@@ -76,6 +76,15 @@ def test_date_is_one_match(text: str) -> None:
     assert DATE.fullmatch(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["on 5 March.", "on 5 Sept. Then 20 came", "in the 5th of May. 2019 was dry", "on 5 Dec. It"]
+)
+def test_full_stop_behind_a_date_is_no_part_of_it(text: str) -> None:
+    (found,) = DATE.finditer(text)
+    assert not found.group().endswith(".")
+    assert text[found.end()] == "."
+
+
 @pytest.mark.parametrize("text", ["he may 2", "maybe 12", "marching 5"])
 def test_word_that_starts_like_a_month_is_no_date(text: str) -> None:
     assert DATE.search(text.removesuffix(" 2")) is None
