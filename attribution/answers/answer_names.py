@@ -83,7 +83,9 @@ class AnswerName:
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The places of the parts that a passage repeats."""
-        found = {place for place, part in enumerate(self.parts) if place in self.silent or self._occurs(place, part, passage)}
+        found = {
+            place for place, part in enumerate(self.parts) if place in self.silent or self._occurs(place, part, passage)
+        }
         if len(found) < len(self.parts):
             found |= {one - self.first for one in self._covered_by_forms(passage)} & set(range(len(self.parts)))
         if self._has_only_surname(found, passage):
