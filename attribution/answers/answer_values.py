@@ -13,6 +13,7 @@ from attribeam.attribution.answers.clock_times import clock_times_in
 from attribeam.attribution.answers.label_schemes import base_label
 from attribeam.attribution.answers.measures import converted_measures, measures_in
 from attribeam.attribution.answers.numbers_and_dates import (
+    CENTURY,
     DATE,
     DOTTED_DATE,
     GROUPED_NUMBER,
@@ -23,16 +24,19 @@ from attribeam.attribution.answers.numbers_and_dates import (
     Duration,
     amounts,
     durations_of,
+    in_other_units,
     is_percentage,
     joint_durations,
     worded_amount,
     worded_numbers,
+    worded_shares,
 )
-from attribeam.attribution.answers.other_amounts import other_readings, words_for_times
+from attribeam.attribution.answers.other_amounts import other_readings, parts_of_scales, words_for_times
 from attribeam.attribution.answers.own_numbers import own_number_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.passage_values import COUNTED_LETTERS, PassageContent, comparable_words
 from attribeam.attribution.answers.plain_text import plain_text
+from attribeam.attribution.answers.rounded_numbers import rounding
 from attribeam.schemas import CharRange
 
 _EXACT = (Decimal(0), Decimal(0))
@@ -53,7 +57,8 @@ class AnswerValue:
         version: a number such as "4.8.2" that must occur as it is written, "" for none.
         durations: lengths of time, where the number counts one, of which one must occur unless the number stands alone.
         is_in_percent: whether the number is a percentage, which a fraction in words may repeat.
-        tolerance: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s".
+        tolerance: how far below and above the value's an occurring amount may lie: 0 and 9 for "the 1990s", 5 and 5 for
+            "about 80".
         counted: the word behind a small number in words, cut to its first letters, "" otherwise: people count what a
             passage only names, so such a number is a value only where a passage counts the same.
         is_every_day: whether it counts the days of every week, which a passage repeats that names all seven.
@@ -61,6 +66,7 @@ class AnswerValue:
             day, its numbers count instead.
         sizes: what it may measure, in base units, of which a passage may have one in another unit.
         words: words that a passage may have in its place: "twice" for "2 times".
+        years: the first and the last year of a century, of which any may occur in its place.
     """
 
     chars: CharRange
@@ -75,6 +81,7 @@ class AnswerValue:
     minutes: frozenset[int] = frozenset()
     sizes: frozenset[tuple[str, Decimal]] = frozenset()
     words: frozenset[str] = frozenset()
+    years: tuple[Decimal, Decimal] | None = None
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The value itself, as its only part, if a passage repeats it."""
@@ -102,13 +109,29 @@ class AnswerValue:
         numbers = passage.numbers_without_time if self.durations else passage.numbers
         if all(_amount_occurs(one, self.tolerance, numbers) for one in self.numbers):
             return True
-        if self.durations and not self.durations.isdisjoint(passage.durations):
+        if self.durations and self._a_duration_occurs(passage):
+            return True
+        if self.years and any(self.years[0] <= one <= self.years[1] for one in passage.numbers):
             return True
         if self.is_every_day and passage.names_every_day:
             return True
         if self.is_in_percent and any(not one.isdisjoint(passage.fractions_in_percent) for one in self.numbers):
             return True
         return self._occurs_in_other_words(passage)
+
+    def _a_duration_occurs(self, passage: PassageContent) -> bool:
+        """Whether the passage has one of the lengths of time, or one that the number rounds."""
+        if not self.durations.isdisjoint(passage.durations):
+            return True
+        if self.tolerance == _EXACT:
+            return False
+        (meant, *_) = self.numbers[0]
+        below, above = (1 - self.tolerance[0] / meant, 1 + self.tolerance[1] / meant)
+        return any(
+            unit == other and amount * below <= found <= amount * above
+            for unit, amount in self.durations
+            for other, found in passage.durations
+        )
 
     def _occurs_in_other_words(self, passage: PassageContent) -> bool:
         if not self.words.isdisjoint(passage.words):
@@ -134,7 +157,8 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     taken = bytearray(len(text))
     for own in own_number_ranges(answer, text):
         taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
-    kinds = (_dates(text), _versions(text), _times(text), _numbers(text), _worded_numbers(parsed, text))
+    shares = (_shares(text), _parts_of_scales(text))
+    kinds = (_dates(text), _versions(text), _times(text), _numbers(text), *shares, _worded_numbers(parsed, text))
     for kind in (*kinds, _months(parsed, text)):
         for found in kind:
             place = slice(found.chars.char_start, found.chars.char_end)
@@ -210,14 +234,47 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if plain is None or _is_enumerator(match, text):
             continue
         meant = frozenset(amounts(plain))
-        tolerance = (Decimal(0), Decimal(9 if plain["decade"] else 0))
-        if plain["scale"] and len(meant) == 1:
+        tolerance = _of_decade(plain) or _rounding(match, text, meant)
+        if tolerance == _EXACT and plain["scale"] and len(meant) == 1:
             tolerance = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
         if meant:
             value = _number(match, text, meant, tolerance)
             readings = meant.union(other_readings(text, match, meant))
             words = frozenset(words_for_times(text, match.end(), meant))
-            yield replace(value, numbers=(readings,), words=words)
+            yield replace(value, numbers=(readings,), words=words, years=_years_of_century(match, text))
+
+
+def _of_decade(number: re.Match[str]) -> tuple[Decimal, Decimal] | None:
+    """How far the years of "the 1990s" and "the 1800s" reach; None for any other number."""
+    if not number["decade"]:
+        return None
+    return Decimal(0), Decimal(99 if re.fullmatch(r"\d\d00", number["digits"]) else 9)
+
+
+def _rounding(match: re.Match[str], text: str, meant: frozenset[Decimal]) -> tuple[Decimal, Decimal]:
+    """How far what a number rounds may lie from it; a number that may be read in two ways rounds nothing."""
+    return rounding(text, match.start(), match.end(), next(iter(meant))) if len(meant) == 1 else _EXACT
+
+
+def _years_of_century(match: re.Match[str], text: str) -> tuple[Decimal, Decimal] | None:
+    """1800 and 1899 for the number of "19th century"."""
+    if not CENTURY.match(text, match.end()) or not match.group().isascii() or not match.group().isdigit():
+        return None
+    return Decimal(100 * (int(match.group()) - 1)), Decimal(100 * int(match.group()) - 1)
+
+
+def _shares(text: str) -> Iterator[AnswerValue]:
+    """Fractions in words that count their parts, "two thirds", which a passage may have as a percentage."""
+    for start, end, percent in worded_shares(text):
+        of_one = (one / 100 for one in percent)
+        yield AnswerValue(CharRange(start, end), numbers=(frozenset((*percent, *of_one)),), is_in_percent=True)
+
+
+def _parts_of_scales(text: str) -> Iterator[AnswerValue]:
+    """Amounts such as "half a million"."""
+    for match, amount in parts_of_scales(text):
+        tolerance = rounding(text, match.start(), match.end(), amount)
+        yield AnswerValue(CharRange(*match.span()), numbers=(frozenset({amount}),), tolerance=tolerance)
 
 
 def _number(
@@ -226,7 +283,7 @@ def _number(
     return AnswerValue(
         CharRange(*match.span()),
         numbers=(meant,),
-        durations=frozenset() if tolerance != _EXACT else frozenset(durations_of(text, match.end(), meant)),
+        durations=frozenset(in_other_units(durations_of(text, match.end(), meant))),
         is_in_percent=is_percentage(text, match.end()),
         is_every_day=_DAYS_A_WEEK.match(text, match.end()) is not None and Decimal(7) in meant,
         tolerance=tolerance,
@@ -269,7 +326,7 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     for match in worded_numbers(text):
         amount = worded_amount(match.group())
         if match.start() in counting and amount > 1:
-            value = _number(match, text, frozenset({amount}))
+            value = _number(match, text, frozenset({amount}), rounding(text, match.start(), match.end(), amount))
             noun = _WORD_BEHIND.match(text, match.end())
             is_small = amount < _FEWEST_COUNTED_IN_WORDS and not value.durations
             yield replace(value, counted=noun[1].lower()[:COUNTED_LETTERS]) if is_small and noun else value

@@ -19,7 +19,7 @@ british+columbia|bc ontario|ont quebec|que new+south+wales|nsw
 """
 _PLACES = """
 united+states|united+states+of+america|us|usa|america|american|americans
-united+kingdom|great+britain|uk|gb|britain|british
+united+kingdom|great+britain|uk|gb|britain|british|briton|britons
 european+union|eu united+nations|un soviet+union|ussr|soviet|soviets united+arab+emirates|uae|emirati
 new+york+city|nyc|new+york los+angeles|la san+francisco|sf washington+dc|washington|dc hong+kong|hk new+zealand|nz
 islamic+state|isis|isil|is|daesh england|english france|french spain|spanish netherlands|holland|dutch
@@ -54,9 +54,9 @@ _COMPANY_FORMS = "inc incorporated corp corporation co company ltd limited llc l
 COMPANY_FORMS = frozenset(_COMPANY_FORMS.split())
 """Words behind the name of a company; the name is the same without them."""
 
-_NO_NAMES = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table"
+_NO_NAMES = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table zero whichever"
 NO_NAMES = frozenset(_NO_NAMES.split())
-"""Words that are written as names, but name nothing that a passage must repeat: units, formats, labels."""
+"""Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""
 
 
 def _forms(text: str) -> Mapping[Phrase, tuple[Phrase, ...]]:

@@ -218,6 +218,35 @@ _HOUR_NAMES = (
 _HOURS = {name: hour for hour, name in enumerate(_HOUR_NAMES, start=1)} | {str(hour): hour for hour in range(1, 25)}
 
 
+CENTURY = re.compile(r"(?:st|nd|rd|th)[\s-]century\b", re.IGNORECASE)
+"""What follows the number of a century."""
+
+_DAY_IN_SECONDS = Decimal(86_400)
+_DAYS_AS_MONTHS = {30: 1, 60: 2, 90: 3, 120: 4, 180: 6, 365: 12}
+_WEEKS_AS_MONTHS = {4: 1, 6: Decimal("1.5"), 8: 2, 12: 3, 13: 3, 26: 6, 52: 12}
+_SAME_TIME = {
+    **{("seconds", days * _DAY_IN_SECONDS): ("months", Decimal(months)) for days, months in _DAYS_AS_MONTHS.items()},
+    **{("seconds", 7 * weeks * _DAY_IN_SECONDS): ("months", Decimal(one)) for weeks, one in _WEEKS_AS_MONTHS.items()},
+}
+"""Days and weeks that people also give in months or years: 90 days are three months."""
+
+
+def in_other_units(durations: Iterable[Duration]) -> Iterator[Duration]:
+    """The lengths of time, and those that people give for the same in months instead of days or weeks, or so back."""
+    for duration in durations:
+        yield duration
+        yield from (months for days, months in _SAME_TIME.items() if days == duration)
+        yield from (days for days, months in _SAME_TIME.items() if months == duration)
+
+
+def worded_shares(text: str) -> Iterator[tuple[int, int, frozenset[Decimal]]]:
+    """Where fractions stand whose parts are counted, "two thirds", and what they are in percent: 66 and 67."""
+    for match in _SHARE.finditer(text):
+        _, count, parts = match.groups()
+        if count and count.lower() not in ("a", "an"):
+            yield match.start(), match.end(), frozenset(_percent(100 * _count(count) / _PARTS[parts.lower()]))
+
+
 def is_percentage(text: str, number_end: int) -> bool:
     """True where a percent sign or word follows a number that ends at ``number_end``."""
     return _PERCENT_AFTER.match(text, number_end) is not None
@@ -276,13 +305,16 @@ def fractions_in_percent(text: str) -> Iterator[Decimal]:
         if half:
             yield Decimal(50)
             continue
-        share = 100 * _count(count) / _PARTS[parts.lower()]
-        yield from {share.quantize(Decimal(1)), share // 1}
+        yield from _percent(100 * _count(count) / _PARTS[parts.lower()])
     for match in _SOME_OF_ALL.finditer(text):
         some, everything = (Decimal(one) if one.isdigit() else worded_amount(one) for one in match.groups())
         if 0 < some < everything:
-            share = 100 * some / everything
-            yield from {share.quantize(Decimal(1)), share // 1}
+            yield from _percent(100 * some / everything)
+
+
+def _percent(share: Decimal) -> set[Decimal]:
+    """A share in percent, rounded and cut to a whole number."""
+    return {share.quantize(Decimal(1)), share // 1}
 
 
 def clock_times(text: str) -> Iterator[Decimal]:

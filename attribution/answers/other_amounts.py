@@ -106,6 +106,19 @@ def other_amounts(text: str) -> Iterator[Decimal]:
             yield from _rounded(whole, part, parts)
 
 
+def parts_of_scales(text: str) -> Iterator[tuple[re.Match[str], Decimal]]:
+    """Where "half a million" and "two and a half thousand" stand, and what they amount to."""
+    for match in _PART_OF_SCALE.finditer(text):
+        yield match, worded_amount(match[2]) * Decimal("0.5" if match[1].lower() == "half" else "0.25")
+    for match in _AND_A_HALF.finditer(text):
+        numbers = [*worded_numbers(match[1])]
+        count = worded_amount(numbers[0].group()) if numbers else None
+        if count is None and match[1].isascii() and match[1].isdecimal():
+            count = Decimal(match[1])
+        if count is not None:
+            yield match, (count + Decimal("0.5")) * worded_amount(match[2])
+
+
 def fractions_in_words(text: str) -> Iterator[Decimal]:
     """The fractions of "half a cup" and "three quarters of a mile": words before a measure, never percentages."""
     yield from map(_worded_fraction, _FRACTION_WORD.finditer(text))
@@ -169,15 +182,7 @@ def _in_words(text: str) -> Iterator[Decimal]:
         elif count not in _UNTOLD:
             numbers = [*worded_numbers(count)]
             yield 12 * worded_amount(numbers[0].group()) if numbers else Decimal(12)
-    for match in _PART_OF_SCALE.finditer(text):
-        yield worded_amount(match[2]) * Decimal("0.5" if match[1].lower() == "half" else "0.25")
-    for match in _AND_A_HALF.finditer(text):
-        numbers = [*worded_numbers(match[1])]
-        count = worded_amount(numbers[0].group()) if numbers else None
-        if count is None and match[1].isascii() and match[1].isdecimal():
-            count = Decimal(match[1])
-        if count is not None:
-            yield (count + Decimal("0.5")) * worded_amount(match[2])
+    yield from (amount for _, amount in parts_of_scales(text))
     yield from map(_worded_fraction, _HALF_POINT.finditer(text))
 
 

@@ -13,10 +13,12 @@ from attribeam.schemas import CharRange
 _PLACES = re.compile(
     r"\b(?:steps?|methods?|options?)\s+(?:#\s?|no\.?\s)?\d{1,2}(?:\s*(?:,|and|&|[-–]|to|or|through)\s*\d{1,2})*\b"
     r"|\b(?:in|within|under|of|to|about|approximately|exactly)\s+\d+\s+words?\b"
-    r"|\bout\s+of\s+(?:5|10|100)\b(?!\s*%)",
+    r"|\bout\s+of\s+(?:5|10|100)\b(?!\s*%)"
+    r"|\b(?:\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\s+(?:(?:given|provided|retrieved|other|different)\s+)?"
+    r"(?:passages|snippets|excerpts)\b",
     re.IGNORECASE,
 )
-"""Steps by their number, the length of a summary, the top of a scale."""
+"""Steps by their number, the length of a summary, the top of a scale, the number of passages."""
 
 _ITEM_LINE = re.compile(r"^[ \t]*(?:[-*+•‣▪]|\(?\w{1,2}[.)])[ \t]+\S", re.MULTILINE)
 _ITEM_SEPARATOR = re.compile(r",\s+(?:and|or)\s+|\s+(?:and|or)\s+|,\s+|;\s+(?:and\s+)?")
@@ -33,7 +35,7 @@ _COUNTED_ITEMS = re.compile(r"[\s-]+(?:\w+\s+)?(?:steps|ways|tips|methods|points
 def own_number_ranges(answer: str, text: str) -> Iterator[CharRange]:
     """Where such numbers stand; ``text`` is the answer without its markup.
 
-    These are references to passages ("passage 3"), numbers of steps, the length of a summary ("in 200 words"), the top
+    These are references to passages ("passage 3", "the three passages"), numbers of steps, the length of a summary ("in 200 words"), the top
     of a scale ("out of 5"), and counts of what the answer lists itself ("the two countries are A and B").
     """
     yield from reference_ranges(answer)

@@ -162,6 +162,11 @@ class PassageContent:
         return frozenset(word for word in _WORD.findall(self._plain) if word[0].isupper())
 
     @cached_property
+    def uncapitalised(self) -> frozenset[str]:
+        """Words that are written in lower case."""
+        return frozenset(word for word in _WORD.findall(self._plain) if word.islower())
+
+    @cached_property
     def joined_words(self) -> frozenset[str]:
         """Neighbouring words written as one: "wifi" for "Wi-Fi" and "wi fi"."""
         words = comparable_words(self._plain)
