@@ -31,6 +31,9 @@ _ADDED_ENDINGS = ("n", "an", "ian", "ese", "ic", "ism", "ist", "ity")
 _PLACE_ENDINGS = ("ia", "land")
 _SHARED_BEGINNING = 5
 _VERB_BEFORE_OF = re.compile(r"\w{3,}(?:s|ed)")
+_BEHIND_VERBS = frozenset(
+    ["the", "your", "it", "them", "with", "by", "into", "onto", "out", "off", "up", "down", "through"]
+)
 _STEM_LENGTH = 4
 _ALIKE = 0.8
 _LONGEST_ABBREVIATION = 3
@@ -171,6 +174,8 @@ def _is_demonym(word: str, passage: PassageContent) -> bool:
     if len(word) > _STEM_LENGTH and any(word + ending in names for ending in _ADDED_ENDINGS):
         return True
     if any(word.endswith(ending) and word.removesuffix(ending) in names for ending in _PLACE_ENDINGS):
+        return True
+    if len(word) > _STEM_LENGTH and word[-1] in "aeio" and not names.isdisjoint((word[:-1] + "an", word[:-1] + "ian")):
         return True
     singular = word.rstrip("s")
     if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
@@ -314,8 +319,8 @@ _VERBAL_CHILDREN = frozenset(
 def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     """True for the first word of a sentence, or one behind a colon, that its place alone makes a capital letter.
 
-    So it seems where the word leads a request ("Dip a cloth"), has what only a verb has ("Sow seeds directly"), is
-    an auxiliary or an adjective ("May prevent", "Indoor seating"), a label ("Sunshine: ..."), or a verb before "of"
+    So it seems where the word leads a request ("Dip a cloth", "Dab with water"), has what only a verb has ("Sow seeds
+    directly"), is an auxiliary or an adjective ("May prevent", "Indoor seating"), a label ("Sunshine: ..."), or a verb before "of"
     ("Consists of").
     """
     start, end = sentence_of_word(parsed, word)
@@ -332,6 +337,8 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
         return True
     following_text = parsed.words[word + 1].of(text) if word + 1 < end else ""
     if following_text == ":" or (following_text == "of" and _VERB_BEFORE_OF.fullmatch(chars.of(text))):
+        return True
+    if following_text in _BEHIND_VERBS:
         return True
     if parsed.dependency_heads[word] != word:
         return False

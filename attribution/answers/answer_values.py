@@ -27,6 +27,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     in_other_units,
     is_percentage,
     joint_durations,
+    share_of_time,
     worded_amount,
     worded_numbers,
     worded_shares,
@@ -43,6 +44,8 @@ _EXACT = (Decimal(0), Decimal(0))
 _FEWEST_COUNTED_IN_WORDS = 3
 _LONGEST_INDENT = 20
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
+_UNTOLD_NUMBER = re.compile(r"\b(?:several|a\s+few|many|some|a\s+couple\s+of)\s+$", re.IGNORECASE)
+_LONGEST_UNTOLD = 16
 _DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
 
 
@@ -240,7 +243,7 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if meant:
             value = _number(match, text, meant, tolerance)
             readings = meant.union(other_readings(text, match, meant))
-            words = frozenset(words_for_times(text, match.end(), meant))
+            words = frozenset((*words_for_times(text, match.end(), meant), *_century_of_decade(plain)))
             yield replace(value, numbers=(readings,), words=words, years=_years_of_century(match, text))
 
 
@@ -249,6 +252,12 @@ def _of_decade(number: re.Match[str]) -> tuple[Decimal, Decimal] | None:
     if not number["decade"]:
         return None
     return Decimal(0), Decimal(99 if re.fullmatch(r"\d\d00", number["digits"]) else 9)
+
+
+def _century_of_decade(number: re.Match[str]) -> Iterator[str]:
+    """ "19th" for "the 1800s"."""
+    if number["decade"] and re.fullmatch(r"1\d00", number["digits"]):
+        yield f"{int(number['digits']) // 100 + 1}th"
 
 
 def _rounding(match: re.Match[str], text: str, meant: frozenset[Decimal]) -> tuple[Decimal, Decimal]:
@@ -266,8 +275,9 @@ def _years_of_century(match: re.Match[str], text: str) -> tuple[Decimal, Decimal
 def _shares(text: str) -> Iterator[AnswerValue]:
     """Fractions in words that count their parts, "two thirds", which a passage may have as a percentage."""
     for start, end, percent in worded_shares(text):
-        of_one = (one / 100 for one in percent)
-        yield AnswerValue(CharRange(start, end), numbers=(frozenset((*percent, *of_one)),), is_in_percent=True)
+        numbers = (frozenset((*percent, *(one / 100 for one in percent))),)
+        durations = share_of_time(text, start)
+        yield AnswerValue(CharRange(start, end), numbers=numbers, durations=durations, is_in_percent=not durations)
 
 
 def _parts_of_scales(text: str) -> Iterator[AnswerValue]:
@@ -317,7 +327,10 @@ def _half_of_last_digit(digits: str, amount: Decimal) -> Decimal:
 
 
 def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
-    """Numbers in words that count something, from two on; "one" and ordinals are too often no number."""
+    """Numbers in words that count something, from two on; "one" and ordinals are too often no number.
+
+    "Several hundred" is none.
+    """
     counting = {
         parsed.words[word].char_start
         for word, label in enumerate(parsed.dependency_labels)
@@ -325,7 +338,8 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     }
     for match in worded_numbers(text):
         amount = worded_amount(match.group())
-        if match.start() in counting and amount > 1:
+        is_untold = _UNTOLD_NUMBER.search(text, max(match.start() - _LONGEST_UNTOLD, 0), match.start())
+        if match.start() in counting and amount > 1 and not is_untold:
             value = _number(match, text, frozenset({amount}), rounding(text, match.start(), match.end(), amount))
             noun = _WORD_BEHIND.match(text, match.end())
             is_small = amount < _FEWEST_COUNTED_IN_WORDS and not value.durations

@@ -187,7 +187,8 @@ _TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\
 _TIME_UNIT_AFTER = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _FRACTION_AFTER = re.compile(r"\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b", re.IGNORECASE)
 _ONE_TIME_UNIT = re.compile(
-    rf"\b(?:(half|(?:a\s+)?quarter\s+of|three[\s-]quarters\s+of)\s+)?(?:an?|one)\s+({_TIME_UNIT})"
+    rf"\b(?:(half(?=[\s-]hour)[\s-]|half\s+an?\s+|(?:(?:a\s+)?quarter|three[\s-]quarters)\s+of\s+an?\s+)|(?:an?|one)\s+)"
+    rf"({_TIME_UNIT})"
     r"(?:\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b)?",
     re.IGNORECASE,
 )
@@ -245,6 +246,12 @@ def worded_shares(text: str) -> Iterator[tuple[int, int, frozenset[Decimal]]]:
         _, count, parts = match.groups()
         if count and count.lower() not in ("a", "an"):
             yield match.start(), match.end(), frozenset(_percent(100 * _count(count) / _PARTS[parts.lower()]))
+
+
+def share_of_time(text: str, start: int) -> frozenset[Duration]:
+    """The length of time that a fraction in words, which starts there, is: that of "three quarters of an hour"."""
+    match = _ONE_TIME_UNIT.match(text, start)
+    return frozenset(unit_durations(match.group())) if match else frozenset()
 
 
 def is_percentage(text: str, number_end: int) -> bool:

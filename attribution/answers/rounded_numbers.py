@@ -13,7 +13,7 @@ _HEDGE = re.compile(
 )
 _LONGEST_HEDGE = 32
 _OR_SO = re.compile(r"\s?(?:\+(?!\d)|or\s(?:so|more)\b|odd\b)")
-_MOST_ABOUT, _MOST_OVER, _MOST_UNDER = Decimal("0.1"), Decimal("0.25"), Decimal("0.1")
+_MOST_ABOUT, _MOST_OVER, _MOST_UNDER = Decimal("0.1"), Decimal("0.15"), Decimal("0.1")
 """The farthest that the meant number may lie, as a share of the rounded one."""
 
 
