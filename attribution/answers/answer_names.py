@@ -320,8 +320,8 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     """True for the first word of a sentence, or one behind a colon, that its place alone makes a capital letter.
 
     So it seems where the word leads a request ("Dip a cloth", "Dab with water"), has what only a verb has ("Sow seeds
-    directly"), is an auxiliary or an adjective ("May prevent", "Indoor seating"), a label ("Sunshine: ..."), or a verb before "of"
-    ("Consists of").
+    directly"), is an auxiliary or an adjective ("May prevent", "Indoor seating"), a label ("Sunshine: ..."), or a verb
+    before "of" ("Consists of").
     """
     start, end = sentence_of_word(parsed, word)
     chars = parsed.words[word]

@@ -54,7 +54,10 @@ _COMPANY_FORMS = "inc incorporated corp corporation co company ltd limited llc l
 COMPANY_FORMS = frozenset(_COMPANY_FORMS.split())
 """Words behind the name of a company; the name is the same without them."""
 
-_NO_NAMES = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table zero whichever earth bible internet"
+_NO_NAMES = """
+fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table zero whichever earth
+bible internet
+"""
 NO_NAMES = frozenset(_NO_NAMES.split())
 """Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""
 

@@ -223,8 +223,8 @@ CENTURY = re.compile(r"(?:st|nd|rd|th)[\s-]century\b", re.IGNORECASE)
 """What follows the number of a century."""
 
 _DAY_IN_SECONDS = Decimal(86_400)
-_DAYS_AS_MONTHS = {30: 1, 60: 2, 90: 3, 120: 4, 180: 6, 365: 12}
-_WEEKS_AS_MONTHS = {4: 1, 6: Decimal("1.5"), 8: 2, 12: 3, 13: 3, 26: 6, 52: 12}
+_DAYS_AS_MONTHS = {30: "1", 60: "2", 90: "3", 120: "4", 180: "6", 365: "12"}
+_WEEKS_AS_MONTHS = {4: "1", 6: "1.5", 8: "2", 12: "3", 13: "3", 26: "6", 52: "12"}
 _SAME_TIME = {
     **{("seconds", days * _DAY_IN_SECONDS): ("months", Decimal(months)) for days, months in _DAYS_AS_MONTHS.items()},
     **{("seconds", 7 * weeks * _DAY_IN_SECONDS): ("months", Decimal(one)) for weeks, one in _WEEKS_AS_MONTHS.items()},

@@ -35,8 +35,9 @@ _COUNTED_ITEMS = re.compile(r"[\s-]+(?:\w+\s+)?(?:steps|ways|tips|methods|points
 def own_number_ranges(answer: str, text: str) -> Iterator[CharRange]:
     """Where such numbers stand; ``text`` is the answer without its markup.
 
-    These are references to passages ("passage 3", "the three passages"), numbers of steps, the length of a summary ("in 200 words"), the top
-    of a scale ("out of 5"), and counts of what the answer lists itself ("the two countries are A and B").
+    These are references to passages ("passage 3", "the three passages"), numbers of steps, the length of a summary ("in
+    200 words"), the top of a scale ("out of 5"), and counts of what the answer lists itself ("the two countries are A
+    and B").
     """
     yield from reference_ranges(answer)
     yield from (CharRange(*match.span()) for match in _PLACES.finditer(text))
