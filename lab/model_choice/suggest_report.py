@@ -105,7 +105,8 @@ def _limits(fits: Sequence[Fit], measured: Measurements, job: Job) -> Iterator[s
     if any(one.model.device == "cpu" and one.model.precision != "float32" for one in fits):
         yield (
             "On a CPU, bfloat16 takes a processor with AVX512-BF16 or AMX, and int8 one with VNNI or AMX (grep -oE "
-            "'avx512_bf16|amx_bf16|avx512_vnni|avx_vnni|amx_int8' /proc/cpuinfo); others are slower in them."
+            "'avx512_bf16|amx_bf16|avx512_vnni|avx_vnni|amx_int8' /proc/cpuinfo); others are slower in them. Some with "
+            "AVX512-BF16 are slower, too; --dtype auto tries it before it chooses bfloat16."
         )
     yield "Measured on:"
     yield from (f"  {one}" for one in _machines(one.machine for one in measured.models if one.size in SIZE_CLASSES))
