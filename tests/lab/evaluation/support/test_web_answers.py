@@ -1,4 +1,4 @@
-"""The made-up answers to web questions and summaries of news, which verdicts are measured on and nothing is fitted to."""
+"""Made-up answers to web questions and summaries of news, which verdicts are measured on and not fitted to."""
 
 from __future__ import annotations
 
