@@ -7,7 +7,7 @@ of initials, in one of the passages that it is held against.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -22,18 +22,14 @@ from attribeam.attribution.answers.name_forms import (
     Phrase,
 )
 from attribeam.attribution.answers.numbers_and_dates import MONTHS, UNIT_BESIDE_NUMBER
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_of_word
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_of_word
 from attribeam.attribution.answers.passage_values import SMALL_WORDS, PassageContent, comparable_words
 from attribeam.schemas import CharRange
 
 _DEMONYM_ENDINGS = ("an", "ese", "ish")
 _ADDED_ENDINGS = ("n", "an", "ian", "ese", "ic", "ism", "ist", "ity")
-_PLACE_ENDINGS = ("ia", "land")
-_SHARED_BEGINNING = 5
-_VERB_BEFORE_OF = re.compile(r"\w{3,}(?:s|ed)")
-_BEHIND_VERBS = frozenset(
-    ["the", "your", "it", "them", "with", "by", "into", "onto", "out", "off", "up", "down", "through"]
-)
+_VERBS_BEFORE_OF = frozenset(["Composed", "Comprised", "Consisting", "Consists", "Made"])
+_BEHIND_VERBS = frozenset(["your", "it", "them", "into", "onto"])
 _STEM_LENGTH = 4
 _ALIKE = 0.8
 _LONGEST_ABBREVIATION = 3
@@ -78,7 +74,6 @@ class AnswerName:
         first: the place of the name's first word in the run.
         silent: places of parts that need not occur.
         gloss: initials that the answer gives behind the run, in brackets: "BLS"; "" for none.
-        leads: whether it is one word that leads a sentence or a list item, so that it may be no name.
     """
 
     chars: CharRange
@@ -87,7 +82,6 @@ class AnswerName:
     first: int
     silent: frozenset[int]
     gloss: str = ""
-    leads: bool = False
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The places of the parts that a passage repeats."""
@@ -96,14 +90,9 @@ class AnswerName:
         }
         if len(found) < len(self.parts):
             found |= {one - self.first for one in self._covered_by_forms(passage)} & set(range(len(self.parts)))
-        if self._has_only_surname(found, passage) or (self.leads and self._is_common_word(passage)):
+        if self._has_only_surname(found, passage):
             return frozenset(range(len(self.parts)))
         return frozenset(found)
-
-    def _is_common_word(self, passage: PassageContent) -> bool:
-        """True where the passage has a word in lower case that begins like it: "fertilize" for "Fertilizer"."""
-        beginnings = tuple(word[:_SHARED_BEGINNING] for word in self.parts[0].words if len(word) >= _SHARED_BEGINNING)
-        return bool(beginnings) and any(word.startswith(beginnings) for word in passage.uncapitalised)
 
     def _occurs(self, place: int, part: NamePart, passage: PassageContent) -> bool:
         """True where each word of the part occurs as it is, as initials, or as a demonym.
@@ -170,12 +159,7 @@ def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> boo
 def _is_demonym(word: str, passage: PassageContent) -> bool:
     """True where a passage names the place of the word, or people of the place: "Germany" and "German"."""
     names = {one.lower() for one in passage.capitalised}
-    names |= {one.removesuffix("s") for one in names}
     if len(word) > _STEM_LENGTH and any(word + ending in names for ending in _ADDED_ENDINGS):
-        return True
-    if any(word.endswith(ending) and word.removesuffix(ending) in names for ending in _PLACE_ENDINGS):
-        return True
-    if len(word) > _STEM_LENGTH and word[-1] in "aeio" and not names.isdisjoint((word[:-1] + "an", word[:-1] + "ian")):
         return True
     singular = word.rstrip("s")
     if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
@@ -195,20 +179,18 @@ def _other_spellings(word: str) -> Iterator[str]:
 def answer_names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerName]:
     """The names of an answer, ascending, but for months; ``text`` is the answer without its markup."""
     run: list[list[NamePart]] = []
-    starts = {parsed.words[start].char_start for start, _ in sentence_bounds(parsed)}
     for segment in _segments(list(_parts(parsed, text)), text):
         if run and _BETWEEN_NAMES.fullmatch(text, run[-1][-1].chars.char_end, segment[0].chars.char_start) is None:
-            yield from _names_of_run(run, text, starts)
+            yield from _names_of_run(run, text)
             run = []
         run.append(segment)
-    yield from _names_of_run(run, text, starts)
+    yield from _names_of_run(run, text)
 
 
 _GLOSS = re.compile(r" \(([A-Z][A-Za-z]*[A-Z])s?\)")
 
 
-def _names_of_run(run: Sequence[Sequence[NamePart]], text: str, starts: Collection[int]) -> Iterator[AnswerName]:
-    """The names of a run; ``starts`` are where the sentences of the answer start."""
+def _names_of_run(run: Sequence[Sequence[NamePart]], text: str) -> Iterator[AnswerName]:
     parts = tuple(part for segment in run for part in segment)
     match = _GLOSS.match(text, parts[-1].chars.char_end) if parts else None
     initials = {word[0].upper() for part in parts for word in part.words}
@@ -221,8 +203,7 @@ def _names_of_run(run: Sequence[Sequence[NamePart]], text: str, starts: Collecti
             silent |= letters
         if len(silent) < len(segment):
             chars = CharRange(segment[0].chars.char_start, segment[-1].chars.char_end)
-            leads = len(parts) == 1 and chars.char_start in starts
-            yield AnswerName(chars, tuple(segment), parts, first, frozenset(silent), gloss, leads)
+            yield AnswerName(chars, tuple(segment), parts, first, frozenset(silent), gloss)
         first += len(segment)
 
 
@@ -319,7 +300,7 @@ _VERBAL_CHILDREN = frozenset(
 def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     """True for the first word of a sentence, or one behind a colon, that its place alone makes a capital letter.
 
-    So it seems where the word leads a request ("Dip a cloth", "Dab with water"), has what only a verb has ("Sow seeds
+    So it seems where the word leads a request ("Dip a cloth", "Rinse it"), has what only a verb has ("Sow seeds
     directly"), is an auxiliary or an adjective ("May prevent", "Indoor seating"), a label ("Sunshine: ..."), or a verb
     before "of" ("Consists of").
     """
@@ -336,7 +317,7 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     if label in _LEADING_LABELS and following != "PROPN":
         return True
     following_text = parsed.words[word + 1].of(text) if word + 1 < end else ""
-    if following_text == ":" or (following_text == "of" and _VERB_BEFORE_OF.fullmatch(chars.of(text))):
+    if following_text == ":" or (following_text == "of" and chars.of(text) in _VERBS_BEFORE_OF):
         return True
     if following_text in _BEHIND_VERBS:
         return True

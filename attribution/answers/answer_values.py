@@ -20,6 +20,7 @@ from attribeam.attribution.answers.numbers_and_dates import (
     ISO_DATE,
     MONTHS,
     NUMBER,
+    SCALES,
     VERSION,
     Duration,
     amounts,
@@ -44,8 +45,13 @@ _EXACT = (Decimal(0), Decimal(0))
 _FEWEST_COUNTED_IN_WORDS = 3
 _LONGEST_INDENT = 20
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
-_UNTOLD_NUMBER = re.compile(r"\b(?:several|a\s+few|many|some|a\s+couple\s+of)\s+$", re.IGNORECASE)
+_UNTOLD_NUMBER = re.compile(r"\b(?:several|a\s+few|many|a\s+couple\s+of)\s+$", re.IGNORECASE)
 _LONGEST_UNTOLD = 16
+_CENTURIES = range(10, 22)
+_HUNDREDS = re.compile(r"1[0-8]00")
+_BEFORE_CHRIST = re.compile(r"[\s-]century,?\s(?:B\.?\s?C|before)", re.IGNORECASE)
+_ONE_PERCENT = (Decimal(1), Decimal(1))
+_PART_OF_A_SCALE = Decimal("0.05")
 _DAYS_A_WEEK = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
 
 
@@ -69,7 +75,7 @@ class AnswerValue:
             day, its numbers count instead.
         sizes: what it may measure, in base units, of which a passage may have one in another unit.
         words: words that a passage may have in its place: "twice" for "2 times".
-        years: the first and the last year of a century, of which any may occur in its place.
+        century: which a passage also repeats by one of its years, 19 for "the 1800s"; 0 for any other value.
     """
 
     chars: CharRange
@@ -84,7 +90,7 @@ class AnswerValue:
     minutes: frozenset[int] = frozenset()
     sizes: frozenset[tuple[str, Decimal]] = frozenset()
     words: frozenset[str] = frozenset()
-    years: tuple[Decimal, Decimal] | None = None
+    century: int = 0
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The value itself, as its only part, if a passage repeats it."""
@@ -114,7 +120,7 @@ class AnswerValue:
             return True
         if self.durations and self._a_duration_occurs(passage):
             return True
-        if self.years and any(self.years[0] <= one <= self.years[1] for one in passage.numbers):
+        if self.century and self.century in passage.centuries:
             return True
         if self.is_every_day and passage.names_every_day:
             return True
@@ -128,7 +134,9 @@ class AnswerValue:
             return True
         if self.tolerance == _EXACT:
             return False
-        (meant, *_) = self.numbers[0]
+        meant = max(self.numbers[0])
+        if not meant:
+            return False
         below, above = (1 - self.tolerance[0] / meant, 1 + self.tolerance[1] / meant)
         return any(
             unit == other and amount * below <= found <= amount * above
@@ -237,27 +245,15 @@ def _numbers(text: str) -> Iterator[AnswerValue]:
         if plain is None or _is_enumerator(match, text):
             continue
         meant = frozenset(amounts(plain))
-        tolerance = _of_decade(plain) or _rounding(match, text, meant)
-        if tolerance == _EXACT and plain["scale"] and len(meant) == 1:
-            tolerance = (_half_of_last_digit(plain["digits"], next(iter(meant))),) * 2
+        tolerance = (Decimal(0), Decimal(9)) if plain["decade"] else _rounding(match, text, meant)
+        if plain["scale"] and len(meant) == 1:
+            least = _half_of_last_digit(plain["digits"], next(iter(meant)))
+            tolerance = (max(tolerance[0], least), max(tolerance[1], least))
         if meant:
             value = _number(match, text, meant, tolerance)
             readings = meant.union(other_readings(text, match, meant))
-            words = frozenset((*words_for_times(text, match.end(), meant), *_century_of_decade(plain)))
-            yield replace(value, numbers=(readings,), words=words, years=_years_of_century(match, text))
-
-
-def _of_decade(number: re.Match[str]) -> tuple[Decimal, Decimal] | None:
-    """How far the years of "the 1990s" and "the 1800s" reach; None for any other number."""
-    if not number["decade"]:
-        return None
-    return Decimal(0), Decimal(99 if re.fullmatch(r"\d\d00", number["digits"]) else 9)
-
-
-def _century_of_decade(number: re.Match[str]) -> Iterator[str]:
-    """ "19th" for "the 1800s"."""
-    if number["decade"] and re.fullmatch(r"1\d00", number["digits"]):
-        yield f"{int(number['digits']) // 100 + 1}th"
+            words = frozenset(words_for_times(text, match.end(), meant))
+            yield replace(value, numbers=(readings,), words=words, century=_century(match, plain, text))
 
 
 def _rounding(match: re.Match[str], text: str, meant: frozenset[Decimal]) -> tuple[Decimal, Decimal]:
@@ -265,25 +261,36 @@ def _rounding(match: re.Match[str], text: str, meant: frozenset[Decimal]) -> tup
     return rounding(text, match.start(), match.end(), next(iter(meant))) if len(meant) == 1 else _EXACT
 
 
-def _years_of_century(match: re.Match[str], text: str) -> tuple[Decimal, Decimal] | None:
-    """1800 and 1899 for the number of "19th century"."""
-    if not CENTURY.match(text, match.end()) or not match.group().isascii() or not match.group().isdigit():
-        return None
-    return Decimal(100 * (int(match.group()) - 1)), Decimal(100 * int(match.group()) - 1)
+def _century(match: re.Match[str], plain: re.Match[str], text: str) -> int:
+    """19 for "19th century" and "the 1800s"; 0 for other numbers, for those before Christ and for the oldest ones."""
+    if plain["decade"] and _HUNDREDS.fullmatch(plain["digits"]):
+        return int(plain["digits"]) // 100 + 1
+    digits = plain["digits"]
+    if len(digits) != 2 or not CENTURY.match(text, match.end()) or _BEFORE_CHRIST.match(text, match.end() + 2):
+        return 0
+    return int(digits) if int(digits) in _CENTURIES else 0
 
 
 def _shares(text: str) -> Iterator[AnswerValue]:
-    """Fractions in words that count their parts, "two thirds", which a passage may have as a percentage."""
-    for start, end, percent in worded_shares(text):
-        numbers = (frozenset((*percent, *(one / 100 for one in percent))),)
+    """Fractions in words that count three parts or more, "four fifths", which a passage may have as a percentage."""
+    for start, end, count, percent in worded_shares(text):
+        numbers = frozenset((count, *percent)) if count >= _FEWEST_COUNTED_IN_WORDS else frozenset[Decimal]()
         durations = share_of_time(text, start)
-        yield AnswerValue(CharRange(start, end), numbers=numbers, durations=durations, is_in_percent=not durations)
+        yield AnswerValue(
+            CharRange(start, end),
+            numbers=(numbers,) if numbers else (),
+            durations=durations,
+            is_in_percent=not durations,
+            tolerance=_ONE_PERCENT,
+        )
 
 
 def _parts_of_scales(text: str) -> Iterator[AnswerValue]:
-    """Amounts such as "half a million"."""
+    """Amounts such as "half a million", which stand for what lies near them."""
     for match, amount in parts_of_scales(text):
-        tolerance = rounding(text, match.start(), match.end(), amount)
+        near = _PART_OF_A_SCALE * worded_amount(match[2])
+        below, above = rounding(text, match.start(), match.end(), amount)
+        tolerance = (max(below, near), max(above, near))
         yield AnswerValue(CharRange(*match.span()), numbers=(frozenset({amount}),), tolerance=tolerance)
 
 
@@ -339,7 +346,7 @@ def _worded_numbers(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     for match in worded_numbers(text):
         amount = worded_amount(match.group())
         is_untold = _UNTOLD_NUMBER.search(text, max(match.start() - _LONGEST_UNTOLD, 0), match.start())
-        if match.start() in counting and amount > 1 and not is_untold:
+        if match.start() in counting and amount > 1 and not (is_untold and match.group().lower() in SCALES):
             value = _number(match, text, frozenset({amount}), rounding(text, match.start(), match.end(), amount))
             noun = _WORD_BEHIND.match(text, match.end())
             is_small = amount < _FEWEST_COUNTED_IN_WORDS and not value.durations

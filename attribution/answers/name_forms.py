@@ -27,6 +27,8 @@ switzerland|swiss greece|greek|greeks denmark|danish|danes poland|polish|poles t
 ireland|irish scotland|scottish|scots wales|welsh philippines|filipino|filipinos thailand|thai|thais
 finland|finnish|finns sweden|swedish|swedes norway|norwegian germany|german|germans iraq|iraqi|iraqis iran|iranian
 israel|israeli|israelis pakistan|pakistani afghanistan|afghan|afghans yemen|yemeni|yemenis kuwait|kuwaiti
+mexico|mexican|mexicans slovakia|slovak|slovaks egypt|egyptian|egyptians morocco|moroccan|moroccans
+croatia|croatian|croat|croats serbia|serbian|serb|serbs canada|canadian|canadians argentina|argentine|argentines
 qatar|qatari china|chinese burma|myanmar|burmese somalia|somali|somalis bangladesh|bangladeshi nepal|nepalese|nepali
 """
 _SHORT_WORDS = """
@@ -54,10 +56,7 @@ _COMPANY_FORMS = "inc incorporated corp corporation co company ltd limited llc l
 COMPANY_FORMS = frozenset(_COMPANY_FORMS.split())
 """Words behind the name of a company; the name is the same without them."""
 
-_NO_NAMES = """
-fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table zero whichever earth
-bible internet
-"""
+_NO_NAMES = "fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever"
 NO_NAMES = frozenset(_NO_NAMES.split())
 """Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""
 

@@ -19,9 +19,9 @@ _MONTH_NAMES = (
 MONTHS = {name: index for index, name in enumerate(_MONTH_NAMES, start=1)}
 MONTHS |= {name[:3]: index for name, index in MONTHS.items()} | {"sept": 9}
 
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "mln": 10**6, "b": 10**9, "bn": 10**9, "bln": 10**9, "tn": 10**12}
-MORE_SCALES = {name: size for name, size in (_SCALES | _SHORT_SCALES).items() if name not in ("k", "m", "b")}
+MORE_SCALES = {name: size for name, size in (SCALES | _SHORT_SCALES).items() if name not in ("k", "m", "b")}
 """What "million", "bn" and the like behind a number multiply it by, without the single letters."""
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -37,7 +37,7 @@ _NUMBER_WORDS = (
     | {name: value for value, name in enumerate(_ORDINALS, start=1)}
     | {name: 10 * value for value, name in enumerate(_TENS, start=2)}
     | {f"{name[:-1]}ieth": 10 * value for value, name in enumerate(_TENS, start=2)}
-    | _SCALES
+    | SCALES
 )
 
 _CURRENCY = r"[$€£¥₹₩₽¢]"
@@ -60,7 +60,7 @@ _UNIT = (
     rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{_UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
 )
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
-_SCALE = r"(?:" + "|".join((*_SCALES, *_SHORT_SCALES)) + r")\b"
+_SCALE = r"(?:" + "|".join((*SCALES, *_SHORT_SCALES)) + r")\b"
 
 DATE = re.compile(
     rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
@@ -73,11 +73,11 @@ QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _ANY_NUMBER_WORD = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
-_SCALE_WORD = "|".join(_SCALES)
+_SCALE_WORD = "|".join(SCALES)
 _LESS_THAN_HUNDRED = rf"(?!{_SCALE_WORD})(?:{_ANY_NUMBER_WORD})(?:[\s-]+(?!{_SCALE_WORD})(?:{_ANY_NUMBER_WORD}))?"
 _AND = (
     rf"(?:(?<=hundred)\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+hundred\b)"
-    rf"|(?:{'|'.join(f'(?<={scale})' for scale in _SCALES if scale != 'hundred')})"
+    rf"|(?:{'|'.join(f'(?<={scale})' for scale in SCALES if scale != 'hundred')})"
     rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{_SCALE_WORD})\b))(?!{_SCALE_WORD})"
 )
 WORDED_NUMBER = re.compile(
@@ -119,8 +119,8 @@ def amounts(match: re.Match[str]) -> Iterator[Decimal]:
     """
     scale = (match["scale"] or "").lower()
     for value in _read_digits(match["digits"]):
-        if scale in _SCALES:
-            yield value * _SCALES[scale]
+        if scale in SCALES:
+            yield value * SCALES[scale]
         else:
             yield value
             if scale:
@@ -159,7 +159,7 @@ def worded_amount(text: str) -> Decimal:
         value = _NUMBER_WORDS.get(word)
         if value is None:
             continue
-        if word not in _SCALES:
+        if word not in SCALES:
             current += value
         elif value == 100:
             current = max(current, 1) * value
@@ -187,7 +187,8 @@ _TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\
 _TIME_UNIT_AFTER = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _FRACTION_AFTER = re.compile(r"\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b", re.IGNORECASE)
 _ONE_TIME_UNIT = re.compile(
-    rf"\b(?:(half(?=[\s-]hour)[\s-]|half\s+an?\s+|(?:(?:a\s+)?quarter|three[\s-]quarters)\s+of\s+an?\s+)|(?:an?|one)\s+)"
+    rf"\b(?:((?<!\band\sa\s)half(?=[\s-]hour)[\s-]|half\s+(?:an?|one)\s+"
+    r"|(?:(?:a\s+)?quarter|three[\s-]quarters)\s+of\s+(?:an?|one)\s+)|(?:an?|one)\s+)"
     rf"({_TIME_UNIT})"
     r"(?:\s+and\s+(a\s+half|a\s+quarter|three[\s-]quarters)\b)?",
     re.IGNORECASE,
@@ -240,12 +241,13 @@ def in_other_units(durations: Iterable[Duration]) -> Iterator[Duration]:
         yield from (days for days, months in _SAME_TIME.items() if months == duration)
 
 
-def worded_shares(text: str) -> Iterator[tuple[int, int, frozenset[Decimal]]]:
-    """Where fractions stand whose parts are counted, "two thirds", and what they are in percent: 66 and 67."""
+def worded_shares(text: str) -> Iterator[tuple[int, int, Decimal, frozenset[Decimal]]]:
+    """Where fractions stand whose parts are counted, their number, and the percentage: 2, 66 and 67 for two thirds."""
     for match in _SHARE.finditer(text):
         _, count, parts = match.groups()
         if count and count.lower() not in ("a", "an"):
-            yield match.start(), match.end(), frozenset(_percent(100 * _count(count) / _PARTS[parts.lower()]))
+            parted = frozenset(_percent(100 * _count(count) / _PARTS[parts.lower()]))
+            yield match.start(), match.end(), _count(count), parted
 
 
 def share_of_time(text: str, start: int) -> frozenset[Duration]:

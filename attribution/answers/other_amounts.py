@@ -25,7 +25,7 @@ _DOZEN = re.compile(
 )
 _UNTOLD = {"few", "several", "many", "some", "couple"}
 _SCALE = "hundred|thousand|million|billion|trillion"
-_PART_OF_SCALE = re.compile(rf"\b(half|quarter)(?:\s+of)?[\s-]+a[\s-]+({_SCALE})\b", re.IGNORECASE)
+_PART_OF_SCALE = re.compile(rf"(?<!\band\sa\s)\b(half|quarter)(?:\s+of)?[\s-]+(?:a[\s-]+)?({_SCALE})\b", re.IGNORECASE)
 _AND_A_HALF = re.compile(rf"\b(\w+)\s+and\s+a\s+half\s+({_SCALE})\b", re.IGNORECASE)
 _HALF_POINT = re.compile(
     r"\b(half|quarter|three[\s-]quarters)[\s-](?:of\s)?(?:an?\s)?(?:percentage[\s-]|per\s?cent(?:age)?\s?)?"

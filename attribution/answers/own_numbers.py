@@ -14,8 +14,7 @@ _PLACES = re.compile(
     r"\b(?:steps?|methods?|options?)\s+(?:#\s?|no\.?\s)?\d{1,2}(?:\s*(?:,|and|&|[-–]|to|or|through)\s*\d{1,2})*\b"
     r"|\b(?:in|within|under|of|to|about|approximately|exactly)\s+\d+\s+words?\b"
     r"|\bout\s+of\s+(?:5|10|100)\b(?!\s*%)"
-    r"|\b(?:\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\s+(?:(?:given|provided|retrieved|other|different)\s+)?"
-    r"(?:passages|snippets|excerpts)\b",
+    r"|\b(?:the|these|all)\s+(?:\d|two|three|four|five|six|seven|eight|nine|ten)\s+(?:given\s|provided\s)?passages\b",
     re.IGNORECASE,
 )
 """Steps by their number, the length of a summary, the top of a scale, the number of passages."""

