@@ -38,7 +38,7 @@ _FRACTION_WORD = re.compile(r"half|quarter", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _YEAR = re.compile(r"(?<![\d.,$€£])(?:1\d|20)\d\d(?!\d|[.,]\d|\s?%)")
-_CENTURY = re.compile(r"\b(1\d|2[01])(?:st|nd|rd|th)[\s-]century\b(?!,?\sB)", re.IGNORECASE)
+_CENTURY = re.compile(r"\b(1\d|2[01])(?:st|nd|rd|th)[\s-]century\b(?!,?\sB\.?\s?C)", re.IGNORECASE)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 COUNTED_LETTERS = 5
@@ -126,7 +126,7 @@ class PassageContent:
 
     @cached_property
     def centuries(self) -> frozenset[int]:
-        """The centuries that it names, "19th century", or whose years it names, "1848"; from the 11th on."""
+        """The centuries that it names, "19th century" (from the 10th on), or whose years it names, "1848"."""
         years = (int(year) // 100 + 1 for year in _YEAR.findall(self._plain))
         named = (int(number) for number in _CENTURY.findall(self._plain))
         return frozenset((*years, *named))

@@ -189,6 +189,7 @@ def test_a_span_within_an_unmatched_name_reports_the_whole_name() -> None:
         ("It dates from the 19th century.", "It was founded in 1848."),
         ("It dates from the 1800s.", "It was founded in 1848."),
         ("It dates from the 1800s.", "It was founded in the 19th century."),
+        ("It dates from the 1800s.", "It is a 19th century building."),
         ("Some two thirds of them left.", "67% of them left."),
         ("Only one tenth of it is left.", "10% of it is left."),
         ("About three quarters of them left.", "76% of them left."),
