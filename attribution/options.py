@@ -226,6 +226,10 @@ class MethodOptions(Options):
         default=None, group=LANGUAGE, choices=(AUTO_DTYPE, *DTYPES), default_words="--dtype", quiet=True,
         help="precision of the language model; for a verdict with a probe auto chooses as --dtype auto does",
     )  # fmt: skip
+    language_model_quantization: Parsed[Quantization | None, Quantization | str | None] = option(
+        default=None, group=LANGUAGE, default_words="--quantization", quiet=True,
+        help="keep the language model's weights in 4 (nf4) or 8 (int8) bits",
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:

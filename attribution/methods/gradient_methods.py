@@ -30,7 +30,7 @@ class ContrastiveGradients(WithoutMass):
     top_k: int = 3
     name: str = "cci"
     needs: frozenset[Need] = frozenset({Need.LANGUAGE_MODEL})
-    reads: frozenset[str] = frozenset({"language_model", "language_model_dtype"})
+    reads: frozenset[str] = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """Take one backward pass per response token that lies in any span."""

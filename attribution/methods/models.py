@@ -56,7 +56,7 @@ class ModelChoice:
         if method.language_model is not None:
             loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
             given = {name: value for name, value in model.explicit().items() if name in loading}
-            language = _in_own_dtype(
+            language = _stored_its_own_way(
                 ModelOptions().replaced(**{**given, "model": method.language_model, "revision": None}), method
             )
         return cls(
@@ -228,12 +228,13 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
 def _language_options(choice: ModelChoice) -> ModelOptions:
     if choice.language is not None:
         return choice.language
-    return _in_own_dtype(choice.model.replaced(layer=None, head_weights=None, loaded_layers=None), choice.method)
+    return _stored_its_own_way(choice.model.replaced(layer=None, head_weights=None, loaded_layers=None), choice.method)
 
 
-def _in_own_dtype(language: ModelOptions, method: MethodOptions) -> ModelOptions:
-    """The options of a language model in the precision that is given for it, else in that of the model."""
-    return language if method.language_model_dtype is None else language.replaced(dtype=method.language_model_dtype)
+def _stored_its_own_way(language: ModelOptions, method: MethodOptions) -> ModelOptions:
+    """The options of a language model in the precision and quantization given for it, else in those of the model."""
+    own = {"dtype": method.language_model_dtype, "quantization": method.language_model_quantization}
+    return language.replaced(**{name: value for name, value in own.items() if value is not None})
 
 
 @contextmanager

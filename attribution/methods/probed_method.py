@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.methods.answer_context import AnswerContext
     from attribeam.attribution.models.decoder import Decoder
 
-_LANGUAGE_MODEL = frozenset({"language_model", "language_model_dtype"})
+_LANGUAGE_MODEL = frozenset({"language_model", "language_model_dtype", "language_model_quantization"})
 
 
 @dataclass(frozen=True, slots=True)

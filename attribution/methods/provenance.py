@@ -11,7 +11,7 @@ from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 
-_AS_LOADED = frozenset({"hidden_layer", "language_model_dtype"})
+_AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_quantization"})
 """Options that the models say better: with what was loaded."""
 
 

@@ -66,6 +66,7 @@ _MEASURES: Mapping[str, frozenset[Measure]] = {
     "hidden_layer": _METHODS,
     "language_model": _METHODS | {Measure.SUPPORT},
     "language_model_dtype": _METHODS | {Measure.SUPPORT},
+    "language_model_quantization": _METHODS | {Measure.SUPPORT},
 }
 """The measures that an option applies to; an option that is not listed applies to all."""
 
@@ -80,6 +81,7 @@ _DEFAULTS: Mapping[str, object] = {
 _OF_NEEDS = (
     ("language_model", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
     ("language_model_dtype", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
+    ("language_model_quantization", Need.LANGUAGE_MODEL, "cci and --measure faithfulness"),
     ("hidden_layer", Need.HIDDEN_STATES, "the hss methods"),
 )
 

@@ -176,7 +176,7 @@ def _attributors(methods: Sequence[str], args: argparse.Namespace) -> list[Attri
 
     settings = method_settings(args)
     probed = probe_of(settings.union_options(methods[0])) is not None
-    for name in () if probed else ("language_model", "language_model_dtype"):
+    for name in () if probed else ("language_model", "language_model_dtype", "language_model_quantization"):
         if getattr(args, name) is not None:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} says nothing to --measure support without a --verdict that has a probe")

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, VERDICT_FILE
-from attribeam.attribution.options import DTYPES, ModelOptions
+from attribeam.attribution.options import DTYPES, ModelOptions, Quantization
 from attribeam.attribution.verdict.state_probe import decoder_identity
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, SHARED_WORDS
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
@@ -85,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     decoder = None
     if args.decoder is not None:
         model = _decoder(args)
-        rows = list(with_states(rows, [one.record for one in answers], model))
-        beside = list(with_states(beside, [one.record for one in made], model))
+        rows = list(with_states(rows, [one.record for one in answers], model, kept_in=args.decoder_states))
+        beside = list(with_states(beside, [one.record for one in made], model, kept_in=args.decoder_states))
         _say_how_many_are_unread(rows, args)
         decoder = FittedDecoder(model.layer, decoder_identity(model.provenance()), args.decoder_note)
     beside += verdict_rows(variants(made), parser, table)  # for the trees alone: with them, the probe ranks worse
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _decoder(args: argparse.Namespace) -> Decoder:
     from attribeam.attribution.models.decoder import Decoder
 
-    options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype)
+    options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype, quantization=args.decoder_quantization)
     return Decoder.from_pretrained(options, layer=args.decoder_layer, threads=args.threads)
 
 
@@ -261,6 +261,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--decoder-layer", type=int, metavar="L", help="whose states, 1-based; 0 for the embeddings")
     parser.add_argument("--decoder-dtype", choices=DTYPES, default="float32", help="its precision")
     parser.add_argument(
+        "--decoder-quantization", choices=[one.value for one in Quantization],
+        help="keep its layers' weights in 4 (nf4) or 8 (int8) bits",
+    )  # fmt: skip
+    parser.add_argument(
+        "--decoder-states", type=Path, metavar="DIR",
+        help="folder for its hidden states, about 2 bytes per word and number: what is there is not computed again, so "
+        "that a stopped run goes on, and other seeds are quick",
+    )  # fmt: skip
+    parser.add_argument(
         "--decoder-note",
         default="",
         metavar="TEXT",
@@ -282,8 +291,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--importance stands alone")
     if (args.decoder is None) is not (args.decoder_layer is None):
         parser.error("--decoder and --decoder-layer belong together")
-    if args.decoder is None and args.decoder_note:
-        parser.error("--decoder-note is for --decoder")
+    for name in ("note", "quantization", "states"):
+        if args.decoder is None and getattr(args, f"decoder_{name}"):
+            parser.error(f"--decoder-{name} is for --decoder")
     if args.wordllama is not None and args.share_words:
         parser.error("--share-words and --wordllama exclude each other")
     if args.wordllama is not None and (args.output is None or args.cross_validate is not None):

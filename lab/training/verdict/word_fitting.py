@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
 from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, mixed, probed_odds, state_names
 from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
+from attribeam.lab.training.verdict.kept_states import KeptStates, States
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import RunError
@@ -75,31 +77,51 @@ def _fit_probe(rows: Sequence[VerdictRow]) -> LogisticRegression:
     return fit_regression(state_names(states.shape[1]), states, marked, strength=_PROBE_STRENGTH)
 
 
-def with_states(rows: Sequence[VerdictRow], records: Sequence[QARecord], decoder: Decoder) -> Iterator[VerdictRow]:
+def with_states(
+    rows: Sequence[VerdictRow], records: Sequence[QARecord], decoder: Decoder, *, kept_in: Path | None = None
+) -> Iterator[VerdictRow]:
     """The rows with the states of their words in a decoder; shows a progress bar in a terminal.
 
-    A row that is longer than the decoder's context has none: the probe is fitted on the others.
+    A row that is longer than the decoder's context has none: the probe is fitted on the others. States that are in the
+    folder ``kept_in`` are read, all others written to it.
 
     Raises:
-        RunError: if the decoder refuses an answer for another reason.
+        RunError: if the decoder refuses an answer for another reason, or a file cannot be written.
     """
     by_id = {one.record_id: one for one in records}
+    kept = None if kept_in is None else KeptStates(kept_in, decoder.provenance())
     with tqdm(total=len(rows), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(rows), _ANSWERS_PER_BLOCK):
             some = rows[start : start + _ANSWERS_PER_BLOCK]
-            for row, states in zip(some, _states_of_words(some, by_id, decoder), strict=True):
-                if isinstance(states, RowFault) and states.reason is not Reason.TOO_MANY_TOKENS:
-                    raise RunError(f"--decoder cannot read answer {row.record_id!r}: {states}") from states
-                yield replace(row, states=None if isinstance(states, RowFault) else states)
+            for row, states in zip(some, _kept_or_read(some, by_id, decoder, kept), strict=True):
+                yield replace(row, states=states)
             bar.update(len(some))
 
 
-def _states_of_words(
-    rows: Sequence[VerdictRow], records: Mapping[str, QARecord], decoder: Decoder
-) -> list[npt.NDArray[np.float16] | RowFault | None]:
-    def take(place: int, windows: Sequence[AnswerStates]) -> npt.NDArray[np.float16] | None:
+def _kept_or_read(
+    rows: Sequence[VerdictRow], by_id: Mapping[str, QARecord], decoder: Decoder, kept: KeptStates | None
+) -> list[States]:
+    records = [by_id[row.record_id] for row in rows]
+    if kept is not None and (known := kept.read(rows, records)) is not None:
+        return known
+    found = _states_of_words(rows, records, decoder)
+    if kept is not None:
+        try:
+            kept.write(rows, records, found)
+        except OSError as error:
+            raise RunError(f"--decoder-states {kept.folder} cannot be written: {error}") from error
+    return found
+
+
+def _states_of_words(rows: Sequence[VerdictRow], records: Sequence[QARecord], decoder: Decoder) -> list[States]:
+    def take(place: int, windows: Sequence[AnswerStates]) -> States:
         if len(windows) > 1:
             return None
         return windows[0].of_words(rows[place].chars).astype(np.float16)
 
-    return read_answers(decoder, [records[row.record_id] for row in rows], take)
+    found: list[States] = []
+    for row, states in zip(rows, read_answers(decoder, records, take), strict=True):
+        if isinstance(states, RowFault) and states.reason is not Reason.TOO_MANY_TOKENS:
+            raise RunError(f"--decoder cannot read answer {row.record_id!r}: {states}") from states
+        found.append(None if isinstance(states, RowFault) else states)
+    return found
