@@ -21,7 +21,11 @@ from attribeam.schemas import SpanKind
 _DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu|mtia|hpu|npu|xla)(:\d+)?")
 BUNDLED_MODEL_NAME = "bundled"
 BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
-SHIPPED_VERDICTS = {BUNDLED_VERDICT_NAME: "verdict", "smollm2-135m": "verdict_smollm2"}
+SHIPPED_VERDICTS = {
+    BUNDLED_VERDICT_NAME: "verdict",
+    "smollm2-135m": "verdict_smollm2",
+    "qwen2.5-coder-1.5b": "verdict_qwen2_5_coder",
+}
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
 VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 """What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""

@@ -24,7 +24,7 @@ from attribeam.lab.calibration.fitted_verdict import write_verdict
 from attribeam.lab.calibration.marked_items import MarkedItems
 from attribeam.schemas.errors import ModelLoadError
 
-SMOLLM2 = "smollm2-135m"
+SMOLLM2, QWEN = "smollm2-135m", "qwen2.5-coder-1.5b"
 ROW = {"question": "Who built it?", "passages": ["Ada Thorne built the lighthouse."], "answer": "Ada Thorne built it."}
 
 
@@ -39,35 +39,41 @@ def test_shipped_verdict_is_whole(name: str) -> None:
 
 
 def test_name_of_no_verdict_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(ModelLoadError, match=r"verdict should be bundled, smollm2-135m, mass or a .*, was: 'smollm2'"):
+    with pytest.raises(
+        ModelLoadError, match=r"should be bundled, smollm2-135m, qwen2.5-.*, mass or a .*, was: 'smollm2'"
+    ):
         judge_of(MethodOptions(verdict="smollm2"))
 
 
-def test_smollm2s_verdict_reads_a_layer_and_shares_the_bundled_words_and_both_weigh_kinds() -> None:
+@pytest.mark.parametrize(("name", "layer", "size"), [(SMOLLM2, 18, 576), (QWEN, 17, 1536)])
+def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_both_weigh_kinds(
+    name: str, layer: int, size: int
+) -> None:
     load_verdict_model.cache_clear()  # other tests may have left a bundled verdict with an older table
     word_table.cache_clear()
-    model, bundled = (load_verdict_model(verdict_directory(name)) for name in (SMOLLM2, "bundled"))
+    model, bundled = (load_verdict_model(verdict_directory(one)) for one in (name, "bundled"))
     assert model.probe is not None
-    assert (model.probe.layer, len(model.probe.regression.names)) == (18, 576)
+    assert (model.probe.layer, len(model.probe.regression.names)) == (layer, size)
     for one in (model, bundled):
         assert len({id(one.answers.of_kinds[kind]) for kind in RowKind}) == len(RowKind)
     assert model.table is bundled.table
-    assert not any((verdict_directory(SMOLLM2) / name).exists() for name in WORD_FILES)
+    assert not any((verdict_directory(name) / one).exists() for one in WORD_FILES)
     assert bundled.probe is None
 
 
 @pytest.mark.parametrize("options", [{}, {"language_model": "tiny"}])
+@pytest.mark.parametrize(("name", "decoder"), [(SMOLLM2, "SmolLM2-135M"), (QWEN, "Qwen2.5-Coder-1.5B")])
 def test_error_without_the_right_decoder_says_how_to_get_it(
-    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, decoder: str, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     save_tiny_model(tmp_path / "tiny")
-    with pytest.raises(ModelLoadError, match=r"fitted to SmolLM2-135M-Instruct in 4 bits.*attribeam models convert"):
-        Attributor.from_pretrained(verdict=SMOLLM2, device="cpu", **options)
+    with pytest.raises(ModelLoadError, match=rf"fitted to {decoder}-Instruct in 4 bits.*attribeam models convert"):
+        Attributor.from_pretrained(verdict=name, device="cpu", **options)
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ArgumentTypeError, match="should be bundled, smollm2-135m, mass or a directory"):
+    with pytest.raises(ArgumentTypeError, match=r"bundled, smollm2-135m, qwen2.5-coder-1.5b, mass or a directory"):
         verdict_source("smollm3")
 
 

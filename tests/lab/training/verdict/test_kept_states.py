@@ -134,7 +134,7 @@ def test_folder_that_cannot_be_written_is_named(
 def test_recipe_keeps_states_and_fits_the_same_verdict_from_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
+    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers(20))))
     options = ["--data", str(tmp_path), "--decoder", str(save_tiny_model(tmp_path / "decoder")), "--decoder-layer", "2"]
     for name in ("first", "second"):
         recipe.main([*options, "--decoder-states", str(tmp_path / "states"), "--output", str(tmp_path / name)])
