@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ class KeptStates:
         """
         file = self._file(rows, records)
         self.folder.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(".partial")
+        partial = file.with_suffix(f".{os.getpid()}.partial")  # another run may write the same block
         read = [one for one in states if one is not None]
         with partial.open("wb") as out:
             np.savez(

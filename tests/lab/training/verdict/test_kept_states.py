@@ -71,6 +71,23 @@ def test_another_decoder_finds_nothing(
     assert KeptStates(tmp_path, DECODER | {"torch_version": "9"}).read(rows, records) is not None
 
 
+def test_runs_beside_each_other_may_keep_the_same_rows(
+    rows: list[VerdictRow], records: list[QARecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, states, replace_file = KeptStates(tmp_path, DECODER), states_of(rows), Path.replace
+
+    def another_run_first(partial: Path, file: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace_file)
+        monkeypatch.setattr("os.getpid", lambda: 0)
+        kept.write(rows, records, states)
+        return replace_file(partial, file)
+
+    monkeypatch.setattr(Path, "replace", another_run_first)
+    kept.write(rows, records, states)
+    assert kept.read(rows, records) is not None
+    assert [one.suffix for one in tmp_path.iterdir()] == [".npz"]
+
+
 def test_another_text_finds_nothing(rows: list[VerdictRow], records: list[QARecord], tmp_path: Path) -> None:
     kept = KeptStates(tmp_path, DECODER)
     kept.write(rows, records, states_of(rows))
@@ -135,6 +152,7 @@ def test_recipe_keeps_states_and_fits_the_same_verdict_from_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers(20))))
+    monkeypatch.setattr(recipe, "_FOLDS", 2)
     options = ["--data", str(tmp_path), "--decoder", str(save_tiny_model(tmp_path / "decoder")), "--decoder-layer", "2"]
     for name in ("first", "second"):
         recipe.main([*options, "--decoder-states", str(tmp_path / "states"), "--output", str(tmp_path / name)])
