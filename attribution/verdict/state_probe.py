@@ -1,7 +1,8 @@
 """A probe on a decoder's hidden states: how likely is each word of an answer unsupported?
 
 The states of an answer's words, read after the passages, tell more of that than matching words does. A logistic
-regression reads them at one layer, and its log odds are averaged with those of the verdict's trees.
+regression reads them at one layer, and its log odds are averaged with those of the verdict's trees. How much they count
+may differ between the kinds of rows: fields of records, say, the trees compare better than a decoder does.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import ModelLoadError
 
@@ -22,6 +24,7 @@ LOWEST, HIGHEST = -7.0, 7.0
 """The limits of a word's log odds."""
 _Numbers = npt.NDArray[np.float64]
 _Identity = Mapping[str, str]
+ProbeShares = Mapping[RowKind, float]
 
 UNREAD: tuple[float, ...] = ()
 """The log odds of the words of an answer that the decoder could not read; the trees judge it alone."""
@@ -55,14 +58,14 @@ class StateProbe:
 
     Attributes:
         layer: after which the states are taken, 1-based; 0 means the embeddings.
-        share: how much its log odds count beside those of the trees, from 0 to 1.
+        shares: how much its log odds count beside those of the trees, from 0 to 1, for each kind of row.
         decoder: what the decoder's provenance says of its weights and its prompt.
         regression: on the numbers of a state.
         note: what the decoder is and how it is got, for errors; may be empty.
     """
 
     layer: int
-    share: float
+    shares: ProbeShares
     decoder: _Identity
     regression: LogisticRegression
     note: str = ""
@@ -97,9 +100,9 @@ class StateProbe:
         odds = [probed_odds(self.regression, states.of_words(words)) for states in windows]
         return tuple(np.minimum.reduce(odds).tolist())
 
-    def mixed(self, odds: _Numbers, probed: _Numbers) -> _Numbers:
-        """The trees' log odds of some words, with the probe's."""
-        return mixed(odds, probed, share=self.share)
+    def mixed(self, odds: _Numbers, probed: _Numbers, kind: RowKind) -> _Numbers:
+        """The trees' log odds of some words of a row of this kind, with the probe's."""
+        return mixed(odds, probed, share=self.shares[kind])
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> StateProbe:
@@ -108,15 +111,19 @@ class StateProbe:
         Raises:
             KeyError, ValueError: if a part is missing.
         """
+        share = found["share"]
+        shares = {kind: float(share[kind]) for kind in RowKind} if isinstance(share, dict) else same_share(float(share))
         regression = LogisticRegression.from_json(found["states"])
         note = str(found.get("note", ""))
-        return cls(int(found["layer"]), float(found["share"]), dict(found["decoder"]), regression, note)
+        return cls(int(found["layer"]), shares, dict(found["decoder"]), regression, note)
 
     def to_json(self) -> dict[str, object]:
-        """As ``verdict.json`` has it."""
+        """As ``verdict.json`` has it: with one share if all kinds have the same, else with one for each."""
+        shares = {kind.value: share for kind, share in self.shares.items()}
+        first, *others = shares.values()
         return {
             "layer": self.layer,
-            "share": self.share,
+            "share": shares if any(one != first for one in others) else first,
             "decoder": dict(self.decoder),
             **({"note": self.note} if self.note else {}),
             "states": self.regression.to_json(),
@@ -126,6 +133,11 @@ class StateProbe:
 def decoder_identity(provenance: _Identity) -> dict[str, str]:
     """What of a language model's provenance a probe depends on."""
     return {name: provenance[name] for name in ("language_model_weights", "language_model_prompt_template")}
+
+
+def same_share(share: float) -> dict[RowKind, float]:
+    """The same share for each kind of row."""
+    return dict.fromkeys(RowKind, share)
 
 
 def probed_odds(regression: LogisticRegression, states: npt.NDArray[np.floating[Any]]) -> _Numbers:

@@ -118,7 +118,7 @@ class VerdictModel:
             raise RuntimeError("the verdict has a probe, but no decoder was asked to read the answer")
         if not probed:
             return odds
-        return self.probe.mixed(odds, np.array([probed[word] for word in signals.words]))
+        return self.probe.mixed(odds, np.array([probed[word] for word in signals.words]), signals.kind)
 
     def risk_of_false_alarms(self, share: float) -> float:
         """The lowest risk threshold with at most this share of false alarms; 1, which flags nothing, if none has."""

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from attribeam.attribution.verdict.answer_regression import AnswerRegression
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.state_probe import ProbeShares
 from attribeam.attribution.verdict.verdict_model import claim_numbers
 from attribeam.lab.evaluation.measures.source_folds import source_folds
 from attribeam.lab.training.verdict.answer_fitting import fit_answers
 from attribeam.lab.training.verdict.fitting import fit_regression
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
-from attribeam.lab.training.verdict.word_fitting import FittedWords, fit_words
+from attribeam.lab.training.verdict.word_fitting import PROBE_SHARES, FittedWords, fit_words
 
 _Numbers = npt.NDArray[np.float64]
 _CLAIM_STRENGTH = 1.0
@@ -67,7 +68,14 @@ def by_source(row: VerdictRow) -> Hashable:
     return row.source
 
 
-def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int, beside: Sequence[VerdictRow] = ()) -> FittedParts:
+def fit_parts(
+    rows: Sequence[VerdictRow],
+    *,
+    folds: int,
+    seed: int,
+    beside: Sequence[VerdictRow] = (),
+    probe_shares: ProbeShares = PROBE_SHARES,
+) -> FittedParts:
     """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave.
 
     The rows ``beside`` are in every fit of words, and in no regression: the risks stay those of the other rows.
@@ -76,11 +84,11 @@ def fit_parts(rows: Sequence[VerdictRow], *, folds: int, seed: int, beside: Sequ
     odds: list[_Numbers] = [np.empty(0)] * len(rows)
     for fold in range(folds):
         others = [row for row, one in zip(rows, inside, strict=True) if one != fold]
-        words = fit_words([*others, *beside], seed=seed)
+        words = fit_words([*others, *beside], seed=seed, probe_shares=probe_shares)
         places = np.flatnonzero(inside == fold).tolist()
         for place, found in zip(places, words.log_odds([rows[place] for place in places]), strict=True):
             odds[place] = found
-    words = fit_words([*rows, *beside], seed=seed)
+    words = fit_words([*rows, *beside], seed=seed, probe_shares=probe_shares)
     answers = fit_answers(rows, odds)
     return FittedParts(words, answers, _fit_claims(rows, odds, answers))
 
@@ -112,6 +120,7 @@ def cross_validated(
     seed: int,
     key: Callable[[VerdictRow], Hashable] = by_source,
     beside: Sequence[VerdictRow] = (),
+    probe_shares: ProbeShares = PROBE_SHARES,
     progress: Callable[[str], object] = lambda _: None,
 ) -> CrossValidation:
     """Fit without each fold in turn; answers from one source, or with one value of ``key``, share a fold.
@@ -127,7 +136,7 @@ def cross_validated(
     parts = []
     for fold in range(int(outside.max()) + 1):
         others = [rows[at] for at in np.flatnonzero(outside != fold).tolist()]
-        parts.append(fit_parts(others, folds=folds, seed=seed, beside=beside))
+        parts.append(fit_parts(others, folds=folds, seed=seed, beside=beside, probe_shares=probe_shares))
         places = np.flatnonzero(outside == fold).tolist()
         found.update(zip(places, scored(parts[fold], [rows[place] for place in places]), strict=True))
         progress(f"fold {fold + 1} of {outside.max() + 1}")

@@ -17,15 +17,16 @@ from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
 from shutil import copyfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from tqdm import tqdm
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, VERDICT_FILE
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, VERDICT_FILE, fraction
 from attribeam.attribution.options import DTYPES, ModelOptions, Quantization
-from attribeam.attribution.verdict.state_probe import decoder_identity
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.state_probe import ProbeShares, decoder_identity, same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, SHARED_WORDS
 from attribeam.attribution.verdict.word_table import WORD_FILES, word_table
 from attribeam.lab.evaluation.datasets.loaders import JUDGED_LOADERS
@@ -47,7 +48,7 @@ from attribeam.lab.training.verdict.operating_points import choose_thresholds, o
 from attribeam.lab.training.verdict.signal_importance import signal_importance
 from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, with_unmatched
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
-from attribeam.lab.training.verdict.word_fitting import FittedDecoder, with_states
+from attribeam.lab.training.verdict.word_fitting import PROBE_SHARE, PROBE_SHARES, FittedDecoder, with_states
 from attribeam.lab.training.verdict.word_knowledge import make_word_table
 from attribeam.schemas.errors import RunError
 
@@ -97,8 +98,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_importance(rows, args)
         return
     with tqdm(total=_FOLDS + 1, unit="fit", disable=None, leave=False) as bar:
-        found = cross_validated(rows, folds=_FOLDS, seed=args.seed, beside=beside, progress=lambda _: bar.update())
-        parts = fit_parts(rows, folds=_FOLDS, seed=args.seed, beside=beside)
+        found = cross_validated(
+            rows,
+            folds=_FOLDS,
+            seed=args.seed,
+            beside=beside,
+            probe_shares=_probe_shares(args),
+            progress=lambda _: bar.update(),
+        )
+        parts = fit_parts(rows, folds=_FOLDS, seed=args.seed, beside=beside, probe_shares=_probe_shares(args))
         bar.update()
     fitted = verdict_json(rows, found.scores, parts, measured_on=_measured_on(rows, args), decoder=decoder)
     _write(fitted, args.output, args)
@@ -110,6 +118,10 @@ def _decoder(args: argparse.Namespace) -> Decoder:
 
     options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype, quantization=args.decoder_quantization)
     return Decoder.from_pretrained(options, layer=args.decoder_layer, threads=args.threads)
+
+
+def _probe_shares(args: argparse.Namespace) -> ProbeShares:
+    return PROBE_SHARES if args.decoder_share is None else args.decoder_share
 
 
 def _say_how_many_are_unread(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
@@ -158,6 +170,7 @@ def _cross_validate(
             seed=args.seed,
             key=_KEYS[args.cross_validate],
             beside=[row.only(keep) for row in beside],
+            probe_shares=_probe_shares(args),
             progress=lambda _: bar.update(),
         )
     print(report(some, found))
@@ -201,8 +214,7 @@ def verdict_json(
     shares = unmatched_shares(rows)
     scores = with_unmatched(rows, scores, shares)
     risks = 1 / (1 + np.exp(-np.array([one.answer for one in scores])))
-    regression = parts.words.probe
-    probe = None if decoder is None or regression is None else decoder.probe(regression)
+    probe = None if decoder is None else decoder.probe_of(parts.words)
     return {
         "measured_on": measured_on,
         "thresholds": asdict(choose_thresholds(rows, scores, shares)),
@@ -228,6 +240,19 @@ def _check(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
 def _texts(pages: Path) -> Iterator[str]:
     for page in read_pages(pages).pages:
         yield " ".join([page.title, *(sentence for paragraph in page.paragraphs for sentence in paragraph)])
+
+
+def _shares(text: str) -> ProbeShares:
+    """The share for each kind of row, from ``0.6`` or ``questions=0.8,records=0.5``."""
+    if "=" not in text:
+        return same_share(cast("float", fraction(text)))
+    found = dict(PROBE_SHARES)
+    for part in text.split(","):
+        kind, _, share = part.partition("=")
+        if kind not in list(RowKind):
+            raise argparse.ArgumentTypeError(f"should name {', '.join(RowKind)}, names {kind!r}")
+        found[RowKind(kind)] = cast("float", fraction(share))
+    return found
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -265,6 +290,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="keep its layers' weights in 4 (nf4) or 8 (int8) bits",
     )  # fmt: skip
     parser.add_argument(
+        "--decoder-share", type=_shares, metavar="S|KIND=S,...",
+        help=f"how much the probe counts beside the trees, from 0 to 1 (default: {PROBE_SHARE}), or that for some "
+        f"kinds of rows: {', '.join(RowKind)}",
+    )  # fmt: skip
+    parser.add_argument(
         "--decoder-states", type=Path, metavar="DIR",
         help="folder for its hidden states, about 2 bytes per word and number: what is there is not computed again, so "
         "that a stopped run goes on, and other seeds are quick",
@@ -291,8 +321,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--importance stands alone")
     if (args.decoder is None) is not (args.decoder_layer is None):
         parser.error("--decoder and --decoder-layer belong together")
-    for name in ("note", "quantization", "states"):
-        if args.decoder is None and getattr(args, f"decoder_{name}"):
+    for name in ("note", "quantization", "share", "states"):
+        if args.decoder is None and getattr(args, f"decoder_{name}") not in ("", None):
             parser.error(f"--decoder-{name} is for --decoder")
     if args.wordllama is not None and args.share_words:
         parser.error("--share-words and --wordllama exclude each other")

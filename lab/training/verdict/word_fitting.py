@@ -13,7 +13,15 @@ from tqdm import tqdm
 
 from attribeam.attribution.methods.answer_states import read_answers
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, mixed, probed_odds, state_names
+from attribeam.attribution.verdict.state_probe import (
+    AnswerStates,
+    ProbeShares,
+    StateProbe,
+    mixed,
+    probed_odds,
+    same_share,
+    state_names,
+)
 from attribeam.lab.training.verdict.fitting import fit_regression, fit_trees, word_log_odds
 from attribeam.lab.training.verdict.kept_states import KeptStates, States
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
@@ -23,17 +31,20 @@ from attribeam.schemas.errors import RunError
 if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder
 
-_PROBE_SHARE = 0.5
+PROBE_SHARE = 0.5
+"""How much a probe's log odds count beside those of the trees, from 0 to 1, unless told."""
+PROBE_SHARES: ProbeShares = same_share(PROBE_SHARE)
 _PROBE_STRENGTH = 0.002
 _ANSWERS_PER_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class FittedWords:
-    """Trees in JSON form, and the probe's regression; None where the rows had no states."""
+    """Trees in JSON form, and the probe's regression with its shares; no probe where the rows had no states."""
 
     trees: dict[str, Any]
     probe: LogisticRegression | None
+    probe_shares: ProbeShares
 
     def log_odds(self, rows: Sequence[VerdictRow]) -> list[npt.NDArray[np.float64]]:
         """The log odds of the words of each row."""
@@ -43,7 +54,7 @@ class FittedWords:
         """The mean with the probe's log odds, where there is a probe and the decoder read the row."""
         if self.probe is None or row.states is None:
             return odds
-        return mixed(odds, probed_odds(self.probe, row.states), share=_PROBE_SHARE)
+        return mixed(odds, probed_odds(self.probe, row.states), share=self.probe_shares[row.signals.kind])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +65,23 @@ class FittedDecoder:
     identity: Mapping[str, str]
     note: str = ""
 
-    def probe(self, regression: LogisticRegression) -> StateProbe:
-        """The probe that a verdict keeps."""
-        return StateProbe(self.layer, _PROBE_SHARE, self.identity, regression, self.note)
+    def probe_of(self, words: FittedWords) -> StateProbe | None:
+        """The probe that a verdict keeps; None if the words have none."""
+        if words.probe is None:
+            return None
+        return StateProbe(self.layer, words.probe_shares, self.identity, words.probe, self.note)
 
 
-def fit_words(rows: Sequence[VerdictRow], *, seed: int) -> FittedWords:
+def fit_words(rows: Sequence[VerdictRow], *, seed: int, probe_shares: ProbeShares = PROBE_SHARES) -> FittedWords:
     """Trees, and a probe if some rows have states; rows without are judged by the trees alone.
+
+    The probe's log odds count with the share of the row's kind, from 0 to 1, those of the trees with the rest.
 
     Raises:
         UsageError: if scikit-learn is not installed.
     """
-    return FittedWords(
-        fit_trees(rows, seed=seed), _fit_probe(rows) if any(row.states is not None for row in rows) else None
-    )
+    probe = _fit_probe(rows) if any(row.states is not None for row in rows) else None
+    return FittedWords(fit_trees(rows, seed=seed), probe, probe_shares)
 
 
 def _fit_probe(rows: Sequence[VerdictRow]) -> LogisticRegression:

@@ -12,13 +12,14 @@ from attribeam.attribution.models.decoder import Decoder
 from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.state_probe import StateProbe, decoder_identity, state_names
+from attribeam.attribution.verdict.state_probe import ProbeShares, StateProbe, decoder_identity, same_share, state_names
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import WORD_FILES
 
 LAYER, SIZE = 2, 32
 DOUBTFUL, TRUSTING = 1000.0, -1000.0
 """A ``bias`` at which every word is as unsupported, or as supported, as a probe can say."""
+SAME_SHARE = same_share(0.5)
 
 
 def made_regression(*, bias: float = 0.0) -> LogisticRegression:
@@ -27,7 +28,9 @@ def made_regression(*, bias: float = 0.0) -> LogisticRegression:
     return LogisticRegression(state_names(SIZE), np.full(SIZE, 0.1), np.full(SIZE, 2.0), weights, bias)
 
 
-def save_probed_verdict(output: Path, decoder: Path, *, bias: float = 0.0, share: float = 0.5, note: str = "") -> Path:
+def save_probed_verdict(
+    output: Path, decoder: Path, *, bias: float = 0.0, shares: ProbeShares = SAME_SHARE, note: str = ""
+) -> Path:
     """Write the verdict for the decoder in a directory."""
     output.mkdir()
     for name in WORD_FILES:
@@ -35,6 +38,6 @@ def save_probed_verdict(output: Path, decoder: Path, *, bias: float = 0.0, share
     model = Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=LAYER)
     found = json.loads((BUNDLED_VERDICT / VERDICT_FILE).read_text(encoding="utf-8"))
     identity = decoder_identity(model.provenance())
-    found["probe"] = StateProbe(LAYER, share, identity, made_regression(bias=bias), note).to_json()
+    found["probe"] = StateProbe(LAYER, shares, identity, made_regression(bias=bias), note).to_json()
     (output / VERDICT_FILE).write_text(json.dumps(found), encoding="utf-8")
     return output

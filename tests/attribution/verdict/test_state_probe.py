@@ -15,6 +15,7 @@ from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.probed_verdict import (
     DOUBTFUL,
     LAYER,
+    SAME_SHARE,
     SIZE,
     TRUSTING,
     made_regression,
@@ -32,7 +33,8 @@ from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import EncodedRow
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.state_probe import AnswerStates, StateProbe, state_names
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.state_probe import AnswerStates, ProbeShares, StateProbe, same_share, state_names
 from attribeam.attribution.verdict.verdict_model import load_verdict_model
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -61,9 +63,9 @@ def attributor(verdict: Path, language_model: Path) -> Attributor:
     return Attributor.from_pretrained(verdict=str(verdict), language_model=str(language_model), device="cpu")
 
 
-def judging(decoder: SavedDecoder, verdict: Path, *, bias: float, share: float = 0.5) -> Attributor:
+def judging(decoder: SavedDecoder, verdict: Path, *, bias: float, shares: ProbeShares = SAME_SHARE) -> Attributor:
     """An attributor with a new verdict for the decoder."""
-    return attributor(save_probed_verdict(verdict, decoder.directory, bias=bias, share=share), decoder.directory)
+    return attributor(save_probed_verdict(verdict, decoder.directory, bias=bias, shares=shares), decoder.directory)
 
 
 def states_of(decoder: SavedDecoder, record: QARecord = RECORD) -> AnswerStates:
@@ -97,21 +99,30 @@ def test_word_without_a_token_has_the_state_before_it() -> None:
     assert states.of_words(words).tolist() == [[1.0], [1.0], [3.0], [5.0]]
 
 
-def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(decoder: SavedDecoder) -> None:
-    probe = StateProbe(LAYER, 0.25, {"language_model_revision": "a"}, made_regression(bias=-1.5))
+@pytest.mark.parametrize("of_records", [0.25, 0.75])
+def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(
+    of_records: float, decoder: SavedDecoder
+) -> None:
+    shares = same_share(0.25) | {RowKind.RECORD: of_records}
+    probe = StateProbe(LAYER, shares, {"language_model_revision": "a"}, made_regression(bias=-1.5))
     again = StateProbe.from_json(json.loads(json.dumps(probe.to_json())))
     words = [CharRange(0, 3), CharRange(4, 10)]
     states = states_of(decoder)
     probed = np.array(again.word_log_odds([states], words))
     by_hand = ((states.of_words(words) - 0.1) / 2) @ probe.regression.weights - 1.5
     assert probed == pytest.approx(np.clip(by_hand, -7, 7), abs=1e-5)
-    assert again.mixed(np.array([2.0, -2.0]), probed) == pytest.approx([1.5, -1.5] + 0.25 * probed)
+    assert again.shares == shares
+    of_trees = np.array([2.0, -2.0])
+    assert again.mixed(of_trees, probed, RowKind.QUESTION) == pytest.approx(0.75 * of_trees + 0.25 * probed)
+    assert again.mixed(of_trees, probed, RowKind.RECORD) == pytest.approx(
+        (1 - of_records) * of_trees + of_records * probed
+    )
 
 
 def test_audit_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) -> None:
     doubtful = judging(decoder, tmp_path / "doubtful", bias=DOUBTFUL)
     trusting = judging(decoder, tmp_path / "trusting", bias=TRUSTING)
-    deaf = judging(decoder, tmp_path / "deaf", bias=DOUBTFUL, share=0.0)
+    deaf = judging(decoder, tmp_path / "deaf", bias=DOUBTFUL, shares=same_share(1.0) | {RowKind.QUESTION: 0.0})
     bundled = Attributor.from_pretrained(device="cpu")
     assert risk(trusting) < risk(bundled) < risk(doubtful)
     assert risk(deaf) == pytest.approx(risk(bundled))
@@ -159,7 +170,9 @@ def test_long_row_is_read_in_windows_of_whole_passages(decoder: SavedDecoder) ->
 
 
 def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows() -> None:
-    probe = StateProbe(LAYER, 0.5, {}, LogisticRegression(state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0))
+    probe = StateProbe(
+        LAYER, same_share(0.5), {}, LogisticRegression(state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0)
+    )
     places = (np.array([0, 4]), np.array([3, 7]))
     windows = [AnswerStates(*places, np.array(one, dtype=np.float32)) for one in ([[1.0], [-2.0]], [[-1.0], [3.0]])]
     assert probe.word_log_odds(windows, [CharRange(0, 3), CharRange(4, 7)]) == (-1.0, -2.0)

@@ -161,7 +161,7 @@ def test_recipe_keeps_states_and_fits_the_same_verdict_from_them(
     assert len(list((tmp_path / "states").iterdir())) == 1
 
 
-@pytest.mark.parametrize("option", [("note", "x"), ("quantization", "int8"), ("states", "folder")])
+@pytest.mark.parametrize("option", [("note", "x"), ("quantization", "int8"), ("share", "0"), ("states", "folder")])
 def test_options_of_a_decoder_need_one(
     option: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

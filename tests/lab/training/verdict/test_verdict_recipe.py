@@ -17,6 +17,7 @@ from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.state_probe import probed_odds, same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
 from attribeam.lab.training.verdict import recipe
@@ -123,16 +124,59 @@ def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
     )
     assert with_probe[marked].mean() - with_probe[~marked].mean() > without[marked].mean() - without[~marked].mean()
     assert fit_words(blind, seed=0).probe is None
+    whole = fit_words(seeing, seed=0, probe_shares=same_share(1))
+    assert whole.probe is not None
+    assert seeing[0].states is not None
+    assert np.array_equal(whole.log_odds(seeing[:1])[0], probed_odds(whole.probe, seeing[0].states))
+
+
+def test_share_of_the_probe_decides_how_a_fold_is_judged(rows: list[VerdictRow]) -> None:
+    draw = np.random.default_rng(0)
+    noisy = [replace(row, states=draw.normal(size=(len(row.letters), 4)).astype(np.float16)) for row in rows]
+    plain = cross_validated(rows, folds=2, seed=0).scores
+    unheard, heard = (
+        cross_validated(noisy, folds=2, seed=0, probe_shares=same_share(one)).scores for one in (0.0, 0.9)
+    )
+    assert all(np.array_equal(one.words, other.words) for one, other in zip(plain, unheard, strict=True))
+    assert not any(np.array_equal(one.words, other.words) for one, other in zip(plain, heard, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1.5", "a number from 0 to 1"),
+        ("questions=-0.1", "a number from 0 to 1"),
+        ("half", "a number from 0 to 1"),
+        ("questions=0.5,poems=0.5", "name questions, summaries, records, names 'poems'"),
+    ],
+)
+def test_share_that_is_none_is_refused(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), f"--decoder-share={text}"])
+    assert f"--decoder-share: should {'be ' if 'number' in message else ''}{message}" in capsys.readouterr().err
 
 
 def test_recipe_with_a_decoder_writes_its_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
     decoder = save_tiny_model(tmp_path / "decoder")
     options = ["--decoder", str(decoder), "--decoder-layer", "2", "--decoder-note", "ask Ada Thorne for it"]
-    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), *options])
+    recipe.main(
+        [
+            "--data",
+            str(tmp_path),
+            "--output",
+            str(tmp_path / "own"),
+            *options,
+            "--decoder-share",
+            "questions=0.75,records=1",
+        ]
+    )
     probe = load_verdict_model(tmp_path / "own").probe
     assert probe is not None
     assert (probe.layer, len(probe.regression.names), probe.note) == (2, 32, "ask Ada Thorne for it")
+    assert probe.shares == {RowKind.QUESTION: 0.75, RowKind.SUMMARY: 0.5, RowKind.RECORD: 1}
     probe.check(Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=2).provenance())
 
 
