@@ -25,6 +25,7 @@ LOWEST, HIGHEST = -7.0, 7.0
 _Numbers = npt.NDArray[np.float64]
 _Identity = Mapping[str, str]
 ProbeShares = Mapping[RowKind, float]
+"""How much a probe counts beside the trees, from 0 to 1, for each kind of row."""
 
 UNREAD: tuple[float, ...] = ()
 """The log odds of the words of an answer that the decoder could not read; the trees judge it alone."""

@@ -194,7 +194,14 @@ def _write_folds(
 def _print_importance(rows: Sequence[VerdictRow], args: argparse.Namespace) -> None:
     names = rows[0].signals.names
     with tqdm(total=_FOLDS * len(names), unit="signal", disable=None, leave=False) as bar:
-        found = signal_importance(rows, names, folds=_FOLDS, seed=args.seed, progress=lambda _: bar.update())
+        found = signal_importance(
+            rows,
+            names,
+            folds=_FOLDS,
+            seed=args.seed,
+            probe_shares=_probe_shares(args),
+            progress=lambda _: bar.update(),
+        )
     lines = [(one.signal, f"{one.answers:+.2f}", f"{one.words:+.2f}") for one in found]
     print(text_table(("signal", "answers, AUROC lost x 100", "words, AUROC lost x 100"), lines))
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.verdict.state_probe import ProbeShares
 from attribeam.lab.evaluation.measures.bootstrap import RankedItems
 from attribeam.lab.evaluation.measures.source_folds import source_folds
 from attribeam.lab.training.verdict.cross_validation import Scored, fit_parts, scored
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
+from attribeam.lab.training.verdict.word_fitting import PROBE_SHARES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ def signal_importance(
     *,
     folds: int,
     seed: int,
+    probe_shares: ProbeShares = PROBE_SHARES,
     progress: Callable[[str], object] = lambda _: None,
 ) -> list[SignalWorth]:
     """The worth of each of the ``signals``, greatest first, by permutation (Breiman 2001) on sources not fitted on.
@@ -49,7 +52,8 @@ def signal_importance(
     held_out: list[VerdictRow] = []
     draw = np.random.default_rng(seed)
     for fold in np.unique(outside).tolist():
-        parts = fit_parts([row for row, one in zip(rows, outside, strict=True) if one != fold], folds=folds, seed=seed)
+        others = [row for row, one in zip(rows, outside, strict=True) if one != fold]
+        parts = fit_parts(others, folds=folds, seed=seed, probe_shares=probe_shares)
         some = [row for row, one in zip(rows, outside, strict=True) if one == fold]
         held_out += some
         whole += scored(parts, some)
