@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -146,21 +147,19 @@ def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 def _write(output: Path, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
     """Write all, and put both files in their places at the end; dead letters only where there are some."""
     letters = letters_path(output)
-    partial = {path: path.with_name(f".{path.name}.partial") for path in (output, letters)}
     try:
-        _write_partial(partial[output], partial[letters], outcomes, summary)
-        if summary.dead_letters:
-            partial[letters].replace(letters)
-        elif summary.written:
-            letters.unlink(missing_ok=True)
-        if not summary.written:
-            raise RunError(f"logs should have rows that can be imported, have none: {_why_none(summary, letters)}")
-        partial[output].replace(output)
+        with TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
+            log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
+            _write_partial(log, refused, outcomes, summary)
+            if summary.dead_letters:
+                refused.replace(letters)
+            elif summary.written:
+                letters.unlink(missing_ok=True)
+            if not summary.written:
+                raise RunError(f"logs should have rows that can be imported, have none: {_why_none(summary, letters)}")
+            log.replace(output)
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
 
 
 def _why_none(summary: ImportSummary, letters: Path) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import BinaryIO
+from itertools import pairwise
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
@@ -18,15 +19,73 @@ from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
-_BLOCK_BYTES = 1 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MOST_BYTES = 1 << 27
+"""The longest record that is read from a text, 128 MiB."""
+
+BLOCK_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 24
+_MOST_MEMBERS = 10_000
+"""Different members of the objects of one field of a file."""
+
 _KEPT_OUTLINES = 8
 _outlines: dict[tuple[int, ...], _Outline] = {}
 _Object = Mapping[str, object]
 
 
+class Line(NamedTuple):
+    """A line without its end and a byte order mark; ``text`` is None where it has more than ``MOST_BYTES``."""
+
+    start: int
+    text: bytes | None
+
+
+def text_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
+    """The lines of a file from the byte ``start`` on, each read once however long it is."""
+    file.seek(start)
+    pieces: list[bytes] = []
+    length = 0
+    while block := file.read(BLOCK_BYTES):
+        for number, piece in enumerate(block.split(b"\n")):
+            if number:
+                line = _line(start, pieces, length)
+                start, pieces, length = start + length + 1, [], 0
+                yield line
+            length += len(piece)
+            if length <= MOST_BYTES:
+                pieces.append(piece)
+            else:
+                pieces.clear()
+    if length:
+        yield _line(start, pieces, length)
+
+
+def _line(start: int, pieces: Sequence[bytes], length: int) -> Line:
+    return Line(start, b"".join(pieces).removeprefix(codecs.BOM_UTF8) if length <= MOST_BYTES else None)
+
+
+def line_value(line: Line, place: str) -> object:
+    """What a line holds, or the ``RowFault`` of one that is too long or no JSON; ``place`` names it."""
+    if line.text is None:
+        return RowFault(
+            Reason.TEXT_TOO_LONG,
+            f"{place} should have at most {MOST_BYTES} bytes, has more; write each record on a line of its own, and "
+            "leave this one out",
+            column=None,
+        )
+    try:
+        return json.loads(line.text.decode("utf-8", errors="surrogateescape"))
+    except (ValueError, RecursionError) as error:
+        return no_json(place, error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__)
+
+
+def no_json(place: str, why: str) -> RowFault:
+    """The fault of what cannot be parsed."""
+    message = f"{place} should be JSON, cannot be parsed: {why}; export it again"
+    return RowFault(Reason.INVALID_JSON, message, column=None)
+
+
 class JsonlReader:
-    """Reads JSON lines; empty lines are no rows. A text that is not valid Unicode is a fault of its row."""
+    """Reads JSON lines; empty lines are no rows. A line that is no object, or too long, is a fault of its row."""
 
     suffix = ".jsonl"
 
@@ -51,13 +110,13 @@ class JsonlLog:
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """Parse the blocks of lines that hold a wanted row."""
         kinds = {part.column: _picked(self.schema.field(part.column).type, part.members) for part in parts}
-        for block, start in enumerate(self._outline.starts):
-            first_row = block * BATCH_ROWS
-            wanted = rows[bisect_left(rows, first_row) : bisect_left(rows, first_row + BATCH_ROWS)]
+        for (first_row, start), (last_row, _) in pairwise([*self._outline.blocks, (self.row_count, 0)]):
+            wanted = rows[bisect_left(rows, first_row) : bisect_left(rows, last_row)]
             if not wanted:
                 continue
-            objects = [one for _, one in islice(_objects(self._file, start), BATCH_ROWS)]
-            faults: dict[int, RowFault] = {}
+            block = _block(text_lines(self._file, start))
+            faults = {row: one for row, (_, one) in enumerate(block, start=first_row) if isinstance(one, RowFault)}
+            objects = [{} if isinstance(one, RowFault) else one for _, one in block]
             batch = pa.record_batch(
                 {name: _values(objects, name, kind, first_row, faults) for name, kind in kinds.items()}
             )
@@ -68,21 +127,26 @@ class JsonlLog:
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What is known of a file that was read through; ``starts`` are the bytes at which every 256th row begins."""
+    """What is known of a file that was read through; ``blocks`` are the first row and the first byte of each block."""
 
     schema: pa.Schema
     row_count: int
-    starts: tuple[int, ...]
+    blocks: tuple[tuple[int, int], ...]
 
 
 def _read_outline(file: BinaryIO) -> _Outline:
-    schema, starts, row_count = pa.schema([]), [], 0
-    found = _objects(file, 0)
-    while block := list(islice(found, BATCH_ROWS)):
-        starts.append(block[0][0])
+    types, blocks, row_count = _Types(), [], 0
+    fault, has_objects = None, False
+    lines = text_lines(file)
+    while block := _block(lines):
+        blocks.append((row_count, block[0][0]))
+        fault = fault or next((one for _, one in block if isinstance(one, RowFault)), None)
+        has_objects = has_objects or any(not isinstance(one, RowFault) for _, one in block)
+        types.add(block, row_count)
         row_count += len(block)
-        schema = _with_types(schema, [one for _, one in block], row_count)
-    return _Outline(schema, row_count, tuple(starts))
+    if fault is not None and not has_objects:
+        raise LogFormatError(f"{fault}; if the file is of another format, name that with --log-format")
+    return _Outline(types.schema(), row_count, tuple(blocks))
 
 
 def _keep_outline(identity: tuple[int, ...], outline: _Outline) -> None:
@@ -92,72 +156,97 @@ def _keep_outline(identity: tuple[int, ...], outline: _Outline) -> None:
         del _outlines[next(iter(_outlines))]
 
 
-def _with_types(schema: pa.Schema, objects: Sequence[_Object], row_count: int) -> pa.Schema:
-    """``schema`` with the names and types of further objects, the last of ``row_count`` rows."""
-    first_row = row_count - len(objects)
-    for name in dict.fromkeys(name for one in objects for name in one):
-        try:
-            values = [_encoded(one.get(name)) for one in objects]
+def _block(lines: Iterator[Line]) -> list[tuple[int, _Object | RowFault]]:
+    """(first byte, object) of the next lines that are not empty: as many as a batch may have, and as memory holds."""
+    rows: list[tuple[int, _Object | RowFault]] = []
+    size = 0
+    for line in lines:
+        if line.text is None or line.text.strip():
+            rows.append((line.start, _object(line)))
+            size += len(line.text or b"")
+            if len(rows) == BATCH_ROWS or size >= _BATCH_BYTES:
+                break
+    return rows
+
+
+def _object(line: Line) -> _Object | RowFault:
+    value = line_value(line, f"line at byte {line.start}")
+    if isinstance(value, dict | RowFault):
+        return value
+    message = f"line at byte {line.start} should be one JSON object, is: {type(value).__name__}; leave it out"
+    return RowFault(Reason.INVALID_VALUE, message, column=None)
+
+
+class _Types:
+    """The types of the fields, which widen with every block."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, pa.DataType] = {}
+        self._members: dict[str, set[str]] = {}
+
+    def schema(self) -> pa.Schema:
+        """The fields that have a type; one whose objects are keyed by what differs from row to row has none."""
+        narrow = {name: one for name, one in self._types.items() if len(self._members[name]) <= _MOST_MEMBERS}
+        return pa.schema(list(narrow.items()))
+
+    def add(self, block: Sequence[tuple[int, _Object | RowFault]], first_row: int) -> None:
+        """Widen the types to what further rows hold."""
+        columns: dict[str, list[tuple[int, object]]] = {}
+        for row, (_, one) in enumerate(block, start=first_row):
+            for name, value in () if isinstance(one, RowFault) else one.items():
+                columns.setdefault(name, []).append((row, value))
+        for name, found in columns.items():
             try:
-                schema = _with_type(schema, name, values)
-            except (pa.ArrowException, OverflowError):
-                schema = _with_type_of_each(schema, name, values, first_row)
-        except (UnicodeEncodeError, RecursionError):
-            raise LogFormatError(
-                f"should have names of valid Unicode, and no values within hundreds of brackets; field {name!a} has "
-                f"others, between rows {first_row} and {row_count - 1}; clean the log"
-            ) from None
-    return schema
+                self._widen(name, found)
+            except (UnicodeEncodeError, RecursionError):
+                raise LogFormatError(
+                    f"should have names of valid Unicode, and no values within hundreds of brackets; field {name!a} "
+                    f"has others, between rows {first_row} and {first_row + len(block) - 1}; clean the log"
+                ) from None
+
+    def _widen(self, name: str, found: Sequence[tuple[int, object]]) -> None:
+        name.encode()
+        known = self._members.setdefault(name, set())
+        for _, value in found:
+            if len(known) <= _MOST_MEMBERS:
+                known.update(_members(value))
+        if len(known) <= _MOST_MEMBERS:
+            values = [(row, _encoded(value)) for row, value in found]
+            self._types[name] = _wider_type(name, self._types.get(name), values)
 
 
-def _with_type(schema: pa.Schema, name: str, values: Sequence[object]) -> pa.Schema:
-    own = pa.schema([(name, _text_type(pa.array(values).type))])
-    return pa.unify_schemas([schema, own], promote_options="permissive")
+def _members(value: object, path: str = "") -> Iterator[str]:
+    """The paths of the members of objects."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield (inner := f"{path}.{name}")
+            yield from _members(one, inner)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _members(one, path)
 
 
-def _with_type_of_each(schema: pa.Schema, name: str, values: Sequence[object], first_row: int) -> pa.Schema:
-    """As ``_with_type``, value by value: Arrow finds no type for great whole numbers and fractions together."""
-    for row, value in enumerate(values, start=first_row):
-        try:
-            schema = _with_type(schema, name, [value])
-        except (pa.ArrowException, OverflowError):
-            raise LogFormatError(
-                f"should have values of one type in field {name!r}, and whole numbers below 2**63; row {row} has "
-                "another one; clean the log, or write such values as strings in all rows"
-            ) from None
-    return schema
-
-
-def _objects(file: BinaryIO, start: int) -> Iterator[tuple[int, _Object]]:
-    """(first byte, object) of each line from byte ``start`` on that is not empty."""
-    file.seek(start)
-    for line in _lines(file):
-        text = line.removeprefix(_BYTE_ORDER_MARK) if start == 0 else line
-        if text.strip():
-            yield start, _parsed(text, start)
-        start += len(line) + 1
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    rest = b""
-    while block := file.read(_BLOCK_BYTES):
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
-
-
-def _parsed(line: bytes, start: int) -> _Object:
+def _wider_type(name: str, known: pa.DataType | None, found: Sequence[tuple[int, object]]) -> pa.DataType:
     try:
-        value = json.loads(line.decode("utf-8", errors="surrogateescape"))
-    except (ValueError, RecursionError) as error:
-        raise LogFormatError(
-            f"should have one JSON object per line, the one at byte {start} cannot be parsed: {error}; if it is of "
-            "another format, name that with --log-format"
-        ) from error
-    if not isinstance(value, dict):
-        raise LogFormatError(f"should have one JSON object per line, at byte {start} is: {type(value).__name__}")
-    return value
+        return _with_type(known, [value for _, value in found])
+    except (pa.ArrowException, OverflowError):
+        for row, value in found:  # one by one: Arrow finds no type for great whole numbers and fractions together
+            try:
+                known = _with_type(known, [value])
+            except (pa.ArrowException, OverflowError):
+                raise LogFormatError(
+                    f"should have values of one type in field {name!r}, and whole numbers below 2**63; row {row} has "
+                    "another one; clean the log, or write such values as strings in all rows"
+                ) from None
+        return known
+
+
+def _with_type(known: pa.DataType | None, values: Sequence[object]) -> pa.DataType:
+    kind = _text_type(pa.array(values).type)
+    if known is None or known == kind:
+        return kind
+    both = [pa.schema([("", one)]) for one in (known, kind)]
+    return pa.unify_schemas(both, promote_options="permissive").field(0).type
 
 
 def _picked(kind: pa.DataType, members: Sequence[str] | None) -> pa.DataType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, documents_of, once_each, overlap, with_texts
+from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, among, documents_of, once_each, with_texts
 from attribeam.logs.traces.json_shapes import at, shape
 from attribeam.logs.traces.messages import Asked, Message, messages_of, with_history
 from attribeam.logs.traces.paths import PathSet
@@ -28,32 +28,35 @@ class Tree(NamedTuple):
     root: Span | None
     parents: tuple[int | None, ...]
 
-    def is_below(self, place: int, places: Collection[int]) -> bool:
-        """True where one of ``places`` is above a span."""
-        seen, above = {place}, self.parents[place]
-        while above is not None and above not in seen:
-            if above in places:
-                return True
-            seen.add(above)
-            above = self.parents[above]
-        return False
+    def below(self, places: Collection[int]) -> set[int]:
+        """The spans that one of ``places`` is above."""
+        found = set[int]()
+        for place, above in self._downwards():
+            if above in places or above in found:
+                found.add(place)
+        return found
 
     def depths(self) -> list[int]:
-        """How many spans are above each; a circle of parents ends where it closes."""
-        known: dict[int, int] = {}
+        """How many spans are above each."""
+        depths = [0] * len(self.spans)
+        for place, above in self._downwards():
+            depths[place] = 0 if above is None else depths[above] + 1
+        return depths
+
+    def _downwards(self) -> Iterator[tuple[int, int | None]]:
+        """Each span behind the one that it is below, and that; a circle of parents ends where it closes."""
+        known = set[int]()
         for place in range(len(self.spans)):
-            way: list[int] = []
-            on_way = set[int]()
+            way: dict[int, None] = {}
             above: int | None = place
-            while above is not None and above not in known and above not in on_way:
-                way.append(above)
-                on_way.add(above)
+            while above is not None and above not in known and above not in way:
+                way[above] = None
                 above = self.parents[above]
-            depth = known.get(above, -1) if above is not None else -1
+            above = above if above in known else None
             for one in reversed(way):
-                depth += 1
-                known[one] = depth
-        return [known[place] for place in range(len(self.spans))]
+                yield one, above
+                above = one
+            known.update(way)
 
 
 def tree_of(spans: Sequence[Span]) -> Tree:
@@ -225,14 +228,19 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     """
     gave = {place: _documents(one) for place, one in enumerate(tree.spans) if one.role in _RETRIEVING}
     gave = {place: found for place, found in gave.items() if found}
-    tops = [place for place in gave if not tree.is_below(place, gave)]
+    below = tree.below(gave)
     reranked = [
         one
         for place in gave
         if tree.spans[place].role is Role.RERANKER
         for one in (*tree.spans[place].inputs_reranked, *gave[place])
     ]
-    kept = [place for place in tops if tree.spans[place].role is Role.RERANKER or not overlap(gave[place], reranked)]
+    are_reranked = among(reranked)
+    kept = [
+        place
+        for place in gave
+        if place not in below and (tree.spans[place].role is Role.RERANKER or not are_reranked(gave[place]))
+    ]
     if not kept:
         return _sources_of_root(tree)
     chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
+from attribeam.logs.jsonl_log import BLOCK_BYTES
 from attribeam.logs.traces.json_values import Found
 from attribeam.schemas import Reason, RowFault
-from attribeam.schemas.errors import DataError, LogFormatError
+from attribeam.schemas.errors import LogFormatError
 
 MOST_CHARS = 1 << 26
 """The longest row that is read, 64 Mi characters; a quote that is never closed takes no more along."""
+
+_BLANK = " \t\n\r\f\v\ufeff"
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
@@ -22,12 +25,12 @@ csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 def csv_rows(file: BinaryIO) -> Iterator[Found]:
     """The rows as objects, each with the line where it begins; a ``RowFault`` stands in the place of a faulty one.
 
-    Where a row's quotes are wrong, as where one is opened and never closed, reading goes on at the next line that
-    begins a row with as many fields as there are names. The fault names the lines that are passed over.
+    Where a row's quotes are wrong, as where one is opened and never closed, or a row is too long, reading goes on at
+    the next line that begins a row with as many fields as there are names. The fault names the lines that are passed
+    over. No line is read more than a few times, whatever quotes it has.
 
     Raises:
-        LogFormatError: if the first line is none of names.
-        DataError: if a line is too long.
+        LogFormatError: if the first line that is not blank is none of names.
     """
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
@@ -37,21 +40,27 @@ def csv_rows(file: BinaryIO) -> Iterator[Found]:
 
 
 class _Lines:
-    """The lines of a text, which can be given back."""
+    """The lines of a text, which can be given back.
+
+    A quote that is open at the end of a line before ``open_to`` is known to be closed by none that ends a row.
+    """
 
     def __init__(self, text: io.TextIOBase) -> None:
         self._text = text
         self._returned = deque[str]()
         self.taken = 0
+        self.open_to = 0
 
     def take(self) -> str | None:
-        """The next line, None at the end."""
-        line = self._returned.popleft() if self._returned else self._text.readline(MOST_CHARS + 1)
-        if not line:
-            return None
-        self.taken += 1
-        if len(line) > MOST_CHARS:
-            raise DataError(f"should have lines of at most {MOST_CHARS} characters, line {self.taken} is longer")
+        """The next line, None at the end; of one that is too long, one character more than a row may have."""
+        line = self._returned.popleft() if self._returned else self._read()
+        self.taken += bool(line)
+        return line or None
+
+    def _read(self) -> str:
+        line = end = self._text.readline(MOST_CHARS + 1)
+        while len(line) > MOST_CHARS and end and not end.endswith(("\n", "\r")):
+            end = self._text.readline(BLOCK_BYTES)
         return line
 
     def give_back(self, lines: Sequence[str]) -> None:
@@ -79,7 +88,7 @@ def _rows(lines: _Lines) -> Iterator[Found]:
         elif row.cells is None:
             return
         elif row.cells:
-            yield Found(first, _row_of(names, row.cells, first))
+            yield Found(first, _row_of(names, row.cells, first, lines.taken))
 
 
 def _next_row(lines: _Lines) -> _Row:
@@ -87,6 +96,7 @@ def _next_row(lines: _Lines) -> _Row:
     try:
         cells = next(csv.reader(_feed(lines, taken), strict=True), None)
     except csv.Error as error:
+        lines.open_to = max(lines.open_to, lines.taken)
         return _Row(taken, damage=error)
     return _Row(taken, cells)
 
@@ -100,6 +110,8 @@ def _feed(lines: _Lines, taken: list[str]) -> Iterator[str]:
         if size > MOST_CHARS:
             raise csv.Error(f"no end after {MOST_CHARS} characters")
         yield line
+        if lines.taken < lines.open_to:
+            raise csv.Error("a quote that is never closed")
 
 
 def _pass_over(lines: _Lines, damaged: Sequence[str], width: int) -> int:
@@ -111,6 +123,7 @@ def _pass_over(lines: _Lines, damaged: Sequence[str], width: int) -> int:
         if row.damage is None and (row.cells is None or len(row.cells) == width):
             lines.give_back(row.lines)
             return last
+        lines.open_to = max(lines.open_to, lines.taken)
         damaged = row.lines
 
 
@@ -123,14 +136,16 @@ def _damaged(first: int, last: int, error: csv.Error) -> RowFault:
 
 def _names(lines: _Lines) -> list[str]:
     """The names of the columns; none in an empty file."""
+    line = lines.take()
+    while line is not None and not (line := line.lstrip(_BLANK)):
+        line = lines.take()
+    lines.give_back([] if line is None else [line])
     row = _next_row(lines)
-    while row.cells == []:
-        row = _next_row(lines)
     if row.damage is not None:
         first = lines.taken - len(row.lines) + 1
         raise LogFormatError(f"should be CSV with a line of names, line {first} is none: {row.damage}")
     names = row.cells or []
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise LogFormatError(f"should name each column once, line 1 has {repeated[0]!r} twice")
     if len(names) == 1:
@@ -140,11 +155,12 @@ def _names(lines: _Lines) -> list[str]:
     return names
 
 
-def _row_of(names: Sequence[str], cells: Sequence[str], line: int) -> object:
+def _row_of(names: Sequence[str], cells: Sequence[str], first: int, last: int) -> object:
     if len(cells) != len(names):
+        where = f"line {first}" if first == last else f"line {first}, whose quotes end in line {last},"
         return RowFault(
             Reason.INVALID_VALUE,
-            f"line {line} should have {len(names)} fields as line 1 has, has {len(cells)}; export the file again",
+            f"{where} should have {len(names)} fields as line 1 has, has {len(cells)}; export the file again",
             column=None,
         )
     return {name: cell or None for name, cell in zip(names, cells, strict=True)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from attribeam.logs.traces.json_shapes import at, first_of, nested, number_or_none, parsed, text_or_none
@@ -125,13 +125,14 @@ def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
     return tuple(kept.values())
 
 
-def overlap(documents: Iterable[Document], others: Iterable[Document]) -> bool:
-    """True where at least one document is among the others: by its text, or by its id where one has no text."""
-    others = tuple(others)
+def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
+    """Tells whether at least one document is among ``others``: by its text, or by its id where one has no text."""
     texts = {one.text for one in others if one.text}
     ids = {one.passage_id for one in others if one.passage_id}
     textless = {one.passage_id for one in others if one.passage_id and not one.text}
-    return any(one.text in texts or one.passage_id in (textless if one.text else ids) for one in documents)
+    return lambda documents: any(
+        one.text in texts or one.passage_id in (textless if one.text else ids) for one in documents
+    )
 
 
 def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, ...]:

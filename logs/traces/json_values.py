@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from attribeam.schemas import Reason, RowFault
+from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
+from attribeam.schemas import RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
-
-BLOCK_BYTES = 1 << 20
-MOST_CHARS = 1 << 29
-"""The longest value that is read as one, half a GiB."""
 
 _OWN_KEYS = frozenset(
     {"id", "record_id", "trace_id", "traceId", "span_id", "context", "info", "type", "question", "query", "user_input"}
 )
 """An object with one of these keys is a record itself, whatever lists it has."""
+_CUT_OFF = "the file ends within it"
 _CUT_OFF_CHARS = 16
-_SPACE = " \t\r\n"
+_BETWEEN = re.compile("[ \t\r\n\ufeff,]*")
+"""What may stand between values: white space, commas, and the byte order marks of files that were joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,81 +37,56 @@ class Found:
         return f"line {self.line}" if self.item is None else f"line {self.line}, item {self.item}"
 
 
-def json_values(file: BinaryIO, wrappers: Sequence[str]) -> Iterator[Found]:
+def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[Found]:
     """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, and none
-    of a record's own, gives its items.
+    of a record's own, gives its items. Several documents may stand one behind the other.
 
-    A line that is no JSON is a ``RowFault`` in the place of its value, and so is a value that the file's end cuts off.
+    ``may_be_lines`` says that it begins with an object. If that ends within its line, each line is read for itself: one
+    that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts off, a list that is
+    not closed among it.
 
     Raises:
         LogFormatError: if not even the first value can be read.
-        DataError: if a list or an object over several lines is damaged, so that nobody knows where the next begins.
+        DataError: if a list or an object over several lines is damaged or too long, so that nobody knows where the
+            next begins.
     """
-    start = file.tell()
-    begins_with = _first_character(file)
-    file.seek(start)
-    if begins_with == "{" and _first_line_is_whole(file):
-        file.seek(start)
-        found = _lines(file)
-    else:
-        file.seek(start)
-        found = _stream(file)
+    found = _lines(file) if may_be_lines and _first_line_is_whole(file) else _stream(file)
     for one in found:
         yield from _unwrapped(one, wrappers)
 
 
-def text_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file without their ends; a byte order mark is left out.
-
-    Raises:
-        DataError: if a line is longer than ``MOST_CHARS``.
-    """
-    begun: list[bytes] = []
-    length, is_first = 0, True
-    while block := file.read(BLOCK_BYTES):
-        if is_first:
-            block, is_first = block.removeprefix(codecs.BOM_UTF8), False
-        first, *others = block.split(b"\n")
-        begun.append(first)
-        length += len(first)
-        if length > MOST_CHARS:
-            raise DataError(
-                f"should have lines of at most {MOST_CHARS} bytes, has a longer one; export one record a line"
-            )
-        if others:
-            yield b"".join(begun)
-            *whole, last = others
-            yield from whole
-            begun, length = [last], len(last)
-    if length:
-        yield b"".join(begun)
-
-
-def _first_character(file: BinaryIO) -> str:
-    while block := file.read(BLOCK_BYTES):
-        text = block.removeprefix(codecs.BOM_UTF8).lstrip()
-        if text:
-            return chr(text[0])
-    return ""
-
-
 def _first_line_is_whole(file: BinaryIO) -> bool:
-    line = next((one for one in text_lines(file) if one.strip()), b"")
-    try:
-        json.loads(line.decode("utf-8", errors="surrogateescape"))
-    except (ValueError, RecursionError):
-        return False
-    return True
+    """Whether the first line that is neither empty nor too long is JSON."""
+    first = next((one for one in text_lines(file) if one.text is not None and one.text.strip()), None)
+    return first is not None and not any(isinstance(one, RowFault) for one in _line_values(first, ""))
 
 
 def _lines(file: BinaryIO) -> Iterator[Found]:
     for number, line in enumerate(text_lines(file), start=1):
-        if not line.strip():
-            continue
+        yield from (Found(number, value) for value in _line_values(line, f"line {number}"))
+
+
+def _line_values(line: Line, place: str) -> Iterator[object]:
+    """The values of a line, nearly always one, up to a ``RowFault`` in the place of what cannot be read."""
+    whole = line_value(line, place)
+    if line.text is None or not isinstance(whole, RowFault):
+        yield whole
+        return
+    text = line.text.decode("utf-8", errors="surrogateescape")
+    at = _start_of_next(text, 0)
+    while at < len(text):
         try:
-            yield Found(number, json.loads(line.decode("utf-8", errors="surrogateescape")))
-        except (ValueError, RecursionError) as error:
-            yield Found(number, _no_json(number, error))
+            value, end = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield whole
+            return
+        yield value
+        at = _start_of_next(text, end)
+
+
+def _start_of_next(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return at if between is None else between.end()
 
 
 def _unwrapped(found: Found, wrappers: Sequence[str]) -> Iterator[Found]:
@@ -126,21 +101,26 @@ def _unwrapped(found: Found, wrappers: Sequence[str]) -> Iterator[Found]:
 
 
 def _stream(file: BinaryIO) -> Iterator[Found]:
+    file.seek(0)
     window = _Window(file)
-    is_list = window.skip(_SPACE) == "["
-    if is_list:
-        window.advance(1)
+    list_line: int | None = None
     is_first = True
-    while True:
-        following = window.skip(f"{_SPACE},")
-        if following == "" or (is_list and following == "]"):
-            return
+    while following := window.following():
         line = window.line
-        value = window.value(is_first=is_first)
-        yield Found(line, value)
-        if isinstance(value, RowFault):
-            return
-        is_first = False
+        if list_line is None and following == "[":
+            list_line = line
+            window.advance(1)
+        elif list_line is not None and following == "]":
+            list_line = None
+            window.advance(1)
+        else:
+            value = window.value(is_first=is_first)
+            yield Found(line, value)
+            if isinstance(value, RowFault):
+                return
+            is_first = False
+    if list_line is not None:
+        yield Found(list_line, no_json(f"list that begins in line {list_line}", _CUT_OFF))
 
 
 class _Window:
@@ -148,20 +128,19 @@ class _Window:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._decode = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape").decode
+        self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         self._parse = json.JSONDecoder().raw_decode
         self._text = ""
         self._at = 0
         self._ended = False
         self.line = 1
 
-    def skip(self, characters: str) -> str:
-        """Go to the next character that is none of these; "" at the end."""
+    def following(self) -> str:
+        """Go to the first character of what comes next; "" at the end."""
         while True:
-            while self._at < len(self._text):
-                if self._text[self._at] not in characters:
-                    return self._text[self._at]
-                self.advance(1)
+            self.advance(_start_of_next(self._text, self._at) - self._at)
+            if self._at < len(self._text):
+                return self._text[self._at]
             if not self._grow():
                 return ""
 
@@ -183,7 +162,7 @@ class _Window:
                 if not self._may_go_on(error):
                     raise self._damage(error, is_first) from error
                 if not self._grow():
-                    return _no_json(self.line, error, "the file ends within it")
+                    return no_json(f"line {self.line}", _CUT_OFF)
                 continue
             if end < len(self._text) or self._ended or self._text[end - 1] in '}]"':
                 self.advance(end - self._at)
@@ -200,12 +179,13 @@ class _Window:
         """Read on, as much as there is already, so that a long value is parsed only a few times over."""
         if self._ended:
             return False
-        if len(self._text) - self._at > MOST_CHARS:
+        if len(self._text) - self._at > MOST_BYTES:
             raise DataError(
-                f"should have values of at most {MOST_CHARS} characters, the one in line {self.line} is longer; export "
-                "as JSON lines"
+                f"should have values of at most {MOST_BYTES} characters, the one in line {self.line} is longer; export "
+                "as JSON lines, of which only those that are too long are left out"
             )
-        block = self._file.read(max(BLOCK_BYTES, len(self._text) - self._at))
+        length = len(self._text) - self._at
+        block = self._file.read(min(max(BLOCK_BYTES, length), MOST_BYTES + 1 - length))
         self._ended = not block
         self._text = self._text[self._at :] + self._decode(block, self._ended)
         self._at = 0
@@ -221,12 +201,3 @@ class _Window:
             f"should hold JSON, line {line} cannot be parsed: {message}; export it again, best as JSON lines, of which "
             "only the faulty ones are left out"
         )
-
-
-def _no_json(line: int, error: Exception, why: str = "") -> RowFault:
-    message = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
-    return RowFault(
-        Reason.INVALID_JSON,
-        f"line {line} should be JSON, cannot be parsed: {why or message}; export it again",
-        column=None,
-    )

@@ -18,6 +18,7 @@ _NAMES = {
     "true": True,
     "false": False,
 }
+_MOST_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
 _ARRAY = re.compile(r"^\s*array\((.*?)(?:,\s*dtype=\w+)?\)\s*$", re.DOTALL)
 
@@ -43,6 +44,8 @@ def printed_list(text: str) -> list[object] | None:
 
 
 def _of_python(text: str) -> object:
+    if len(text) > _MOST_CHARS:
+        raise ValueError(f"one that is no JSON and has more than {_MOST_CHARS} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
         if _has_neighbours(text.strip()):

@@ -36,15 +36,25 @@ def parquet_rows(file: BinaryIO) -> Iterator[Found]:
 
 
 def arrow_rows(file: BinaryIO, *, is_stream: bool) -> Iterator[Found]:
-    """As ``parquet_rows``, for Arrow's file and stream formats."""
+    """As ``parquet_rows``, for Arrow's file and stream formats; streams may stand one behind the other."""
     try:
         if is_stream:
-            yield from _table_rows(iter(pa.ipc.open_stream(file)))
+            yield from _table_rows(_stream_batches(file))
         else:
             found = pa.ipc.open_file(file)
             yield from _table_rows(found.get_batch(index) for index in range(found.num_record_batches))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Arrow, is damaged: {' '.join(str(error).split())}") from error
+
+
+def _stream_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The batches of all streams up to the file's end."""
+    while True:
+        yield from pa.ipc.open_stream(file)
+        start = file.tell()
+        if not file.read(1):
+            return
+        file.seek(start)
 
 
 def _is_vector(name: str) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import json
 import os
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +15,10 @@ from typing import BinaryIO
 
 import pytest
 from tests.logs.log_files import log_row, write_log
-from tests.logs.traces.exports import ROW, langfuse, openinference, otlp, ragas, rows_of, text_of, write_lines
+from tests.logs.traces.exports import EXPORTS, ROW, langfuse, openinference, otlp, ragas, rows_of, text_of, write_lines
+from tqdm import tqdm
 
+from attribeam.logs import import_run
 from attribeam.logs.files import ArrowStorage
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import ExitCode
@@ -73,6 +78,66 @@ def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path: Path) -> None:
     write_lines(path, ragas())
     assert run("ragas", "--data", path, "--output", output, "--overwrite") == 0
     assert not letters.exists()
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "_log.dead_letters.parquet"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_file_that_is_there_is_replaced_only_where_that_was_asked_for(
+    name: str, is_link: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, there = write_lines(tmp_path / "a.jsonl", [*ragas(), {}]), tmp_path / name
+    if is_link:
+        there.symlink_to(tmp_path / "nowhere")
+    else:
+        there.write_text("mine")
+    options = ["--data", path, "--output", tmp_path / "log.parquet"]
+    assert run("ragas", *options) == ExitCode.BAD_USAGE
+    assert f"{name} exists already; name another --output, or replace it with --overwrite" in capsys.readouterr().err
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["a.jsonl", name])
+    assert there.is_symlink() if is_link else there.read_text() == "mine"
+    assert run("ragas", *options, "--overwrite") == 0
+    assert rows_of(there)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_files_that_are_named_like_unfinished_ones_stay(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [*ragas(), {}])
+    others = [tmp_path / f".{name}.partial" for name in ("log.parquet", "_log.dead_letters.parquet")]
+    for one in others:
+        one.symlink_to(tmp_path / "elsewhere")
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
+    assert all(one.is_symlink() for one in others)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["ragas", "langfuse", "parquet"])
+def test_progress_counts_the_bytes_of_the_files_whatever_they_unpack_to(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars = []
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *given: object, **options: object) -> None:
+            super().__init__(*given, **{**options, "disable": False, "file": io.StringIO()})  # type: ignore[arg-type]
+            self.moves: list[int] = []
+            bars.append(self)
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.moves.append(int(n or 0))
+            return super().update(n)
+
+    monkeypatch.setattr(import_run, "tqdm", Bar)
+    path = tmp_path / "in"
+    if kind == "parquet":
+        write_log(path, [log_row(number) for number in range(3000)])
+    else:
+        texts = [random.Random(number).randbytes(300).hex() for number in range(1000)]
+        rows = [{**EXPORTS[kind]()[0], "answer": text, "output": text} for text in texts]
+        path.write_bytes(gzip.compress("".join(json.dumps(one) + "\n" for one in rows).encode()))
+    assert run(kind, "--data", path, path, "--output", tmp_path / "log.parquet") in (0, ExitCode.FAILED)
+    read = next(one for one in bars if one.desc == "read")
+    assert read.total == read.n == path.stat().st_size
+    assert kind == "parquet" or len([one for one in read.moves if one]) > 4
 
 
 def test_import_without_any_row_fails_and_leaves_the_reasons(
@@ -257,7 +322,7 @@ def test_conversation_and_preset_reach_the_rows(tmp_path: Path) -> None:
     options = ["--data", path, "--output", tmp_path / "p.parquet", "--preset", "metadata"]
     assert run("langfuse", *options) == ExitCode.FAILED
     found_by_path = ["--passages-path", "observations[?type=='RETRIEVER'].output[]"]
-    assert run("langfuse", *options, *found_by_path) == 0
+    assert run("langfuse", *options, *found_by_path, "--overwrite") == 0
 
 
 def test_output_that_is_read_is_refused_and_stays_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,6 +346,7 @@ def test_fault_says_what_the_given_path_found(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", ragas())
     output, letters = tmp_path / "log.parquet", tmp_path / "_log.dead_letters.parquet"
     for option, name in (("--question-path", "question"), ("--answer-path", "answer")):
-        assert run("ragas", "--data", path, "--output", output, option, "gone.text") == ExitCode.FAILED
+        options = ["--data", path, "--output", output, "--overwrite", option, "gone.text"]
+        assert run("ragas", *options) == ExitCode.FAILED
         (letter,) = rows_of(letters)
         assert f" {name} in gone.text, has null" in str(letter["message"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,15 +34,13 @@ def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
     Raises:
         OSError: if it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.partial")
     schema, rows = labelled_log_schema(), map(log_row, answers)
-    try:
+    with TemporaryDirectory(prefix=".attribeam-import-", dir=path.parent) as folder:
+        partial = Path(folder, "log.parquet")
         with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
             while some := list(islice(rows, _ROWS_PER_BATCH)):
                 writer.write_table(pa.Table.from_pylist(some, schema=schema))
         partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
     return int(pq.read_metadata(path).num_rows)
 
 

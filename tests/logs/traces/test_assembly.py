@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from attribeam.logs.traces import assembly
 from attribeam.logs.traces.assembly import row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS
 from attribeam.logs.traces.paths import PathSet
@@ -113,8 +114,8 @@ def test_parents_in_a_circle_end() -> None:
     tree = tree_of([ROOT._replace(parent_id="b"), retrieval("b", LAMP, parent="root")])
     assert tree.root is None
     assert sorted(tree.depths()) == [0, 1]
-    assert tree.is_below(0, {1})
-    assert not tree.is_below(0, {0})
+    assert tree.below({1}) == {0}
+    assert tree.below({0}) == set()
 
 
 def test_depth_is_the_number_of_spans_above() -> None:
@@ -135,6 +136,26 @@ def test_very_deep_trace_is_put_together() -> None:
     inner = [retrieval(f"r{one}", LAMP, KEEPER, at=one, parent=str(one)) for one in range(0, MOST_SPANS, 500)]
     found = row(*chain, *inner)
     assert (found.question, found.answer, texts(found)) == ("Who?", "Ada.", [LAMP.text, KEEPER.text])
+
+
+def test_work_on_a_trace_grows_with_its_spans_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted(tuple[int | None, ...]):
+        looked_up = 0
+
+        def __getitem__(self, place: object) -> int | None:  # type: ignore[override]
+            Counted.looked_up += 1
+            return super().__getitem__(place)  # type: ignore[index, no-any-return, call-overload]
+
+    chain = [
+        Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, "a", started_at=one, input="Who?", output="Ada.")
+        for one in range(500)
+    ]
+    inner = [retrieval(f"r{one}", Document(f"Passage {one}."), at=one, parent="499") for one in range(500)]
+    inner += [one._replace(span_id=f"k{one.span_id}", role=Role.RERANKER) for one in inner]
+    tree = tree_of([*chain, *inner])
+    monkeypatch.setattr(assembly, "tree_of", lambda _: tree._replace(parents=Counted(tree.parents)))
+    assert len(row(*chain, *inner).passages or ()) == 500
+    assert Counted.looked_up < 10 * 1500
 
 
 def test_retriever_alone_is_no_answer() -> None:

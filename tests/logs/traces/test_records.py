@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from attribeam.logs import jsonl_log
 from attribeam.logs.traces import json_values
+from attribeam.logs.traces import records as records_module
 from attribeam.logs.traces.json_values import Found
 from attribeam.logs.traces.records import records
 from attribeam.schemas import Reason, RowFault
@@ -43,19 +45,44 @@ KINDS = {
     "wrapped": json.dumps({"meta": 1, "data": ROWS}),
     "wrapped over lines": json.dumps({"data": ROWS}, indent=1),
     "pages": "\n".join(json.dumps({"data": [one]}) for one in ROWS),
+    "lists one behind the other": json.dumps(ROWS[:1]) + json.dumps(ROWS[1:]),
+    "lists on lines": "[]\n" + json.dumps(ROWS[:2]) + "\n\ufeff" + json.dumps(ROWS[2:]) + "\n[]",
+    "list and lines behind it": json.dumps(ROWS[:1], indent=1) + "\n" + "\n".join(map(json.dumps, ROWS[1:])),
+    "objects one behind the other": "".join(map(json.dumps, ROWS)),
+    "lines that end as they once did": LINES.replace("\n", "\r"),
+    "files with marks one behind the other": "\n".join("\ufeff" + json.dumps(one) for one in ROWS),
 }
+BLANKS = {"none": "", "blanks": " " * 5000, "lines": "\r\n\t" * 5000, "mark": "\ufeff" + " " * 4096 + "\n"}
+
+
+def set_block_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """How much of a file is read at once."""
+    for module in (jsonl_log, json_values, records_module):
+        monkeypatch.setattr(module, "BLOCK_BYTES", count)
+
+
+def set_most_bytes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """How long a record may be."""
+    for module in (jsonl_log, json_values):
+        monkeypatch.setattr(module, "MOST_BYTES", count)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("block", [7, 1 << 20])
-def test_json_of_every_shape(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_values, "BLOCK_BYTES", block)
-    content = KINDS[name].encode()
+@pytest.mark.parametrize(("blanks", "block"), [("none", 7), *((one, 1 << 20) for one in BLANKS), ("mark", 1)])
+def test_json_of_every_shape(name: str, blanks: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_block_bytes(monkeypatch, block)
+    content = (BLANKS[blanks] + KINDS[name]).encode()
     assert values(content, wrappers=("data",)) == ROWS
     assert values(gzip.compress(content), wrappers=("data",)) == ROWS
 
 
-@pytest.mark.parametrize("content", ["", "\n \r\n", "\ufeff", "[]", " [ ] ", gzip.compress(b"", mtime=0)])
+@pytest.mark.parametrize("blanks", BLANKS)
+def test_csv_may_begin_with_blanks(blanks: str) -> None:
+    content = f"{BLANKS[blanks]}a,b\n1,2\n".encode()
+    assert values(content) == values(gzip.compress(content)) == [{"a": "1", "b": "2"}]
+
+
+@pytest.mark.parametrize("content", ["", "\n \r\n", "\ufeff", "[]", " [ ] ", "[] \n[]", gzip.compress(b"", mtime=0)])
 def test_empty_file_has_no_records(content: bytes | str) -> None:
     assert read(content) == []
 
@@ -75,17 +102,39 @@ def test_place_of_a_record_is_its_line() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["{bad}", '{"a": "cut off', "[" * 100_000, '{"a": ' + "9" * 5000 + "}", "{} {}", "\x00"],
-    ids=["bad", "cut", "deep", "long number", "two", "nul"],
+    ["{bad}", '{"a": "cut off', "[" * 100_000, '{"a": ' + "9" * 5000 + "}", "\x00"],
+    ids=["bad", "cut", "deep", "long number", "nul"],
 )
 def test_line_that_is_no_json_is_its_own_fault(line: str) -> None:
     assert values('{"a": 1}\n' + line + '\n{"a": 3}') == [{"a": 1}, Reason.INVALID_JSON, {"a": 3}]
 
 
+def test_line_of_several_values_gives_each_of_them() -> None:
+    found = values('{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}')
+    assert found == [*({"a": number} for number in range(1, 7)), Reason.INVALID_JSON, {"a": 7}]
+
+
 def test_list_that_is_cut_off_loses_its_last_item_only() -> None:
-    for cut in (2, 5, 9):
+    for cut in (2, 5, 9, 14, 15):
         found = values(json.dumps([{"a": "one"}, {"a": "two"}])[:-cut])
         assert found == [{"a": "one"}, Reason.INVALID_JSON], cut
+    *rows, fault = read('[{"a": 1}]\n[\n{"a": 2}\n')
+    assert [one.value for one in rows] == [{"a": 1}, {"a": 2}]
+    assert str(fault.value).startswith(
+        "list that begins in line 2 should be JSON, cannot be parsed: the file ends within"
+    )
+
+
+@pytest.mark.parametrize("behind", ["garbage", "]", "}", "\0", ":", '{"a" 1}', "[1, ", "{", "nul", "\x1a"])
+@pytest.mark.parametrize("count", [1, 100])
+def test_what_stands_behind_a_list_and_is_no_json_is_never_passed_over(behind: str, count: int) -> None:
+    found: list[object] = []
+    try:
+        found.extend(one.value for one in records(io.BytesIO((json.dumps(ROWS) + behind * count).encode())))
+    except DataError as error:
+        found.append(error)
+    assert found[:3] == ROWS
+    assert isinstance(found[-1], RowFault | DataError)
 
 
 def test_damage_within_a_list_is_an_error_that_names_the_line() -> None:
@@ -108,14 +157,46 @@ def test_file_of_another_kind_is_refused(content: bytes | str, problem: str) -> 
         read(content)
 
 
-def test_line_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_values, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(json_values, "MOST_CHARS", 1000)
-    assert len(values('{"a": 1}\n' + '{"a": "' + "x" * 980 + '"}\n')) == 2
-    with pytest.raises(DataError, match="lines of at most 1000 bytes"):
-        read('{"a": 1}\n' + '{"a": "' + "x" * 2000 + '"}')
-    with pytest.raises(DataError, match="values of at most 1000 characters, the one in line 2 is longer"):
-        read('[{"a": 1},\n' + '{"a": "' + "x" * 4000 + '"}]')
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_line_that_is_too_long_is_its_own_fault(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_block_bytes(monkeypatch, 64)
+    set_most_bytes(monkeypatch, 1000)
+    lines = [json.dumps({"a": "x" * 990}), json.dumps({"a": 2})]
+    lines.insert(at, json.dumps({"a": "x" * 2000}))
+    found = read("\n".join(lines))
+    assert [isinstance(one.value, RowFault) for one in found] == [number == at for number in range(3)]
+    assert str(found[at].value).startswith(f"line {at + 1} should have at most 1000 bytes, has more")
+
+
+@pytest.mark.parametrize(
+    "content", ['[{"a": 1},\n{"a": "LONG"}]', '\n{"a": "LONG"}', '{"a": 1\n, "b": "LONG"}', "[1,\n[LONG"]
+)
+def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(
+    content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_block_bytes(monkeypatch, 64)
+    set_most_bytes(monkeypatch, 1000)
+    assert read(content.replace("LONG", "1" * 900))
+    with pytest.raises(DataError, match=r"values of at most 1000 characters, the one in line \d is longer; exp"):
+        read(content.replace("LONG", '"1",' * 900 if "[LONG" in content else "x" * 4000))
+
+
+def test_file_that_unpacks_to_far_more_than_logs_do_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records_module, "_LEAST_UNPACKED", 1 << 20)
+    for begin in (b'{"a": "', b"[", b"", b"a,b\n1,"):
+        packed = gzip.compress(begin + (b"x" if begin.strip(b"[") else b" ") * (1 << 23))
+        with pytest.raises(DataError, match=r"should unpack to at most 300 times its size, its first \d+ bytes give"):
+            read(packed)
+    assert len(read(gzip.compress(LINES.encode() * 10))) == 30
+
+
+def test_streams_of_arrow_may_stand_one_behind_the_other() -> None:
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, pa.schema([("a", pa.int64())])) as writer:
+        writer.write(pa.record_batch({"a": [1, 2]}))
+    assert values(file.getvalue() * 2) == [{"a": 1}, {"a": 2}] * 2
+    with pytest.raises(DataError, match="is damaged"):
+        read(file.getvalue() + b"garbage")
 
 
 def test_csv_is_refused_where_the_format_has_none() -> None:
