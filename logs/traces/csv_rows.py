@@ -15,7 +15,8 @@ from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
 MOST_CHARS = 1 << 26
-"""The longest row that is read, 64 Mi characters; a quote that is never closed takes no more along."""
+MOST_LINES = 1 << 18
+"""The longest row that is read, 64 Mi characters on 262,144 lines; a quote that is never closed takes no more along."""
 
 _BLANK = " \t\n\r\f\v\ufeff"
 
@@ -107,8 +108,8 @@ def _feed(lines: _Lines, taken: list[str]) -> Iterator[str]:
     while (line := lines.take()) is not None:
         taken.append(line)
         size += len(line)
-        if size > MOST_CHARS:
-            raise csv.Error(f"no end after {MOST_CHARS} characters")
+        if size > MOST_CHARS or len(taken) > MOST_LINES:
+            raise csv.Error(f"no end after {MOST_CHARS} characters or {MOST_LINES} lines")
         yield line
         if lines.taken < lines.open_to:
             raise csv.Error("a quote that is never closed")

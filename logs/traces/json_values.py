@@ -63,7 +63,9 @@ def _first_line_is_whole(file: BinaryIO) -> bool:
 
 def _lines(file: BinaryIO) -> Iterator[Found]:
     for number, line in enumerate(text_lines(file), start=1):
-        yield from (Found(number, value) for value in _line_values(line, f"line {number}"))
+        for value in _line_values(line, f"line {number}"):
+            items = enumerate(value) if isinstance(value, list) else [(None, value)]
+            yield from (Found(number, item, index) for index, item in items)
 
 
 def _line_values(line: Line, place: str) -> Iterator[object]:

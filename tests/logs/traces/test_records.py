@@ -47,6 +47,7 @@ KINDS = {
     "pages": "\n".join(json.dumps({"data": [one]}) for one in ROWS),
     "lists one behind the other": json.dumps(ROWS[:1]) + json.dumps(ROWS[1:]),
     "lists on lines": "[]\n" + json.dumps(ROWS[:2]) + "\n\ufeff" + json.dumps(ROWS[2:]) + "\n[]",
+    "lines and a list behind them": json.dumps(ROWS[0]) + "\n" + json.dumps(ROWS[1:]),
     "list and lines behind it": json.dumps(ROWS[:1], indent=1) + "\n" + "\n".join(map(json.dumps, ROWS[1:])),
     "objects one behind the other": "".join(map(json.dumps, ROWS)),
     "lines that end as they once did": LINES.replace("\n", "\r"),
