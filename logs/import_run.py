@@ -169,7 +169,7 @@ class _WatchedFile(io.RawIOBase):
         self._bar = bar
         self.unread = file.seek(0, io.SEEK_END)
         file.seek(0)
-        bar.total += self.unread
+        bar.total = (bar.total or 0) + self.unread
 
     def readable(self) -> bool:
         """Always."""

@@ -80,7 +80,7 @@ def line_value(line: Line, place: str) -> object:
 
 def no_json(place: str, why: str) -> RowFault:
     """The fault of what cannot be parsed."""
-    message = f"{place} should be JSON, cannot be parsed: {why}; export it again"
+    message = f"{place} should be JSON, cannot be parsed: {why}; export it again, with one record a line"
     return RowFault(Reason.INVALID_JSON, message, column=None)
 
 

@@ -65,7 +65,9 @@ def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch: pytest
     assert "line 2 should be CSV, is not: no end after 100 characters" in fault
     monkeypatch.setattr(csv_rows, "MOST_CHARS", 1000)
     monkeypatch.setattr(csv_rows, "MOST_LINES", 10)
-    assert read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith("line 2 should be CSV, is not: unexpected end")
+    assert read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
+        "line 2 should be CSV, is not: unexpected end"
+    )
     assert "or 10 lines" in read("\n".join(["a,b", '0,"open', *lines]))[1][0]
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribeam.logs.traces import python_literals
 from attribeam.logs.traces.python_literals import printed_list
 
 VALUES = st.recursive(
@@ -48,3 +49,10 @@ def test_what_other_writers_print(text: str, expected: list[object] | None) -> N
 def test_what_is_no_list_is_an_error_and_runs_nothing(text: str) -> None:
     with pytest.raises(ValueError, match=r"list|plain value"):
         printed_list(text)
+
+
+def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_literals, "_MOST_CHARS", 100)
+    assert printed_list(f'["{"x" * 200}"]') == ["x" * 200]
+    with pytest.raises(ValueError, match="no JSON and has more than 100 characters"):
+        printed_list(f"['{'x' * 200}']")

@@ -146,11 +146,14 @@ def test_row_with_invalid_unicode_is_skipped(tmp_path, capsys):
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     data, log = quotesum(tmp_path), tmp_path / "log.parquet"
     log.write_text("mine")
+    (tmp_path / ".log.parquet.partial").symlink_to(tmp_path / "elsewhere")
     assert import_into(log, "quotesum", data) == ExitCode.BAD_USAGE
     assert log.read_text() == "mine"
-    assert "exists already; name another file, or replace it with --overwrite" in capsys.readouterr().err
+    assert "exists already; name another --output, or replace it with --overwrite" in capsys.readouterr().err
     assert import_into(log, "quotesum", data, "--overwrite") == 0
     assert pq.read_metadata(log).num_rows == 2
+    assert (tmp_path / ".log.parquet.partial").is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_faulty_data_leaves_no_file(tmp_path, capsys):
