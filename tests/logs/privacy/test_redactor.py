@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from attribeam.logs.privacy.card_numbers import card_numbers, passes_luhn
+from attribeam.logs.privacy.email_addresses import email_addresses
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.logs.privacy import own_patterns
-from attribeam.logs.privacy.card_numbers import card_numbers, passes_luhn
-from attribeam.logs.privacy.email_addresses import email_addresses
 from attribeam.logs.privacy.masked_values import masking
 from attribeam.logs.privacy.own_patterns import PatternsFile, SlowPatternError
 from attribeam.logs.privacy.phone_numbers import phone_numbers
