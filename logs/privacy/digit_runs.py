@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_RUN = re.compile(r"\d+(?:(?!--)[ ().\-/~\n](?:(?!--)[ ().\-/~\n]){0,3}\d+)*")
+_RUN = re.compile(r"\d+(?:(?:(?!--|\.\s)[ ().\-/~\n]){1,4}\d+)*")
 _GROUP = re.compile(r"\d+")
 
 Group = tuple[int, int]

@@ -63,8 +63,9 @@ class ValueChange:
         """The items of a list with what two of them hold together changed: in texts, and in each member of structs."""
         if self.texts is None or len(items) < 2:
             return items
-        if all(isinstance(one, Mapping) for one in items):
-            members = {name: self._joined([one[name] for one in items]) for name in items[0]}
+        structs = [one for one in items if isinstance(one, Mapping)]
+        if len(structs) == len(items):
+            members = {name: self._joined([one[name] for one in structs]) for name in structs[0]}
             return [{name: values[place] for name, values in members.items()} for place in range(len(items))]
         changed = iter(self.texts([one for one in items if isinstance(one, str)]))
         return [next(changed) if isinstance(one, str) else one for one in items]

@@ -15,70 +15,12 @@ from phonenumbers import Leniency, PhoneMetadata, PhoneNumberMatcher, Validation
 
 from attribeam.logs.privacy.digit_runs import Group, digit_runs, windows
 
-REGIONS = tuple(
-    [
-        "US",
-        "GB",
-        "DE",
-        "FR",
-        "IT",
-        "ES",
-        "PT",
-        "NL",
-        "BE",
-        "CH",
-        "AT",
-        "IE",
-        "PL",
-        "CZ",
-        "SK",
-        "HU",
-        "RO",
-        "BG",
-        "GR",
-        "HR",
-        "RS",
-        "UA",
-        "RU",
-        "TR",
-        "DK",
-        "SE",
-        "NO",
-        "FI",
-        "IL",
-        "EG",
-        "SA",
-        "AE",
-        "MA",
-        "NG",
-        "KE",
-        "ZA",
-        "GH",
-        "IN",
-        "PK",
-        "BD",
-        "LK",
-        "CN",
-        "TW",
-        "HK",
-        "JP",
-        "KR",
-        "SG",
-        "MY",
-        "TH",
-        "VN",
-        "ID",
-        "PH",
-        "AU",
-        "NZ",
-        "BR",
-        "MX",
-        "AR",
-        "CL",
-        "CO",
-        "PE",
-    ]
-)
+REGIONS = (
+    "US", "GB", "DE", "FR", "IT", "ES", "PT", "NL", "BE", "CH", "AT", "IE", "PL", "CZ", "SK", "HU", "RO", "BG",
+    "GR", "HR", "RS", "UA", "RU", "TR", "DK", "SE", "NO", "FI", "IL", "EG", "SA", "AE", "MA", "NG", "KE", "ZA",
+    "GH", "IN", "PK", "BD", "LK", "CN", "TW", "HK", "JP", "KR", "SG", "MY", "TH", "VN", "ID", "PH", "AU", "NZ",
+    "BR", "MX", "AR", "CL", "CO", "PE",
+)  # fmt: skip
 """Whose national numbers are found; more regions would find more amounts."""
 
 _FEWEST, _MOST = 6, 17
@@ -107,8 +49,9 @@ def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
             end = _end(text, groups, first, lead)
             if end is not None:
                 last = groups[end - 1][1]
-                closes = text[last : last + 1] == ")" and text.count("(", lead, last) > text.count(")", lead, last)
-                yield lead, last + closes
+                if text[lead] == "(" and text.count("(", lead, last) > text.count(")", lead, last):
+                    lead += 1  # it is around the number, or opens before it
+                yield lead, last
             first = end or first + 1
 
 
@@ -123,10 +66,12 @@ def _end(text: str, groups: list[Group], first: int, lead: int) -> int | None:
     start = groups[first][0]
     ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
     if "+" in text[lead:start]:
-        return next((end for end, _ in ends if _is_international(text[lead : groups[end - 1][1]])), None)
+        written = [(end, text[lead : groups[end - 1][1]]) for end, _ in ends]
+        on_one_line_first = sorted(written, key=lambda one: "\n" in one[1])
+        return next((end for end, number in on_one_line_first if _is_international(number)), None)
     if _is_letter(text[lead - 1 : lead]):
         return None
-    american = _AMERICAN.match(text, lead)
+    american = _AMERICAN.match(text, lead) or _AMERICAN.match(text, start)
     is_labelled = _LABEL.search(text, max(0, lead - _LABEL_CHARS), lead) is not None
     for end, digits in ends:
         last = groups[end - 1][1]
@@ -147,7 +92,7 @@ def _is_letter(mark: str) -> bool:
 
 
 def _stands_alone(text: str, groups: list[Group], first: int, end: int) -> bool:
-    """Whether the groups ``[first, end)`` are no part of a list, in which other numbers follow as they follow each other.
+    """Whether the groups ``[first, end)`` are no part of a list, whose numbers have the same mark between them.
 
     A run that repeats their lengths is one phone number after another, unless all of them might be years or hundreds.
     """
@@ -194,5 +139,7 @@ def _is_national(written: str, digits: str) -> bool:
 def _plan(region: str, *, mobile: bool) -> re.Pattern[str]:
     """Which digits may be a number of the region, with its prefix: a quick look before the library's long one."""
     plan = PhoneMetadata.metadata_for_region(region)
-    kind = plan.mobile if mobile else plan.general_desc
+    kind = plan and (plan.mobile if mobile else plan.general_desc)
+    if plan is None or kind is None or kind.national_number_pattern is None:
+        raise ValueError(f"phonenumbers should have the plan of {region}, has none")
     return re.compile(f"(?:{plan.national_prefix or ''})?(?:{kind.national_number_pattern})")

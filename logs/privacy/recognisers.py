@@ -13,7 +13,7 @@ from itertools import chain
 import regex
 from stdnum import iban, luhn
 
-from attribeam.logs.privacy.digit_runs import digit_runs, windows
+from attribeam.logs.privacy.digit_runs import Group, digit_runs, windows
 from attribeam.logs.privacy.phone_numbers import phone_numbers
 from attribeam.logs.privacy.plain_text import PlainText
 from attribeam.schemas import CharRange
@@ -97,7 +97,15 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
         first = 0
         while first < len(groups):
             ends = windows(text, groups, first, fewest=13, most=19)
-            end = next((end for end, digits in ends if _CARD.fullmatch(digits) and luhn.is_valid(digits)), None)
+            end = next((end for end, digits in ends if _is_card(text, groups[first:end], digits)), None)
             if end is not None:
                 yield groups[first][0], groups[end - 1][1]
             first = end or first + 1
+
+
+def _is_card(text: str, groups: list[Group], digits: str) -> bool:
+    if not (_CARD.fullmatch(digits) and luhn.is_valid(digits)):
+        return False
+    lengths = [end - start for start, end in groups]
+    is_usual = len(groups) <= 2 or set(lengths[:-1]) == {4} or lengths[:2] == [4, 6]
+    return is_usual or "\n" not in text[groups[0][0] : groups[-1][1]]

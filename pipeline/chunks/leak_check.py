@@ -36,8 +36,8 @@ def check_leaks(rows: RowRange, files: Iterable[Path], settings: AuditSettings, 
             hidden = secrets.get(row, frozenset())
             if any(redactor.mask(text) != text or without_secrets(text, hidden) != text for text in texts_in(value)):
                 raise LeakError(
-                    f"column {column!r} of {path.name}, made from row {row} of {rows.file!r}, should show nothing that is "
-                    "to be masked, but does, so it was not kept; please report this, and leave that row or column out"
+                    f"column {column!r} of {path.name}, made from row {row} of {rows.file!r}, should show nothing that "
+                    "is to be masked, but does, so it was not kept; please report it, and leave that row or column out"
                 )
 
 
