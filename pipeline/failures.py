@@ -76,7 +76,7 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
     return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_root_message(error)}"
 
 
-def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool) -> str:
+def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool = False) -> str:
     """Why rows could not be audited, and the way out for this kind of failure.
 
     Messages of libraries may hold text of a row; with ``hides``, the kind of error stands for them.
