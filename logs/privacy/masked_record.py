@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from attribeam.logs.privacy.masked_values import changed_together
 from attribeam.logs.privacy.redactor import Redactor, without_secrets
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import QARecord
@@ -55,7 +56,7 @@ def masked_record(record: QARecord, redactor: Redactor) -> QARecord:
         ),
         generator=mask_if_any(record.generator),
         extra_columns=tuple(
-            (name, with_changed_texts(value, lambda text: without_secrets(text, secrets)))
+            (name, with_changed_texts(value, lambda text: without_secrets(text, secrets), mask_list))
             for name, value in record.extra_columns
         ),
     )
@@ -71,14 +72,18 @@ def texts_in(value: object) -> Iterator[str]:
         yield from (text for one in value for text in texts_in(one))
 
 
-def with_changed_texts(value: object, change: Callable[[str], str]) -> object:
-    """The value with every text in it changed, but for the names of a struct's members."""
+def with_changed_texts(
+    value: object, change: Callable[[str], str], change_list: Callable[[Sequence[str]], list[str]]
+) -> object:
+    """The value with every text in it changed, those of lists together first, but for the names of structs' members."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {name: with_changed_texts(one, change) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(with_changed_texts(one, change) for one in value)
+        return {name: with_changed_texts(one, change, change_list) for name, one in value.items()}
+    if isinstance(value, list):
+        return [with_changed_texts(one, change, change_list) for one in changed_together(value, change_list)]
+    if isinstance(value, tuple):
+        return tuple(with_changed_texts(one, change, change_list) for one in value)
     return value
 
 

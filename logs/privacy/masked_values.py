@@ -56,19 +56,11 @@ class ValueChange:
         if isinstance(value, list) and pa.types.is_map(kind):
             return [(self._key(name, key, kind), self._value(name, one, kind.item_type)) for key, one in value]
         if isinstance(value, list):
-            return [self._value(name, one, list_item_type(kind) or kind) for one in self._joined(value)]
+            return [self._value(name, one, list_item_type(kind) or kind) for one in self._together(value)]
         return None if self._is_hidden(value) else value
 
-    def _joined(self, items: list[object]) -> list[object]:
-        """The items of a list with what two of them hold together changed: in texts, and in each member of structs."""
-        if self.texts is None or len(items) < 2:
-            return items
-        structs = [one for one in items if isinstance(one, Mapping)]
-        if len(structs) == len(items):
-            members = {name: self._joined([one[name] for one in structs]) for name in structs[0]}
-            return [{name: values[place] for name, values in members.items()} for place in range(len(items))]
-        changed = iter(self.texts([one for one in items if isinstance(one, str)]))
-        return [next(changed) if isinstance(one, str) else one for one in items]
+    def _together(self, items: list[object]) -> list[object]:
+        return items if self.texts is None else changed_together(items, self.texts)
 
     def _key(self, name: str, key: object, kind: pa.MapType) -> object:
         """A key cannot be null; a number that is hidden is 0."""
@@ -96,6 +88,16 @@ class ValueChange:
                 one.encode(encoding) if one == other else b"*" * len(one.encode(encoding)) for one, other in pairs
             )
         raise AssertionError("Latin-1 reads any bytes")
+
+
+def changed_together(items: list[object], change: Callable[[Sequence[str]], list[str]]) -> list[object]:
+    """The items of a list with what two of them hold together changed: in texts, and in each member of structs."""
+    structs = [one for one in items if isinstance(one, Mapping)]
+    if structs and len(structs) == len(items):
+        members = {name: changed_together([one[name] for one in structs], change) for name in structs[0]}
+        return [{name: values[place] for name, values in members.items()} for place in range(len(items))]
+    changed = iter(change([one for one in items if isinstance(one, str)]))
+    return [next(changed) if isinstance(one, str) else one for one in items]
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -59,10 +59,12 @@ class Redactor:
         if not self.settings.masks or len(texts) < 2:
             return masked
         found: list[list[CharRange]] = [[] for _ in texts]
-        for pieces in _neighbours(masked):
+        for pieces in _neighbours(texts):
             for glue in ("", " "):
-                for index, chars in _across(pieces, self._ranges(glue.join(text for *_, text in pieces)), glue):
-                    found[index].append(chars)
+                for parts in _across(pieces, self._ranges(glue.join(text for *_, text in pieces)), glue):
+                    if not any("@" in chars.of(texts[at]) and "@" not in chars.of(masked[at]) for at, chars in parts):
+                        for at, chars in parts:  # and no item alone is the address, to which letters were added
+                            found[at].append(chars)
         return [with_masks(text, _united(some)) for text, some in zip(masked, found, strict=True)]
 
     def mask_list(self, texts: Sequence[str]) -> list[str]:
@@ -124,8 +126,8 @@ def _neighbours(texts: Sequence[str]) -> Iterator[list[_Piece]]:
     yield pieces
 
 
-def _across(pieces: Sequence[_Piece], ranges: Iterable[CharRange], glue: str) -> Iterator[tuple[int, CharRange]]:
-    """(text, range in it) of the parts of those ``ranges`` of the joined pieces that more than one piece has."""
+def _across(pieces: Sequence[_Piece], ranges: Iterable[CharRange], glue: str) -> Iterator[list[tuple[int, CharRange]]]:
+    """The parts, as (text, range in it), of those ``ranges`` of the joined pieces that more than one piece has."""
     for chars in ranges:
         parts: list[tuple[int, CharRange]] = []
         place = 0
@@ -135,7 +137,7 @@ def _across(pieces: Sequence[_Piece], ranges: Iterable[CharRange], glue: str) ->
                 parts.append((index, CharRange(offset + start, offset + end)))
             place += len(text) + len(glue)
         if len(parts) > 1:
-            yield from parts
+            yield parts
 
 
 def _united(ranges: Iterable[CharRange]) -> Iterator[CharRange]:

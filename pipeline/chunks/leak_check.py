@@ -31,7 +31,7 @@ def check_leaks(rows: RowRange, files: Iterable[Path], settings: AuditSettings, 
         return
     records = QALog(rows.file, settings.log_options, storage).outcomes(range(rows.row_start, rows.row_end))
     secrets = {one.source.source_row: record_secrets(one, redactor) for one in records if isinstance(one, QARecord)}
-    for path in files:
+    for path in sorted(files):
         for column, row, value in _values(path):
             hidden = secrets.get(row, frozenset())
             if any(redactor.mask(text) != text or without_secrets(text, hidden) != text for text in texts_in(value)):

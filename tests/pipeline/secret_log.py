@@ -19,7 +19,8 @@ HARD = (
 
 TRACES = (
     "marta", "quill", "harbour-post", "202-555", "555-0147", "4111 1111", str(BARE_CARD), "CASE-4", "40712",
-    "40128888", "98765 ", " 43210", "91234 ", " 56789", "GB82", "WEST 1234", "5698 76", "john", "smith", "4917 4", "8989 7",
+    "40128888", "98765 ", " 43210", "91234 ", " 56789", "GB82", "WEST 1234", "5698 76", "john", "smith", "4917 4",
+    "8989 7",
 )  # fmt: skip
 """Parts of the secrets; none of them may be anywhere, whole or cut."""
 

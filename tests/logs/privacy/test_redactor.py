@@ -57,6 +57,7 @@ def test_phone_numbers_one_per_line_or_one_behind_another_are_all_masked() -> No
 def test_a_value_that_goes_on_in_the_next_item_of_a_list_is_masked_in_both() -> None:
     assert USUAL.masked_list(["Card 4111 1111", "1111 1111 is old"]) == [f"Card {MASK * 9}", f"{MASK * 9} is old"]
     assert USUAL.masked_list(["4111"] + ["1111"] * 3) == [MASK * 4] * 4
+    assert USUAL.masked_list(["4917 4845", "8989 7107"]) == [MASK * 9] * 2  # whose second half looks like a phone
     assert USUAL.masked_list(["Call +44 20 79", "46 0958 now"]) == [f"Call {MASK * 9}", f"{MASK * 7} now"]
     assert USUAL.masked_list(["Write to ann@pier", ".example"]) == [f"Write to {MASK * 8}", MASK * 8]
     long = "word " * 100
