@@ -139,7 +139,7 @@ def _is_national(written: str, digits: str) -> bool:
 def _plan(region: str, *, mobile: bool) -> re.Pattern[str]:
     """Which digits may be a number of the region, with its prefix: a quick look before the library's long one."""
     plan = PhoneMetadata.metadata_for_region(region)
-    kind = plan and (plan.mobile if mobile else plan.general_desc)
-    if plan is None or kind is None or kind.national_number_pattern is None:
+    kind = None if plan is None else plan.mobile if mobile else plan.general_desc
+    if plan is None or kind is None:
         raise ValueError(f"phonenumbers should have the plan of {region}, has none")
     return re.compile(f"(?:{plan.national_prefix or ''})?(?:{kind.national_number_pattern})")
