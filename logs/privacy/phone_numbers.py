@@ -66,8 +66,8 @@ def _end(text: str, groups: list[Group], first: int, lead: int) -> int | None:
     start = groups[first][0]
     ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
     if "+" in text[lead:start]:
-        written = [(end, text[lead : groups[end - 1][1]]) for end, _ in ends]
-        on_one_line_first = sorted(written, key=lambda one: "\n" in one[1])
+        numbers = [(end, text[lead : groups[end - 1][1]]) for end, _ in ends]
+        on_one_line_first = sorted(numbers, key=lambda one: "\n" in one[1])
         return next((end for end, number in on_one_line_first if _is_international(number)), None)
     if _is_letter(text[lead - 1 : lead]):
         return None
