@@ -12,9 +12,11 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
+from attribeam.logs.files import ArrowStorage
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_attempt import read_attempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.pipeline.chunks.leak_check import check_leaks
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.transforms.audit_settings import AuditSettings
@@ -36,6 +38,7 @@ def run_chunk(
 
     Raises:
         ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
+        LeakError: if a file shows what should be masked.
     """
     started = time.monotonic()
     folder.mkdir(parents=True)
@@ -45,6 +48,7 @@ def run_chunk(
         with listening_for_rows(on_rows):
             counts = _run_graph(rows, settings, schemas, folder, fatal_rows or {})
     attempt = read_attempt(rows, folder, schemas, counts)
+    check_leaks(rows, folder.glob("*.parquet"), settings, ArrowStorage())
     return replace(attempt, seconds=time.monotonic() - started, stages=take_stage_seconds())
 
 

@@ -156,7 +156,9 @@ class _DistributedRun:
                 result.cancel()
                 raise
         except RuntimeError as error:
-            raise RunError(f"{runner} could not run the audit: {error}. {RESUME_HINT}") from error
+            hides = self.settings.privacy.hides  # the message may hold texts
+            reason = f"{type(error).__name__}; its own logs say more" if hides else str(error)
+            raise RunError(f"{runner} could not run the audit: {reason}. {RESUME_HINT}") from (None if hides else error)
         if state not in (PipelineState.DONE, None):
             raise RunError(f"{runner} ended the run in state {state}; its own logs say why. {RESUME_HINT}")
 

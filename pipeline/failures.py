@@ -9,7 +9,7 @@ from attribeam.attribution.evidence.span_result import MethodError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.output_directory import FULL_DISK
 from attribeam.pipeline.chunks.worker_messages import WorkerDied, WorkerFailed
-from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
+from attribeam.schemas.errors import AttribeamError, LeakError, ModelLoadError, RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
@@ -76,11 +76,16 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
     return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_root_message(error)}"
 
 
-def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
-    """Why rows could not be audited, and the way out for this kind of failure."""
+def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool = False) -> str:
+    """Why rows could not be audited, and the way out for this kind of failure.
+
+    Messages of libraries may hold text of a row; with ``hides``, the kind of error stands for them.
+    """
     if isinstance(error, ModelWorkersError):
         return str(error)
     where = row_text(rows)
+    if isinstance(error, LeakError):
+        return f"{error}. {RESUME_HINT}"
     reason = _root_message(error)
     if is_disk_full(error):
         return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
@@ -88,6 +93,8 @@ def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
         return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
     if (fault := _method_fault(error, reason)) is not None:
         return f"{fault}. Mend the method, then start the same command again"
+    if hides and not isinstance(error, AttribeamError):
+        reason = f"{type(error).__name__}, whose message may hold texts"
     return (
         f"{where} could not be audited: {reason}. If the file is damaged or was changed meanwhile, replace it or leave "
         f"it out of --input; --verbose shows where it happened. {RESUME_HINT}"

@@ -109,5 +109,5 @@ class _AttributeAndCommit(beam.PTransform):
             groups
             | "AttributeRows" >> AttributeGroups(self.settings)
             | "MakeEvidence" >> make
-            | "Commit" >> beam.ParDo(CommitGroups(self.store, self.schemas))
+            | "Commit" >> beam.ParDo(CommitGroups(self.store, self.settings, self.schemas))
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -12,8 +14,10 @@ import pyarrow.compute as pc
 
 from attribeam.logs.columns import LogOptions, plain_array
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
+from attribeam.logs.privacy.masked_record import check_masked, masked_record
 from attribeam.logs.privacy.masked_values import masking
-from attribeam.logs.privacy.redactor import Redactor, masked_record
+from attribeam.logs.privacy.own_patterns import SlowPatternError
+from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, recorded_settings
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
@@ -46,10 +50,11 @@ class LogFile:
     redactor: Redactor = NO_MASKS
 
     def records(self, rows: Sequence[int]) -> Iterator[QARecord]:
-        """The records of these rows, which ascend; rows that have none are left out."""
+        """The records of these rows, which ascend, without extra columns; rows that have none are left out."""
         for one in self._log.outcomes(rows):
             if isinstance(one, QARecord):
-                yield masked_record(one, self.redactor)
+                with suppress(SlowPatternError):
+                    yield masked_record(one, self.redactor)
 
     def passage_ids(self) -> Iterator[pa.Table]:
         """The ids of rows' passages, batch by batch: ``row`` counts the rows of the batch, ``passage`` is a text."""
@@ -131,6 +136,14 @@ class AuditedLogs:
     def masked(self, record_id: str) -> str:
         """An id of the log as the audit wrote it."""
         return self.redactor.mask(record_id)
+
+    def check(self, name: str, written: str) -> None:
+        """Refuse JSON of ``name`` that shows what should be masked; paths of the logs are shown as the user gave them.
+
+        Raises:
+            LeakError: if it does; the message says where.
+        """
+        check_masked(name, json.loads(written), self.redactor.settings, self.files)
 
     def answers(self, rows: frozenset[RowSource]) -> Iterator[QARecord]:
         """The records of ``rows``, ascending by file and row; rows of logs that are gone or changed are left out.

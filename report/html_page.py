@@ -63,6 +63,7 @@ def html_page(request: PageRequest) -> str:
     Raises:
         UsageError: if the earlier audit has no answer of this one.
         RunError: if a file of the audit cannot be read.
+        LeakError: if the page would show what the audit masks.
     """
     audit = request.audit
     logs = AuditedLogs.of(audit, texts=request.texts)
@@ -75,6 +76,13 @@ def html_page(request: PageRequest) -> str:
     names = passage_names(one.texts for one in answers if one.texts is not None)
     passages = overview.passages.result(retrieved_passages(logs), names)
     problems = logs.problems(frozenset(one.source for one in riskiest))
+    shown = {
+        "answers": embedded.text,
+        "plots": plots_json(overview, passages),
+        "dead letters": dead_letters_json(embedded_dead_letters(audit)),
+    }
+    for name, written in shown.items():
+        logs.check(f"the page's list of {name}", written)
     return page_assets.template("page.html.j2").render(
         title=audit_title(audit),
         started=_readable_moment(audit.manifest.started_at),
@@ -96,9 +104,9 @@ def html_page(request: PageRequest) -> str:
         style=Markup(page_assets.style()),
         scripts=tuple(Markup(script) for script in page_assets.scripts()),
         audit_json=Markup(_audit_json(request)),
-        plots_json=Markup(plots_json(overview, passages)),
+        plots_json=Markup(shown["plots"]),
         answers_json=Markup(embedded.text),
-        dead_letters_json=Markup(dead_letters_json(embedded_dead_letters(audit))),
+        dead_letters_json=Markup(shown["dead letters"]),
     )
 
 

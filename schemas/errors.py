@@ -55,3 +55,7 @@ class ModelLoadError(AttribeamError, RuntimeError):
 
 class RunError(AttribeamError):
     """A run, a report or a measurement failed; what is already written stays."""
+
+
+class LeakError(RunError):
+    """What was to be written would show what should be masked; the message says where, and never shows it."""

@@ -10,8 +10,11 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from attribeam.logs.privacy.masked_record import record_secrets
+from attribeam.logs.privacy.redactor import Redactor, without_secrets
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import DeadLetter, QARecord, RowFault, Stage, dead_letter_row
+from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.elements import PackRows
 from attribeam.transforms.stage_metrics import count_dead_letter
 from attribeam.transforms.write_evidence import WriteTables
@@ -21,22 +24,26 @@ DEAD_LETTERS = "dead_letters"
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterOffice:
-    """Turns the faults of one stage into tagged dead letters, and counts them."""
+    """Turns the faults of one stage into tagged dead letters, and counts them.
+
+    What the record holds of e-mail addresses and numbers is masked in the letter; the rest is, when it is written.
+    """
 
     stage: Stage
-    with_text: bool
+    settings: AuditSettings
 
     def refuse(self, record: QARecord, fault: RowFault) -> TaggedOutput:
         """The dead letter of a valid record that failed at this stage."""
+        secrets = record_secrets(record, Redactor(self.settings.privacy))
         return tag_dead_letter(
             DeadLetter(
-                record_id=record.record_id,
+                record_id=without_secrets(record.record_id, secrets),
                 source=record.source,
                 stage=self.stage,
                 reason=fault.reason,
-                message=str(fault),
+                message=without_secrets(str(fault), secrets),
                 column=fault.column,
-                answer=record.answer if self.with_text else None,
+                answer=without_secrets(record.answer, secrets) if self.settings.dead_letter_text else None,
             )
         )
 

@@ -46,6 +46,11 @@ class HideTexts:
         return Redactor(self.privacy).mask(text)
 
 
+def given_names(schema: pa.Schema) -> frozenset[str]:
+    """The columns of a table that nothing is masked in: those of our own words, and of what the user gave."""
+    return _own_names(schema) & OUR_WORDS
+
+
 def _own_names(schema: pa.Schema) -> frozenset[str]:
     """The fields that this program declares, without those of ``--extra-columns``, whatever they are called."""
     declared = evidence_schema() if "span_index" in schema.names else dead_letter_schema()

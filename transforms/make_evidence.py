@@ -19,7 +19,7 @@ from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DeadLetterOffice
 from attribeam.transforms.elements import AttributedBlock
-from attribeam.transforms.redact_spans import redacted_spans
+from attribeam.transforms.redact_spans import redacted
 from attribeam.transforms.stage_metrics import count_audited_rows, stage
 
 
@@ -33,8 +33,8 @@ class MakeEvidence(beam.DoFn):
         self._schema = schema
         self._options = settings.method
         self._redactor = Redactor(settings.privacy)
-        self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
-        self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings.dead_letter_text)
+        self._model_faults = DeadLetterOffice(Stage.ATTRIBUTE, settings)
+        self._own_faults = DeadLetterOffice(Stage.EVIDENCE, settings)
 
     def setup(self) -> None:
         self._method = resolve_method(self._options)
@@ -59,11 +59,11 @@ class MakeEvidence(beam.DoFn):
         encoded: list[EncodedRow] = []
         unread = 0
         for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):
-            spans = self._spans(row, outcome, block.settings)
-            if isinstance(spans, beam.pvalue.TaggedOutput):
-                yield spans
+            made = self._evidence(row, outcome, block.settings)
+            if isinstance(made, beam.pvalue.TaggedOutput):
+                yield made
             else:
-                audited.append((row.record, spans))
+                audited.append(made)
                 encoded += [row.encoded] if row.encoded is not None else []
                 unread += is_unread(outcome)
         count_audited_rows(
@@ -77,15 +77,15 @@ class MakeEvidence(beam.DoFn):
         if table.num_rows:
             yield table
 
-    def _spans(
+    def _evidence(
         self, row: AuditRow, outcome: Outcome, settings: MethodOptions | None
-    ) -> tuple[SpanEvidence, ...] | beam.pvalue.TaggedOutput:
+    ) -> tuple[QARecord, tuple[SpanEvidence, ...]] | beam.pvalue.TaggedOutput:
         if isinstance(outcome, RowFault):
             return self._model_faults.refuse(row.record, outcome)
         try:
             with stage("evidence"):
                 spans = evidence_of(row, outcome, method=self._method, options=self._options, settings=settings)
-                return redacted_spans(row.record, spans, self._redactor) if self._redactor.settings.masks else spans
+                return redacted(row.record, spans, self._redactor)
         except RowFault as fault:
             return self._own_faults.refuse(row.record, fault)
 

@@ -47,7 +47,7 @@ class Encode(beam.DoFn):
 
     def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
-        self._office = DeadLetterOffice(Stage.ATTRIBUTE, settings.dead_letter_text)
+        self._office = DeadLetterOffice(Stage.ATTRIBUTE, settings)
 
     def setup(self) -> None:
         self._encoder = load_row_encoder(self._settings.model) if self._settings.encodes_rows else None
@@ -118,7 +118,7 @@ class ParseRows(beam.DoFn):
 
     def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
-        self._office = DeadLetterOffice(Stage.PARSE, settings.dead_letter_text)
+        self._office = DeadLetterOffice(Stage.PARSE, settings)
 
     def setup(self) -> None:
         self._parser = take_parser(self._settings.parser)

@@ -44,7 +44,7 @@ class ReadRows(beam.DoFn):
         self._fatal_rows = fatal_rows
         self._storage = storage
         self._with_text = settings.dead_letter_text
-        self._office = DeadLetterOffice(Stage.READ, settings.dead_letter_text)
+        self._office = DeadLetterOffice(Stage.READ, settings)
 
     def process(self, rows: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
         outcomes = QALog(rows.file, self._options, self._storage).outcomes(

@@ -8,50 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 
+from attribeam.logs.privacy.masked_record import masked_record
 from attribeam.logs.privacy.own_patterns import SlowPatternError
 from attribeam.logs.privacy.redactor import MASK, Redactor
 from attribeam.schemas import CharRange, EvidencePiece, QARecord, Reason, RowFault, SpanEvidence
 
 
-def redacted_spans(record: QARecord, spans: Sequence[SpanEvidence], redactor: Redactor) -> tuple[SpanEvidence, ...]:
-    """The spans with the texts that may be written; all offsets stay.
+def redacted(
+    record: QARecord, spans: Sequence[SpanEvidence], redactor: Redactor
+) -> tuple[QARecord, tuple[SpanEvidence, ...]]:
+    """The record and its spans with the texts that may be written; all offsets stay.
 
     Raises:
         RowFault: if a pattern of the user's takes too long on a text of the row.
     """
     try:
-        return tuple(_redacted(record, spans, redactor))
+        masked = masked_record(record, redactor)
     except SlowPatternError as error:
         message = (
             f"every text should be searched in time, but {error}; mend the pattern, or leave the row out of the log"
         )
         raise RowFault(Reason.REDACTION_FAILED, message) from error
+    return masked, tuple(_redacted(span, record, masked) for span in spans)
 
 
-def _redacted(record: QARecord, spans: Sequence[SpanEvidence], redactor: Redactor) -> Iterator[SpanEvidence]:
-    answer = redactor.masked(record.answer)
-
-    @cache
-    def passage(index: int, in_title: bool) -> str:
-        one = record.passages[index]
-        return redactor.masked((one.title or "") if in_title else one.text)
-
+def _redacted(span: SpanEvidence, record: QARecord, masked: QARecord) -> SpanEvidence:
     def piece(one: EvidencePiece) -> EvidencePiece:
-        return replace(one, text=one.chars.of(passage(one.passage_index, one.in_title)))
+        passage = masked.passages[one.passage_index]
+        text = (passage.title or "") if one.in_title else passage.text
+        return replace(one, text=one.chars.of(text), passage_id=passage.passage_id)
 
-    @cache
-    def value(text: str) -> str:
-        return _masked_value(text, record.answer, answer)
-
-    for span in spans:
-        yield replace(
-            span,
-            text=span.chars.of(answer),
-            evidence=tuple(map(piece, span.evidence)),
-            unmatched_values=tuple(map(value, span.unmatched_values)),
-        )
+    values = (_masked_value(value, record.answer, masked.answer) for value in span.unmatched_values)
+    top = span.top_passage_index
+    return replace(
+        span,
+        text=span.chars.of(masked.answer),
+        evidence=tuple(map(piece, span.evidence)),
+        unmatched_values=tuple(values),
+        top_passage_id=span.top_passage_id if top is None else masked.passages[top].passage_id,
+    )
 
 
 def _masked_value(value: str, answer: str, masked: str) -> str:

@@ -18,7 +18,7 @@ from jinja2.nodes import Getattr, Name
 
 from attribeam.attribution.prompts.prompt_template import PromptPage, RenderedPrompt, TemplateText, TextRegion
 from attribeam.attribution.prompts.template_process import ENVIRONMENT
-from attribeam.attribution.prompts.template_sandbox import render_prompt
+from attribeam.attribution.prompts.template_sandbox import PageError, render_prompt
 from attribeam.schemas import Passage, Reason, RowFault
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
@@ -49,7 +49,10 @@ class JinjaTemplate:
                     f"line {node.lineno}: loop.{node.attr} should be passage.index: a window shows some passages only"
                 )
         for passages in ([_PROBE, Passage("Untitled.")], [Passage("Untitled.")], [_PROBE]):
-            self._checked_render(_PROBE.text[:40], passages, first_index=3)
+            try:
+                self._checked_render(_PROBE.text[:40], passages, first_index=3)
+            except PageError as error:
+                raise ValueError(f"{error}{error.detail}") from error
 
     @classmethod
     def from_file(cls, path: str | Path) -> JinjaTemplate:
@@ -81,7 +84,8 @@ class JinjaTemplate:
         """As ``PromptTemplate.render``.
 
         Raises:
-            RowFault: TEMPLATE_FAILED if the template does not show this row's texts as they are.
+            RowFault: TEMPLATE_FAILED if the template does not show this row's texts as they are; the message says which
+                template and what kind of error, and holds no text.
         """
         try:
             return self._checked_render(question, passages, first_index)

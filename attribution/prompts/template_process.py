@@ -46,7 +46,9 @@ def answer(request: dict[str, Any]) -> dict[str, str]:
     except MemoryError:
         return {"fault": f"it takes more than {request['memory'] >> 20} MB of memory for one page"}
     except _FAILURES as error:
-        return {"fault": str(error) if "chat" in request else _failure(error)}
+        if "chat" in request:
+            return {"fault": str(error)}
+        return {"fault": f"it should render every row, fails with {type(error).__name__}", "detail": _detail(error)}
     if len(page) > request["length"]:
         return {"fault": f"it makes a page of more than {request['length']:,} code points, far more than its texts"}
     return {"page": page}
@@ -79,9 +81,9 @@ def _compiled(source: str) -> jinja2.Template:
     return ENVIRONMENT.from_string(source)
 
 
-def _failure(error: Exception) -> str:
-    detail = f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
-    return f"it should render every row, fails with {type(error).__name__}{detail}"
+def _detail(error: Exception) -> str:
+    """What an undefined name is called; it may be a text of the row."""
+    return f": {error.message}" if isinstance(error, jinja2.UndefinedError) else ""
 
 
 @contextmanager

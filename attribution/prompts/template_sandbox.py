@@ -23,6 +23,14 @@ ADDED_CHARS = 1_000_000
 """Code points that a page may have besides its texts."""
 
 
+class PageError(ValueError):
+    """A template fails or exceeds a limit; the message never holds a text that it was to show, ``detail`` may."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
 def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str:
     """The page of a template that gets ``passages`` and ``question``.
 
@@ -32,7 +40,7 @@ def render_prompt(source: str, *, texts: Sequence[str], first_index: int) -> str
         first_index: 0-based index of the first passage in its row.
 
     Raises:
-        ValueError: if the template fails or exceeds a limit; the message says which.
+        PageError: if the template fails or exceeds a limit; the message says which.
     """
     return _ask({"source": source, "texts": list(texts), "first_index": first_index}, length=sum(map(len, texts)))
 
@@ -41,7 +49,7 @@ def render_chat(source: str, *, message: str, special_tokens: Mapping[str, objec
     """A user's message as a tokenizer's chat template renders it, with the start of the assistant's turn.
 
     Raises:
-        ValueError: as ``render_prompt``.
+        PageError: as ``render_prompt``.
     """
     chat = {"chat": source, "message": message, "special_tokens": dict(special_tokens)}
     return _ask(chat, length=len(message))
@@ -52,10 +60,10 @@ def _ask(request: Mapping[str, object], *, length: int) -> str:
     child = _children.setdefault(os.getpid(), _Child())
     answer = child.ask(json.dumps({**request, **limits}))
     if answer is None:
-        raise ValueError(f"it takes more than {SECONDS:g} s of processor time for one page; look for a loop in it")
+        raise PageError(f"it takes more than {SECONDS:g} s of processor time for one page; look for a loop in it")
     answered: dict[str, str] = json.loads(answer)
     if "fault" in answered:
-        raise ValueError(answered["fault"])
+        raise PageError(answered["fault"], answered.get("detail", ""))
     return answered["page"]
 
 

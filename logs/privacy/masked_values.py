@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -22,10 +22,12 @@ class ValueChange:
     Attributes:
         text: changes each text. Bytes are changed as the UTF-8 that they should hold.
         hides_number: whether a number is null instead; None keeps all numbers.
+        texts: changes the texts of a list, in which an item may go on where the last one ended, before ``text`` does.
     """
 
     text: ChangeText
     hides_number: Callable[[str], bool] | None = None
+    texts: Callable[[Sequence[str]], list[str]] | None = None
 
     def array(self, name: str, array: pa.Array) -> pa.Array:
         """The changed values of a column, in the same type; an array without any text or number is left alone."""
@@ -54,8 +56,11 @@ class ValueChange:
         if isinstance(value, list) and pa.types.is_map(kind):
             return [(self._key(name, key, kind), self._value(name, one, kind.item_type)) for key, one in value]
         if isinstance(value, list):
-            return [self._value(name, one, list_item_type(kind) or kind) for one in value]
+            return [self._value(name, one, list_item_type(kind) or kind) for one in self._together(value)]
         return None if self._is_hidden(value) else value
+
+    def _together(self, items: list[object]) -> list[object]:
+        return items if self.texts is None else changed_together(items, self.texts)
 
     def _key(self, name: str, key: object, kind: pa.MapType) -> object:
         """A key cannot be null; a number that is hidden is 0."""
@@ -85,10 +90,22 @@ class ValueChange:
         raise AssertionError("Latin-1 reads any bytes")
 
 
+def changed_together(items: list[object], change: Callable[[Sequence[str]], list[str]]) -> list[object]:
+    """The items of a list with what two of them hold together changed: in texts, and in each member of structs."""
+    structs = [one for one in items if isinstance(one, Mapping)]
+    if structs and len(structs) == len(items):
+        members = {name: changed_together([one[name] for one in structs], change) for name in structs[0]}
+        return [{name: values[place] for name, values in members.items()} for place in range(len(items))]
+    changed = iter(change([one for one in items if isinstance(one, str)]))
+    return [next(changed) if isinstance(one, str) else one for one in items]
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return any(check(kind) for check in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
 def masking(redactor: Redactor) -> ValueChange:
     """Masks what the redactor finds in texts, and leaves out numbers in which it finds something."""
-    return ValueChange(lambda _, text: redactor.mask(text), lambda digits: redactor.mask(digits) != digits)
+    return ValueChange(
+        lambda _, text: redactor.mask(text), lambda digits: redactor.mask(digits) != digits, redactor.mask_list
+    )

@@ -1,141 +1,145 @@
-"""Finds phone numbers by how they are written: a prefix, an area code in parentheses, a usual grouping, or a label.
+"""Finds phone numbers with the numbering plans of phonenumbers, which is Google's libphonenumber.
 
-No list of numbering plans is asked. Dates, book numbers, amounts and lists of years are let through; what only looks
-like a phone number is found all the same.
+A number with a plus sign says which plan it follows. Another one has to be valid in one of ``REGIONS``, and in the
+groups that are usual there unless it begins with a 0, as numbers do within most countries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
+from functools import cache, lru_cache
 
-from attribeam.logs.privacy.digit_groups import DigitGroup, digit_runs, plain_marks, windows
-from attribeam.schemas import CharRange
+import phonenumbers
+from phonenumbers import Leniency, PhoneMetadata, PhoneNumberMatcher, ValidationResult
 
-_MOST_DIGITS = 17
-_DATE_OR_ISBN = re.compile(
-    r"(?<![\d+])(?<!\d[.\-])(?:97[89]-\d{1,5}-\d{1,7}-\d{1,6}-\d|(?:1[89]|2[01])\d\d([./\-])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])"
-    r"|(?:0?[1-9]|[12]\d|3[01])([./\-])(?:0?[1-9]|[12]\d|3[01])\2(?:1[89]|2[01])\d\d)(?![.\-]?\d)"
-)
+from attribeam.logs.privacy.digit_runs import Group, digit_runs, windows
+
+REGIONS = (
+    "US", "GB", "DE", "FR", "IT", "ES", "PT", "NL", "BE", "CH", "AT", "IE", "PL", "CZ", "SK", "HU", "RO", "BG",
+    "GR", "HR", "RS", "UA", "RU", "TR", "DK", "SE", "NO", "FI", "IL", "EG", "SA", "AE", "MA", "NG", "KE", "ZA",
+    "GH", "IN", "PK", "BD", "LK", "CN", "TW", "HK", "JP", "KR", "SG", "MY", "TH", "VN", "ID", "PH", "AU", "NZ",
+    "BR", "MX", "AR", "CL", "CO", "PE",
+)  # fmt: skip
+"""Whose national numbers are found; more regions would find more amounts."""
+
+_FEWEST, _MOST = 6, 17
+_LEAD = re.compile(r"(?:\(\+|\+ ?\(|\+|\() ?$")
 _LABEL = re.compile(
-    r"(?<![A-Za-zÀ-ɏΑ-ώА-я])(?:tel|tél|telephone|téléphone|telefon|telefono|teléfono|telefone|phone|mobile|mobil|cell"
-    r"|handy|fax|call|dial|whatsapp|sms|тел|телефон|τηλ|هاتف|电话|電話|전화)(?![A-Za-zÀ-ɏΑ-ώА-я])"
-    r"[\s:.#№]{0,3}(?:(?:no|nr|number|us|me|him|her|them|at|on|is|under)\b[\s:.#]{0,3}){0,3}[+(]{0,2}(?=\d)",
+    r"(?<![^\W\d_])(?:tel|tél|telephone|téléphone|telefon|telefono|teléfono|telefone|phone|mobile|mobil|cell"
+    r"|handy|fax|call|dial|whatsapp|sms|тел|телефон|τηλ|هاتف|电话|電話|전화)(?![^\W\d_])"
+    r"[\s:.#№]{0,3}(?:(?:no|nr|number|us|me|him|her|them|at|on|is|under)\b[\s:.#]{0,3}){0,3}$",
     re.IGNORECASE,
 )
-_GROUPINGS = frozenset({(3, 3, 4), (1, 3, 3, 4), (2, 3, 3, 4)})
-"""Lengths of the groups in North America, with and without a country code."""
+_LABEL_CHARS = 48
+_AMERICAN = re.compile(r"(?:1[ .-])?\(?\d{3}\)?[ .-]{1,2}\d{3}[ .-]\d{4}(?!\d)|\d{3}-\d\d-\d{4}(?![\d-])")
+_HAS_PREFIX = re.compile(r"\(?0\d")
+_NO_PHONE = re.compile(
+    r"\d{1,3}(?:[ .]\d{3})*[ .]000$|\d\d?\.\d\d[^\d.]{1,3}\d\d?\.\d\d(?!\.)|\(? ?[12]\d{3}\D+[12]\d{3}$"
+)
+"""Round amounts, times of the day, and years from one to another."""
 
-_LONE_GROUPINGS = frozenset({(3, 4, 4), (3, 7), (6, 4), (2, 2, 2, 2), (5, 5)})
-"""Lengths that are usual elsewhere, and may as well be a row of amounts: no further number may follow."""
 
-
-def phone_numbers(text: str) -> Iterator[CharRange]:
-    """The phone numbers of a text in order, each with its prefix and its parentheses."""
-    plain = plain_marks(text)
-    others = {found.start(): found.end() for found in _DATE_OR_ISBN.finditer(plain)}
-    labelled = {found.end() for found in _LABEL.finditer(plain)}
-    for run in digit_runs(plain):
-        place = 0
-        while place < len(run):
-            other_end = others.get(run[place].char_start)
-            if other_end is not None:
-                place = next((at for at in range(place, len(run)) if run[at].char_start >= other_end), len(run))
-                continue
-            end = _phone_end(plain, run, place, labelled=run[place].char_start in labelled)
+def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
+    """The ranges of the phone numbers of a plain text, ascending, each with its prefix and its parentheses."""
+    for groups in digit_runs(text, fewest=_FEWEST):
+        first = 0
+        while first < len(groups):
+            lead = _lead(text, groups[first][0])
+            end = _end(text, groups, first, lead)
             if end is not None:
-                yield _with_marks(plain, run[place].char_start, run[end - 1].char_end)
-            place = end or place + 1
+                last = groups[end - 1][1]
+                if text[lead] == "(" and text.count("(", lead, last) > text.count(")", lead, last):
+                    lead += 1  # it is around the number, or opens before it
+                yield lead, last
+            first = end or first + 1
 
 
-def _phone_end(text: str, run: Sequence[DigitGroup], place: int, *, labelled: bool) -> int | None:
-    """Where the longest phone number ends that starts with the group ``place`` of a run; None if there is none."""
-    first = run[place]
-    ends = windows(run, place, most_digits=_MOST_DIGITS)
-    if text[max(0, first.char_start - 2) : first.char_start].rstrip("( ").endswith("+"):
-        return next((end for end, digits in ends if 7 <= digits <= 15), None)
-    if labelled:
-        return next((end for end, digits in ends if 6 <= digits <= 15), None)
-    if _has_area_code(text, run, place):
-        return next((end for end, digits in ends if 7 <= digits <= 13 and end > place + 1), None)
+def _lead(text: str, start: int) -> int:
+    """Where a number starts whose first digit is at ``start``: at a plus sign or a parenthesis before it."""
+    match = _LEAD.search(text, max(0, start - 3), start)
+    return start if match is None else match.start()
+
+
+def _end(text: str, groups: list[Group], first: int, lead: int) -> int | None:
+    """The index behind the last group of the longest phone number that begins with the group ``first``."""
+    start = groups[first][0]
+    ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
+    if "+" in text[lead:start]:
+        numbers = [(end, text[lead : groups[end - 1][1]]) for end, _ in ends]
+        on_one_line_first = sorted(numbers, key=lambda one: "\n" in one[1])
+        return next((end for end, number in on_one_line_first if _is_international(number)), None)
+    if _is_letter(text[lead - 1 : lead]):
+        return None
+    american = _AMERICAN.match(text, lead) or _AMERICAN.match(text, start)
+    is_labelled = _LABEL.search(text, max(0, lead - _LABEL_CHARS), lead) is not None
     for end, digits in ends:
-        if digits >= 7 and _is_unmarked_number(text, run, place, end):
+        last = groups[end - 1][1]
+        written = text[lead:last]
+        if written.count("\n") > written.count("-\n") or _is_letter(text[last : last + 1]):
+            continue
+        is_whole = _HAS_PREFIX.match(written) or _stands_alone(text, groups, first, end)
+        if is_labelled and len(digits) <= 15:
+            return end
+        if (american is not None and american.end() == last) or (is_whole and _is_national(written, digits)):
             return end
     return None
-
-
-def _is_unmarked_number(text: str, run: Sequence[DigitGroup], start: int, end: int) -> bool:
-    """Whether the groups ``[start, end)`` of a run are a phone number without plus sign, area code and label."""
-    groups = run[start:end]
-    if groups[0].digits.startswith("0"):
-        return _has_trunk_prefix(groups)
-    if len(groups) > 1:
-        return _is_grouped(run, start, end)
-    before, after = groups[0].char_start, groups[0].char_end
-    letters = text[max(0, before - 1) : before], text[after : after + 1]
-    return _is_bare(groups[0].digits) and not any(map(_is_letter, letters))
-
-
-def _has_trunk_prefix(groups: Sequence[DigitGroup]) -> bool:
-    """A number that begins with 0, as within many countries, or with 00, as between countries."""
-    digits = "".join(group.digits for group in groups)
-    if digits.startswith("00"):
-        return digits[2:3] not in ("", "0") and len(digits) >= 9 and _is_evenly_written(groups)
-    lone_zero = len(groups[0].digits) == 1 and not (len(groups) > 1 and groups[1].before.endswith("("))
-    return not lone_zero and 9 <= len(digits) <= 12 and _is_evenly_written(groups)
-
-
-def _has_area_code(text: str, run: Sequence[DigitGroup], place: int) -> bool:
-    """Whether the group stands in parentheses before another one, and is no year."""
-    group = run[place]
-    if text[max(0, group.char_start - 1) : group.char_start] != "(" or place + 1 == len(run):
-        return False
-    is_year = len(group.digits) == 4 and group.digits[:2] in ("18", "19", "20")
-    return run[place + 1].before.startswith(")") and 2 <= len(group.digits) <= 5 and not is_year
-
-
-def _is_grouped(run: Sequence[DigitGroup], start: int, end: int) -> bool:
-    """Whether the groups ``[start, end)`` of a run are written like a phone number without a prefix."""
-    groups = run[start:end]
-    lengths = tuple(len(group.digits) for group in groups)
-    if lengths in _GROUPINGS:
-        return _is_evenly_written(groups)
-    if lengths in _LONE_GROUPINGS and _is_alone(run, start, end):
-        return _is_evenly_written(groups)
-    hyphenated = all(group.before == "-" for group in groups[1:])
-    return hyphenated and (lengths == (3, 4) or (len(groups) >= 3 and 9 <= sum(lengths) <= 15))
-
-
-def _is_alone(run: Sequence[DigitGroup], start: int, end: int) -> bool:
-    """Whether no other number stands beside the groups with the same mark between."""
-    between = {group.before for group in run[start + 1 : end]}
-    return not ((start > 0 and run[start].before in between) or (end < len(run) and run[end].before in between))
-
-
-def _is_bare(digits: str) -> bool:
-    """Ten digits as in North America, or eleven with the country code 1 or a mobile prefix; no Unix time."""
-    return (len(digits) == 10 and digits[0] in "23456789") or (
-        len(digits) == 11 and digits[0] == "1" and digits[1] in "23456789"
-    )
-
-
-def _is_evenly_written(groups: Sequence[DigitGroup]) -> bool:
-    """Whether the same mark stands between all groups but the first two, and the digits are no fraction."""
-    marks = [group.before for group in groups[1:]]
-    is_fraction = marks == ["."]
-    return not is_fraction and all(one == other for one, other in pairwise(marks[1:]))
-
-
-def _with_marks(text: str, start: int, end: int) -> CharRange:
-    """The range of the digits with a plus sign before them and the parenthesis around them."""
-    opened = text[start - 1 : start] == "("
-    start -= opened
-    start -= text[start - 1 : start] == "+" and start > 0
-    closes = text[end : end + 1] == ")" and text.count("(", start, end) > text.count(")", start, end)
-    return CharRange(start, end + closes)
 
 
 def _is_letter(mark: str) -> bool:
     """A letter that joins digits to a word, as in hexadecimal digests; scripts without spaces have none."""
     return mark == "_" or (mark.isascii() and mark.isalpha())
+
+
+def _stands_alone(text: str, groups: list[Group], first: int, end: int) -> bool:
+    """Whether the groups ``[first, end)`` are no part of a list, whose numbers have the same mark between them.
+
+    A run that repeats their lengths is one phone number after another, unless all of them might be years or hundreds.
+    """
+    inside = {text[groups[at - 1][1] : groups[at][0]] for at in range(first + 1, end)}
+    beside = {text[groups[at - 1][1] : groups[at][0]] for at in (first, end) if 0 < at < len(groups)}
+    if not inside & beside:
+        return True
+    lengths, count = [last - start for start, last in groups], end - first
+    repeats = len(groups) % count == 0 and lengths == lengths[:count] * (len(groups) // count)
+    return repeats and first % count == 0 and (max(lengths) > 4 or len(set(lengths)) > 1)
+
+
+@lru_cache(maxsize=4096)
+def _is_international(written: str) -> bool:
+    try:
+        number = phonenumbers.parse(written.replace("\n", " "))
+    except phonenumbers.NumberParseException:
+        return False
+    return bool(phonenumbers.is_possible_number_with_reason(number) == ValidationResult.IS_POSSIBLE)
+
+
+@lru_cache(maxsize=4096)
+def _is_national(written: str, digits: str) -> bool:
+    """Whether it is valid in a region; one group without a 0 in front has to be a mobile phone's."""
+    if digits.startswith("00"):
+        return _is_international(f"+{digits[2:]}")
+    has_prefix = _HAS_PREFIX.match(written) is not None
+    if not 7 <= len(digits) <= 14 or _NO_PHONE.match(written):
+        return False
+    is_bare = digits == written and not has_prefix
+    if is_bare and len(digits) < 10:
+        return False
+    grouping = Leniency.VALID if has_prefix else Leniency.EXACT_GROUPING
+    shown = written.replace("\n", " ")
+    return any(
+        match.end - match.start == len(shown)
+        for region in REGIONS
+        if _plan(region, mobile=is_bare).fullmatch(digits)
+        for match in PhoneNumberMatcher(shown, region, leniency=grouping)
+    )
+
+
+@cache
+def _plan(region: str, *, mobile: bool) -> re.Pattern[str]:
+    """Which digits may be a number of the region, with its prefix: a quick look before the library's long one."""
+    plan = PhoneMetadata.metadata_for_region(region)
+    kind = None if plan is None else plan.mobile if mobile else plan.general_desc
+    if plan is None or kind is None:
+        raise ValueError(f"phonenumbers should have the plan of {region}, has none")
+    return re.compile(f"(?:{plan.national_prefix or ''})?(?:{kind.national_number_pattern})")

@@ -1,22 +1,25 @@
-"""Masks what should not be written: in a text, in the values of an Arrow array, and in a whole record.
+"""Masks what should not be written: in a text, in texts that follow each other, and in a whole record.
 
 A mask has as many characters as what it hides, so every offset stays valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
-from attribeam.logs.privacy.card_numbers import card_numbers
-from attribeam.logs.privacy.email_addresses import email_addresses
 from attribeam.logs.privacy.own_patterns import SlowPatternError, own_ranges
-from attribeam.logs.privacy.phone_numbers import phone_numbers
+from attribeam.logs.privacy.recognisers import secret_ranges
 from attribeam.logs.privacy.settings import PrivacySettings
-from attribeam.schemas import CharRange, Passage, QARecord
+from attribeam.schemas import CharRange
 
 MASK = "█"
+_EDGE_CHARS = 80
+_KEPT_CHARS = 4_000
+_MOST_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +28,19 @@ class Redactor:
 
     settings: PrivacySettings
 
-    def ranges(self, text: str) -> tuple[CharRange, ...]:
-        """What is to be masked in a text: ascending ranges that do not touch.
-
-        Raises:
-            SlowPatternError: if one of the user's patterns takes too long.
-        """
-        return tuple(_united(chain(self._usual(text), own_ranges(self.settings.own_patterns, text))))
-
     def masked(self, text: str) -> str:
-        """The text with its masks.
+        """The text with its masks, in which nothing more is found.
 
         Raises:
             SlowPatternError: if one of the user's patterns takes too long.
         """
-        return with_masks(text, self.ranges(text)) if self.settings.masks else text
+        if not self.settings.masks:
+            return text
+        for _ in range(_MOST_ROUNDS):
+            before, text = text, with_masks(text, self._ranges(text))
+            if text == before:
+                return text
+        return MASK * len(text)  # each mask lets a pattern find something else beside it
 
     def mask(self, text: str) -> str:
         """The text with its masks, or all of it masked where one of the user's patterns takes too long."""
@@ -48,11 +49,48 @@ class Redactor:
         except SlowPatternError:
             return MASK * len(text)
 
-    def _usual(self, text: str) -> Iterator[CharRange]:
+    def masked_list(self, texts: Sequence[str]) -> list[str]:
+        """The masked texts of a list, also where an item ends within what is to be masked and the next goes on.
+
+        Raises:
+            SlowPatternError: if one of the user's patterns takes too long.
+        """
+        masked = [self.masked(text) for text in texts]
+        if not self.settings.masks or len(texts) < 2:
+            return masked
+        found: list[list[CharRange]] = [[] for _ in texts]
+        for pieces in _neighbours(texts):
+            for glue in ("", " "):
+                for parts in _across(pieces, self._ranges(glue.join(text for *_, text in pieces)), glue):
+                    if not any("@" in chars.of(texts[at]) and "@" not in chars.of(masked[at]) for at, chars in parts):
+                        for at, chars in parts:  # and no item alone is the address, to which letters were added
+                            found[at].append(chars)
+        return [with_masks(text, _united(some)) for text, some in zip(masked, found, strict=True)]
+
+    def mask_list(self, texts: Sequence[str]) -> list[str]:
+        """As ``masked_list``, or all of them masked where one of the user's patterns takes too long."""
+        try:
+            return self.masked_list(texts)
+        except SlowPatternError:
+            return [MASK * len(text) for text in texts]
+
+    def _ranges(self, text: str) -> tuple[CharRange, ...]:
+        """What is to be masked in a text: ascending ranges that do not touch."""
+        usual: Iterable[CharRange] = ()
         if self.settings.redact:
-            yield from email_addresses(text)
-            yield from card_numbers(text)
-            yield from phone_numbers(text)
+            usual = _usual_ranges(text) if len(text) <= _KEPT_CHARS else secret_ranges(text)
+        return tuple(_united(chain(usual, own_ranges(self.settings.own_patterns, text))))
+
+    def secrets(self, texts: Iterable[str]) -> frozenset[str]:
+        """The e-mail addresses and numbers that texts hold, as they are written there."""
+        if not self.settings.redact:
+            return frozenset()
+        return frozenset(chars.of(text) for text in texts for chars in _usual_ranges(text))
+
+
+@lru_cache(maxsize=4096)
+def _usual_ranges(text: str) -> tuple[CharRange, ...]:
+    return tuple(secret_ranges(text))
 
 
 def with_masks(text: str, ranges: Iterable[CharRange]) -> str:
@@ -64,10 +102,48 @@ def with_masks(text: str, ranges: Iterable[CharRange]) -> str:
     return "".join([*parts, text[last:]])
 
 
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with each of the ``secrets`` masked wherever it stands as a word of its own."""
+    for secret in secrets:
+        if secret in text:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK * len(secret), text)
+    return text
+
+
+_Piece = tuple[int, int, str]
+"""Which text of a list, where in it a piece starts, and the piece."""
+
+
+def _neighbours(texts: Sequence[str]) -> Iterator[list[_Piece]]:
+    """The pieces of a list that may hold parts of one thing: of a long text, its two ends belong to different ones."""
+    pieces: list[_Piece] = []
+    for index, text in enumerate(texts):
+        if len(text) <= 2 * _EDGE_CHARS:
+            pieces.append((index, 0, text))
+            continue
+        yield [*pieces, (index, 0, text[:_EDGE_CHARS])]
+        pieces = [(index, len(text) - _EDGE_CHARS, text[-_EDGE_CHARS:])]
+    yield pieces
+
+
+def _across(pieces: Sequence[_Piece], ranges: Iterable[CharRange], glue: str) -> Iterator[list[tuple[int, CharRange]]]:
+    """The parts, as (text, range in it), of those ``ranges`` of the joined pieces that more than one piece has."""
+    for chars in ranges:
+        parts: list[tuple[int, CharRange]] = []
+        place = 0
+        for index, offset, text in pieces:
+            start, end = max(chars.char_start - place, 0), min(chars.char_end - place, len(text))
+            if start < end:
+                parts.append((index, CharRange(offset + start, offset + end)))
+            place += len(text) + len(glue)
+        if len(parts) > 1:
+            yield parts
+
+
 def _united(ranges: Iterable[CharRange]) -> Iterator[CharRange]:
     """Ranges that overlap or touch as one, ascending."""
     start = end = 0
-    for chars in sorted(ranges, key=lambda one: one.char_start):
+    for chars in sorted(ranges):
         if chars.char_start > end and end > start:
             yield CharRange(start, end)
         if chars.char_start > end or end == start:
@@ -75,24 +151,3 @@ def _united(ranges: Iterable[CharRange]) -> Iterator[CharRange]:
         end = max(end, chars.char_end)
     if end > start:
         yield CharRange(start, end)
-
-
-def masked_record(record: QARecord, redactor: Redactor) -> QARecord:
-    """A record as it may be shown: ids and texts masked; it holds no extra columns, which are not shown from a log."""
-    mask = redactor.mask
-    return replace(
-        record,
-        record_id=mask(record.record_id),
-        question=mask(record.question),
-        answer=mask(record.answer),
-        passages=tuple(
-            Passage(mask(one.text), _mask_if_any(one.title, redactor), _mask_if_any(one.passage_id, redactor))
-            for one in record.passages
-        ),
-        generator=_mask_if_any(record.generator, redactor),
-        extra_columns=(),
-    )
-
-
-def _mask_if_any(text: str | None, redactor: Redactor) -> str | None:
-    return None if text is None else redactor.mask(text)

@@ -89,6 +89,11 @@ def recorded_settings(recorded: object) -> PrivacySettings:
     )
 
 
+def redacting(recorded: object) -> PrivacySettings:
+    """Whether the recorded settings redact, without their patterns, whose file may be gone."""
+    return PrivacySettings(redact=isinstance(recorded, Mapping) and bool(recorded.get("redact")))
+
+
 def _same_file(path: str, sha256: str) -> PatternsFile:
     """The file of patterns, as it was."""
     way_out = "bring it back, so that the audit's masks can be made again"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -12,7 +13,8 @@ _DEEPEST = 24
 _LONGEST_NUMBER = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN_KEYS = 8
-_SHOWN_CHARS = 40
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
+"""What a key may look like that is shown; another one may be a text."""
 
 
 def nested(flat: Mapping[str, object]) -> dict[str, object]:
@@ -167,9 +169,9 @@ def shape(value: object) -> str:
     if isinstance(value, str):
         return "a text" if value.strip() else "an empty text"
     if isinstance(value, dict):
-        keys = [str(key)[:_SHOWN_CHARS] for key in list(value)[:_SHOWN_KEYS]]
-        more = ", ..." if len(value) > _SHOWN_KEYS else ""
-        return f"an object with the keys {', '.join(keys)}{more}" if keys else "an empty object"
+        keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
+        more = ["..."] if len(value) > len(keys) else []
+        return f"an object with the keys {', '.join(keys + more)}" if value else "an empty object"
     if isinstance(value, list):
         return "a list" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"

@@ -21,7 +21,9 @@ from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schema
 from attribeam.transforms.audit_settings import AuditSettings
 
-_PACKAGES = ("apache-beam", "numpy", "pyarrow", "spacy", "tokenizers", "torch", "transformers")
+_PACKAGES = (
+    "apache-beam", "numpy", "phonenumbers", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch", "transformers"
+)  # fmt: skip
 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:

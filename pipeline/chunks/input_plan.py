@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from attribeam.logs.columns import check_same_extra_fields
 from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
@@ -88,6 +89,7 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
     except DataError as error:
         raise UsageError(f"--input: {error}") from error
     _check_extra_names(extra_fields)
+    _check_members(extra_fields, settings)
     return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields)
 
 
@@ -139,6 +141,29 @@ def _check_extra_names(extra_fields: Sequence[pa.Field]) -> None:
         evidence_schema(extra_fields=extra_fields)
     except ValueError as error:
         raise UsageError(f"--extra-columns: {error}") from error
+
+
+def _check_members(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:
+    """Refuse objects whose keys are to be masked: they name the members of a type, which a table has to state.
+
+    Raises:
+        UsageError: if there is one.
+    """
+    redactor = Redactor(settings.privacy)
+    for field in extra_fields:
+        if any(redactor.mask(name) != name for name in _members(field.type)):
+            raise UsageError(
+                f"--extra-columns carries {field.name!r}, whose objects have keys that hold what is to be masked, and "
+                "keys are written as they are; leave it out, or write it as text"
+            )
+
+
+def _members(kind: pa.DataType) -> Iterator[str]:
+    if pa.types.is_struct(kind):
+        yield from (kind.field(index).name for index in range(kind.num_fields))
+    if pa.types.is_nested(kind):
+        for index in range(kind.num_fields):
+            yield from _members(kind.field(index).type)
 
 
 def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:

@@ -12,10 +12,12 @@ import apache_beam as beam
 
 from attribeam.pipeline.chunks.chunk_attempt import read_attempt
 from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.pipeline.chunks.leak_check import check_leaks
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.engines.group_store import GroupStore
 from attribeam.pipeline.engines.isolated_groups import commit_isolated
 from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.beam_storage import BeamStorage
 from attribeam.transforms.dead_letters import dead_letter_table
 from attribeam.transforms.row_groups import RowGroup, run_bundle
 from attribeam.transforms.stage_metrics import count_chunk
@@ -47,11 +49,13 @@ class TakeUpGroups(beam.DoFn):
 class CommitGroups(beam.DoFn):
     """Writes groups of evidence tables, reads back what it wrote, and commits it.
 
-    Raises ``ReconciliationError`` if a row of a chunk was neither audited nor dead-lettered, or both.
+    Raises ``ReconciliationError`` if a row of a chunk was neither audited nor dead-lettered, or both, and ``LeakError``
+    if a file shows what should be masked.
     """
 
-    def __init__(self, store: GroupStore, schemas: OutputSchemas) -> None:
+    def __init__(self, store: GroupStore, settings: AuditSettings, schemas: OutputSchemas) -> None:
         self._store = store
+        self._settings = settings
         self._schemas = schemas
 
     def process(self, group: RowGroup) -> None:
@@ -65,4 +69,5 @@ class CommitGroups(beam.DoFn):
         run_bundle(WriteOneFile(str(folder / "evidence.parquet"), schemas.evidence, privacy), group.rows, [])
         run_bundle(WriteOneFile(str(folder / "dead_letters.parquet"), schemas.dead_letters, privacy), letters, [])
         attempt = read_attempt(group.chunk.rows, folder, schemas, group.counts)
+        check_leaks(group.chunk.rows, folder.glob("*.parquet"), self._settings, BeamStorage())
         return replace(attempt, seconds=max(0.0, time.time() - group.started))

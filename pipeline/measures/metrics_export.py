@@ -17,6 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from attribeam.logs.privacy.masked_record import check_masked
+from attribeam.logs.privacy.settings import redacting
 from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, write_atomically
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics, Value
@@ -204,8 +206,14 @@ def metrics_json(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> s
 
 
 def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) -> dict[str, object]:
-    """All metrics by name, None for those without a value, and the judged gates."""
+    """All metrics by name, None for those without a value, and the judged gates.
+
+    Raises:
+        LeakError: if a group is named by what the audit masks.
+    """
     manifest = metrics.manifest
+    groups = {} if metrics.evidence is None else dict(_group_fields(metrics.evidence))
+    check_masked("metrics.json, in its groups,", groups, redacting(manifest.options.get("privacy")), given=())
     return {
         "schema_version": manifest.schema_version,
         "status": manifest.status,
@@ -213,7 +221,7 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
         "ended_at": datetime.fromtimestamp(metrics.ended, UTC).isoformat(timespec="seconds"),
         "metrics": metrics.values(),
         "standard_errors": metrics.standard_errors(),
-        "groups": {} if metrics.evidence is None else dict(_group_fields(metrics.evidence)),
+        "groups": groups,
         "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
     }
 

@@ -375,7 +375,8 @@ def _add_privacy(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("privacy").add_argument
     add(
         "--redact", action="store_true",
-        help="mask e-mail addresses, phone numbers and card numbers in all that is written; offsets do not change",
+        help="mask e-mail addresses, phone numbers, card numbers and IBANs in all that is written; offsets do not "
+        "change",
     )  # fmt: skip
     add(
         "--redact-pattern", action="append", default=[], metavar="REGEX",

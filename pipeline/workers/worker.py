@@ -66,7 +66,7 @@ def _serve(connection: Connection, settings: AuditSettings, model_connection: Co
             attempt = _run(connection, settings, job, remote)
         except Exception as error:
             logging.info("a chunk failed", exc_info=True)
-            connection.send(WorkerFailed(explain_chunk_failure(error, job.rows)))
+            connection.send(WorkerFailed(explain_chunk_failure(error, job.rows, hides=settings.privacy.hides)))
             return
         connection.send(attempt)
 

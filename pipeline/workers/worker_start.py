@@ -17,7 +17,7 @@ def run_worker(
     connection: Connection, model_connection: Connection | None, settings: AuditSettings, verbose: bool
 ) -> None:
     """Audit until the driver sends None or ends; models run where ``model_connection`` leads, or here if it is None."""
-    _prepare(verbose)
+    _prepare(verbose, settings)
     from attribeam.pipeline.workers.worker import serve
 
     serve(connection, settings, model_connection)
@@ -25,18 +25,21 @@ def run_worker(
 
 def run_model_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
     """Run blocks of other processes until the driver ends."""
-    _prepare(verbose)
+    _prepare(verbose, settings)
     name_process(MODEL_WORKER)
     from attribeam.pipeline.workers.model_worker import serve_blocks
 
     serve_blocks(connection, settings)
 
 
-def _prepare(verbose: bool) -> None:
-    """Leave Ctrl-C to the driver, end with it, and let libraries speak only if they are asked to."""
+def _prepare(verbose: bool, settings: AuditSettings) -> None:
+    """Leave Ctrl-C to the driver, end with it, and let libraries speak only if they are asked to.
+
+    Where texts are hidden they are silent all the same, because their messages may hold some.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_driver()
-    if verbose:
+    if verbose and not settings.privacy.hides:
         logging.basicConfig(level=logging.INFO)
     else:
         silence_libraries()

@@ -11,7 +11,17 @@ import pyarrow.parquet as pq
 EMAIL, PHONE, CARD, CASE = "marta.quill@harbour-post.example", "+1 202-555-0147", "4111 1111 1111 1111", "CASE-40712"
 CASE_PATTERN = r"CASE-\d{5}"
 BARE_CARD = 5555555555554444
-TRACES = ("marta", "quill", "harbour-post", "202-555", "555-0147", "4111 1111", str(BARE_CARD), "CASE-4", "40712")
+HARD = (
+    "1. 4012888888881881", "in 2024. 4012888888881881", "98765 43210\n91234 56789", "GB82 WEST 1234 5698 7654 32",
+    r"john\_smith@harbour-post.example", "Card 4917 4845", "8989 7107 is old",
+)  # fmt: skip
+"""Forms that once were shown in part; the last two are one card number."""
+
+TRACES = (
+    "marta", "quill", "harbour-post", "202-555", "555-0147", "4111 1111", str(BARE_CARD), "CASE-4", "40712",
+    "40128888", "98765 ", " 43210", "91234 ", " 56789", "GB82", "WEST 1234", "5698 76", "john", "smith", "4917 4",
+    "8989 7",
+)  # fmt: skip
 """Parts of the secrets; none of them may be anywhere, whole or cut."""
 
 _PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
@@ -30,9 +40,10 @@ SCHEMA = pa.schema(
         ("tags", pa.dictionary(pa.int32(), pa.string())),
         ("contacts", pa.list_(pa.struct([("kind", pa.string()), ("value", pa.string())]))),
         ("labels", pa.map_(pa.string(), pa.string())),
+        ("hard", pa.list_(pa.string())),
     ]
 )
-EXTRA_COLUMNS = ("note", "raw", "account", "tags", "contacts", "labels")
+EXTRA_COLUMNS = ("note", "raw", "account", "tags", "contacts", "labels", "hard")
 
 
 def secret_rows(count: int) -> list[dict[str, object]]:
@@ -53,6 +64,7 @@ def _row(number: int) -> dict[str, object]:
         "passages": [
             {"passage_id": f"page-{PHONE}", "title": f"Office of {EMAIL}, {CASE}", "text": text},
             {"passage_id": f"{CASE}", "title": None, "text": f"The west pier is closed. Call {PHONE}."},
+            *({"passage_id": f"hard-{at}", "title": None, "text": text} for at, text in enumerate(HARD)),
         ],
         "answer": " " if number % 6 == 1 else answer,
         "target_spans": None if number % 6 == 1 else [{"char_start": one, "char_end": other} for one, other in cuts],
@@ -63,6 +75,7 @@ def _row(number: int) -> dict[str, object]:
         "tags": CASE,
         "contacts": [{"kind": "mail", "value": EMAIL}, {"kind": PHONE, "value": CARD}],
         "labels": [(EMAIL, CASE)],
+        "hard": HARD,
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import output_digests, read_all
@@ -26,9 +27,19 @@ from tests.pipeline.secret_log import (
 )
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.attribution.options import ModelOptions
 from attribeam.logs.privacy.redactor import MASK
+from attribeam.logs.privacy.settings import PrivacySettings
+from attribeam.logs.rows import RowRange
+from attribeam.pipeline.chunk_runner import run_chunk
+from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.pipeline.chunks.input_plan import check_input
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.workers.import_server import stop_import_server
+from attribeam.schemas import dead_letter_schema, evidence_schema
+from attribeam.schemas.errors import LeakError
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.hide_texts import HideTexts
 
 pytestmark = pytest.mark.usefixtures("one_import_server")
 
@@ -201,6 +212,63 @@ def test_other_privacy_settings_are_another_audit(
 def _model(manifest: dict[str, dict[str, dict[str, str]]], name: str) -> str:
     options = manifest["options"]
     return str(options["model"]["model"] if name == "model" else options[name])
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of this process are written without their masks, as if a column had been forgotten."""
+    monkeypatch.setattr(HideTexts, "__call__", lambda _, table: table)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_and_row(
+    log: Path, redacted: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((redacted / "run_manifest.json").read_text())
+    settings = AuditSettings(
+        model=ModelOptions(model=_model(manifest, "model"), device="cpu"),
+        parser=_model(manifest, "parser"),
+        extra_columns=("account", "tags", "hard"),
+        privacy=PrivacySettings(redact=True),
+    )
+    fields = check_input([str(log)], settings).extra_fields
+    with pytest.raises(LeakError, match=r"column 'record_id' of dead_letters\.parquet, made from row 1 of") as caught:
+        run_chunk(
+            RowRange(str(log), 0, ROWS),
+            settings=settings,
+            schemas=OutputSchemas(evidence_schema(extra_fields=fields), dead_letter_schema()),
+            folder=tmp_path / "attempt",
+            on_rows=lambda _: None,
+        )
+    assert [trace for trace in TRACES if trace in str(caught.value)] == []
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_distributed_run_commits_no_chunk_that_shows_what_is_masked(
+    log: Path, redacted: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((redacted / "run_manifest.json").read_text())
+    models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
+    given = ["--input", str(log), "--output", str(tmp_path / "out"), *models, "--extra-columns", "note", *REDACT]
+    assert main(["audit", *given, "--runner", "DirectRunner"]) == 1
+    assert not list((tmp_path / "out").rglob("_chunks/*.json"))
+    said = "".join(capfd.readouterr())
+    assert "column 'record_id' of dead_letters.parquet, made from row 1 of" in said
+    assert [trace for trace in TRACES if trace in said] == []
+
+
+def test_objects_whose_keys_are_secrets_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {**secret_rows(1)[0], "by_mail": {EMAIL: 3}}
+    log = tmp_path / "log.parquet"
+    pq.write_table(pa.Table.from_pylist([{name: row[name] for name in ("record_id", "question", "answer", "by_mail")}
+        | {"passages": ["A"]}]), log)  # fmt: skip
+    given = ["--input", str(log), "--output", str(tmp_path / "out"), "--extra-columns", "by_mail"]
+    assert main(["audit", *given, "--redact"]) == 2
+    assert EMAIL not in (said := capsys.readouterr().err)
+    assert "'by_mail'" in said
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("form", ["html", "md", "csv", "jsonl"])

@@ -109,6 +109,17 @@ def test_template_that_fails_on_one_row_only_is_that_rows_fault(passage: str, te
     assert text not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "lookup", ["{{ {}[question] }}", "{{ question[p.text] }}", "{{ passages[question] }}", "{% include question %}"]
+)
+def test_template_that_looks_a_text_up_tells_the_kind_of_error_and_no_text(lookup: str) -> None:
+    template = JinjaTemplate(looped("{{ p.text }}{% if p.text == 'a harbour' %}" + lookup + "{% endif %}"), "own.jinja")
+    with pytest.raises(RowFault, match=r"own\.jinja: it should render every row, fails with \w+$") as caught:
+        template.render(question="Who is Marta?", passages=[Passage("a harbour")])
+    assert "Marta" not in str(caught.value)
+    assert "harbour" not in str(caught.value)
+
+
 def test_file_is_read_without_the_newline_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "prompt.jinja"
     path.write_text(SOURCE.rstrip() + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from attribeam.logs.traces.documents import documents_of
-from attribeam.logs.traces.json_shapes import microseconds, nested, parsed
+from attribeam.logs.traces.json_shapes import microseconds, nested, parsed, shape
 from attribeam.logs.traces.messages import messages_of
 from attribeam.logs.traces.texts import answer_of, question_of
 
@@ -210,3 +210,8 @@ def test_what_is_no_moment_gives_none(moment: object) -> None:
 @pytest.mark.parametrize("text", ["[1] what?", "{not json", '"Quoted" he said', "plain", "[" * 100_000])
 def test_text_that_only_looks_like_json_stays(text: str) -> None:
     assert parsed(text) == text
+
+
+def test_keys_that_may_be_texts_are_not_shown() -> None:
+    assert shape({"top_k": 3, "Who is Marta?": "a keeper"}) == "an object with the keys top_k, ..."
+    assert shape({"ann@pier.example": 1}) == "an object with the keys ..."

@@ -64,6 +64,14 @@ def test_an_unreadable_file_is_named_without_beams_step() -> None:
     assert "\n" not in text
 
 
+def test_a_library_s_message_is_not_told_where_texts_are_hidden() -> None:
+    error = ValueError("could not convert 'Marta lives here' [while running 'Write']")
+    assert "Marta" in explain_chunk_failure(error, ROWS)
+    text = explain_chunk_failure(error, ROWS, hides=True)
+    assert "ValueError" in text
+    assert "Marta" not in text
+
+
 def test_too_little_memory_has_its_own_way_out() -> None:
     assert "fewer --workers" in explain_chunk_failure(MemoryError(), ROWS)
 
