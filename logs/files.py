@@ -150,15 +150,22 @@ class _RemoteFolders:
     """The search in a bucket or on a cluster."""
 
     def entries(self, folder: str) -> list[Entry]:
+        if folder.endswith("//"):
+            raise OSError(f"{folder!r} has an empty name, which Arrow's client cannot read; rename such keys")
         system, inner = _locate(folder)
-        found = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
-        return [Entry(one.base_name, one.type == fs.FileType.Directory, identity=one.path) for one in found]
+        inner = inner.rstrip("/") or "/"
+        found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+        names = ["" if one.path.rstrip("/") == inner else one.base_name for one in found]
+        return [
+            Entry(name, one.type == fs.FileType.Directory, identity=f"{folder}{name}")
+            for name, one in zip(names, found, strict=True)
+        ]
 
     def entry(self, path: str) -> Entry | None:
         info = _info(path)
         if info.type == fs.FileType.NotFound:
             return None
-        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=info.path)
+        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=path)
 
 
 def _info(path: str) -> fs.FileInfo:

@@ -43,7 +43,10 @@ def found(pattern: str) -> list[str]:
         ("hv/_tmp/*.parquet", ["hv/_tmp/c.parquet"]),
         ("hv/d1/_a.parquet", []),
         ("hv/d3/*.parquet", []),
-        ("hv/*", ["hv/notes.txt"]),
+        ("hv/*", ["hv/d1/a.parquet", "hv/d2/b.parquet", "hv/notes.txt"]),
+        ("hv/*/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("h[v]", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("h*/**/d1", ["hv/d1/a.parquet"]),
         ("nowhere", []),
     ],
 )
