@@ -16,7 +16,7 @@ from typing import BinaryIO
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from attribeam.logs.files import ArrowStorage
+from attribeam.logs.files import ArrowStorage, local_status
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.s3_clients import reuse_s3_clients
@@ -47,6 +47,10 @@ class BeamStorage:
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
+        if "://" not in path:
+            with ArrowStorage().open(path) as local:
+                yield local
+            return
         with _as_os_errors(), FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             yield file
 
@@ -59,9 +63,12 @@ class BeamStorage:
         sizes = {one.path.removeprefix(start): one.size_in_bytes for one in found}
         return {name: size for name, size in sizes.items() if name and "/" not in name}
 
-    def stamp(self, path: str) -> str | None:
+    def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
+        if "://" not in path:
+            status = local_status(path, file)  # another machine may know the file by another device and inode
+            return None if status is None else f"{status.st_size} bytes of {status.st_mtime_ns}"
         with _as_os_errors():
-            if not FileSystems.exists(path):
+            if file is not None or not FileSystems.exists(path):
                 return None
             found = FileSystems.get_filesystem(path).metadata(path)
             return f"{found.size_in_bytes} bytes of {found.last_updated_in_seconds}, {FileSystems.checksum(path)}"

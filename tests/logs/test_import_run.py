@@ -194,7 +194,7 @@ def test_log_of_a_reader_is_imported_row_by_row(tmp_path: Path, capsys: pytest.C
     ("arguments", "problem"),
     [
         (["ragas", "--data", "none*.jsonl", "--output", "log.parquet"], "nothing matches 'none*.jsonl'"),
-        (["ragas", "--data", "", "--output", "log.parquet"], "nothing matches ''"),
+        (["ragas", "--data", "", "--output", "log.parquet"], "was empty"),
         (["ragas", "--data", "a.jsonl"], "--output is needed"),
         (["ragas", "--data", "a.jsonl", "--output", "no/log.parquet"], "a file in an existing directory"),
         (["ragas", "--data", "a.jsonl", "--output", "a.jsonl"], "exists already"),
