@@ -39,7 +39,9 @@ class ParquetReader:
                     "jsonl for JSON lines"
                 ) from error
             found = " ".join(str(error).split())
-            raise DataError(f"should be readable Parquet, but its footer is not: {found}") from error
+            if "flatbuffers" in found:
+                found = "a column is nested more than 100 levels deep, or the file is damaged"
+            raise DataError(f"should be readable Parquet, but its footer is not: {found}; write it anew") from error
 
 
 def open_parquet(file: BinaryIO) -> pq.ParquetFile:

@@ -69,6 +69,16 @@ def count_in(content: bytes, count: Callable[[pq.FileMetaData], int]) -> int | N
         return None
 
 
+def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path: Path) -> None:
+    kind = pa.int8()
+    for _ in range(200):
+        kind = pa.struct([("a", kind)])
+    schema = LOG_SCHEMA.append(pa.field("deep", kind))
+    write_log(tmp_path / "log.parquet", [log_row(0)], schema=schema)
+    with pytest.raises(DataError, match=r"log\.parquet' .* nested more than 100 levels deep.*; write it anew"):
+        QALog(str(tmp_path / "log.parquet")).check()
+
+
 def test_only_needed_columns_are_read(tmp_path: Path) -> None:
     item = pa.struct([("text", pa.string()), ("embedding", pa.list_(pa.float32()))])
     schema = pa.schema([*LOG_SCHEMA.remove(2), ("passages", pa.list_(item)), ("prompt", pa.string()), ("x", pa.int8())])
