@@ -309,7 +309,7 @@ def _extra_field(name: str, file: str, schema: pa.Schema) -> pa.Field:
     try:
         pq.write_table(pa.table({"x": pa.array([], kind)}), BytesIO())
     except pa.ArrowException as error:
-        raise _not_carried(name, file, f"is {shown(kind)}, of which Arrow says: {shown(error)}") from error
+        raise _not_carried(name, file, f"is {shown(kind)}, of which Arrow says: {shown(error).rstrip('.')}") from error
     return _carried_field(name, kind)
 
 

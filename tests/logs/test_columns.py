@@ -193,7 +193,7 @@ def test_extra_column_that_evidence_cannot_hold_is_an_error_that_names_it(kind: 
 def test_missing_column_among_thousands_is_told_with_the_names_most_like_it() -> None:
     names = [f"feature_{number}_{'x' * 300}" for number in range(10_000)]
     schema = pa.schema([*renamed("answer", "answer_text"), *((name, pa.int8()) for name in names)])
-    with pytest.raises(LogFormatError, match="has 10,007 columns, most like it: .*answer_text, ") as caught:
+    with pytest.raises(LogFormatError, match=r"has 10,007 columns, most like it: .*answer_text, ") as caught:
         map_of(schema)
     assert len(str(caught.value)) < 1000
 
