@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,12 @@ from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
 from attribeam.logs.reader import LogBatch, OpenLog, reader_named
 from attribeam.logs.rows import FaultyRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource
-from attribeam.schemas.errors import DataError, LogReadError
+from attribeam.schemas.errors import DataError, LogReadError, RunError
 
 _LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 """Why a file cannot be opened as long as nobody changes it."""
+_OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What never comes of reading, but of the temporary files that some readers need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +191,10 @@ def reader_errors_named(path: str) -> Iterator[None]:
 
 @contextmanager
 def file_errors_named(path: str) -> Iterator[None]:
-    """Errors of file systems and of Arrow as a ``DataError`` that names the file, a ``LogReadError`` if it may pass."""
+    """Errors of file systems and of Arrow as a ``DataError`` that names the file, a ``LogReadError`` if it may pass.
+
+    A temporary file that cannot be written is a ``RunError``.
+    """
     try:
         yield
     except MemoryError:
@@ -198,8 +204,18 @@ def file_errors_named(path: str) -> Iterator[None]:
         raise DataError(f"log {path!r} {found}; bring it back, or correct its path") from error
     except (OSError, pa.ArrowException) as error:
         found = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.errno in _OF_WRITING:
+            raise temporary_file_failed(error) from error
         kind = LogReadError if isinstance(error, OSError) and _may_pass(error, path) else DataError
         raise kind(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
+
+
+def temporary_file_failed(error: Exception) -> RunError:
+    """What to raise where a temporary file cannot be written."""
+    return RunError(
+        f"a temporary file cannot be written: {' '.join(str(error).split())}; free space in {tempfile.gettempdir()} or "
+        "name another folder with TMPDIR, and raise `ulimit -f` if it is too low"
+    )
 
 
 def _may_pass(error: OSError, path: str) -> bool:

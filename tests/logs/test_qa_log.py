@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,10 +23,10 @@ from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.files import ArrowStorage
-from attribeam.logs.qa_log import QALog
+from attribeam.logs.qa_log import QALog, file_errors_named
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason
-from attribeam.schemas.errors import DataError, ExitCode, LogFormatError, LogReadError
+from attribeam.schemas.errors import DataError, ExitCode, LogFormatError, LogReadError, RunError
 
 OPTIONS = LogOptions(max_text_chars=LONGEST)
 
@@ -374,6 +376,13 @@ def test_file_that_a_link_leads_to_for_a_moment_is_never_read(
     monkeypatch.setattr(ArrowStorage, "open", switched)
     with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
         read(log)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_temporary_file_that_a_reader_cannot_write_is_no_fault_of_the_log(code: int) -> None:
+    told = f"^a temporary file cannot be written: .*{os.strerror(code)}; free space in "
+    with pytest.raises(RunError, match=told), file_errors_named("log.json"):
+        raise OSError(code, os.strerror(code))
 
 
 class InMemory:
