@@ -5,10 +5,13 @@ A column may have the plain, large, view or dictionary variant of its Arrow type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from io import BytesIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from attribeam.schemas.errors import LogFormatError, UsageError
 
@@ -17,6 +20,12 @@ PARQUET = "parquet"
 
 IMPORT_HINT = "make a log with `attribeam import jsonl`, which reads passages in JSON text or other shapes"
 """The way out for passages that are no list of texts or of structs."""
+
+MOST_LEVELS = 64
+"""How deep the type of a carried column may be nested; a map is two levels. Arrow reads no schema of twice as many."""
+
+_SHOWN_NAMES = 12
+_SHOWN_NAME_CHARS = 40
 
 TypeCheck = Callable[[pa.DataType], bool]
 
@@ -266,8 +275,9 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
                 shared[field.name] = (file, field)
             elif field.type != ours.type and not pa.types.is_null(field.type):
                 raise LogFormatError(
-                    f"extra column {field.name!r} should have one type in all files, is {ours.type} in {first} and "
-                    f"{field.type} in {file}; audit the files in separate runs, or leave it out of --extra-columns"
+                    f"extra column {field.name!r} should have one type in all files, is {shown(ours.type)} in {first} "
+                    f"and {shown(field.type)} in {file}; audit the files in separate runs, or leave it out of "
+                    "--extra-columns"
                 )
     return tuple(field for _, field in shared.values())
 
@@ -285,37 +295,65 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
             way_out += f", or {IMPORT_HINT}"
         if not field.needed:
             way_out += f", or none with --columns {field.name}="
-        raise LogFormatError(f"{file}: column {column!r} should be {field.expected}, is {kind}; {way_out}")
+        raise LogFormatError(f"{file}: column {column!r} should be {field.expected}, is {shown(kind)}; {way_out}")
     return column
 
 
 def _extra_field(name: str, file: str, schema: pa.Schema) -> pa.Field:
-    kind = _without_views(plain_type(_type_of(name, file, schema, way_out="correct --extra-columns")))
+    kind = _type_of(name, file, schema, way_out="correct --extra-columns")
+    if problem := _why_not_nested(kind):
+        raise _not_carried(name, file, problem)
+    kind = _carried_type(plain_type(kind))
     if zone := _unknown_zone(kind):
-        raise LogFormatError(
-            f"{file}: extra column {name!r} should have a time zone of the time zone database, has {zone!r}; write the "
-            "log anew with one such as 'UTC', or leave it out of --extra-columns"
-        )
+        raise _not_carried(name, file, f"has the time zone {zone!r}, which is none of the time zone database")
+    try:
+        pq.write_table(pa.table({"x": pa.array([], kind)}), BytesIO())
+    except pa.ArrowException as error:
+        raise _not_carried(name, file, f"is {shown(kind)}, of which Arrow says: {shown(error).rstrip('.')}") from error
     return _carried_field(name, kind)
+
+
+def _not_carried(name: str, file: str, found: str) -> LogFormatError:
+    return LogFormatError(
+        f"{file}: extra column {name!r} should have a type that Parquet files can carry, {found}; write the log anew "
+        "with another type, or leave it out of --extra-columns"
+    )
+
+
+def _why_not_nested(kind: pa.DataType) -> str | None:
+    """What is in the way of types within ``kind``; None if nothing is."""
+    kinds = [plain_type(kind)]
+    for _ in range(MOST_LEVELS + 2):
+        if not kinds:
+            return None
+        if any(len({field.name for field in one}) < len(one) for one in kinds if pa.types.is_struct(one)):
+            return "has two members of one name"
+        kinds = [plain_type(one.field(index).type) for one in kinds for index in range(one.num_fields)]
+    return f"is nested more than {MOST_LEVELS} levels deep"
 
 
 def _carried_field(name: str, kind: pa.DataType) -> pa.Field:
     return pa.field(name, kind, metadata={"description": "column of the log, from --extra-columns"})
 
 
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with plain strings, bytes and lists in the place of views, of which Arrow can select no rows."""
+def _carried_type(kind: pa.DataType) -> pa.DataType:
+    """The type with plain strings, bytes and lists in the place of views, of which Arrow can select no rows.
+
+    Types of extensions within it are plain ones, too.
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return _carried_type(kind.storage_type)
     if pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_binary_view(kind):
         return pa.binary()
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(_without_views(one.type)) for one in kind])
+        return pa.struct([one.with_type(_carried_type(one.type)) for one in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type), kind.keys_sorted)
+        return pa.map_(_carried_type(kind.key_type), _carried_type(kind.item_type), kind.keys_sorted)
     if not any(check(kind) for check in _LISTS):
         return kind
-    item = kind.value_field.with_type(_without_views(kind.value_type))
+    item = kind.value_field.with_type(_carried_type(kind.value_type))
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(item, kind.list_size)
     is_large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
@@ -339,5 +377,21 @@ def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.D
         return schema.field(indices[0]).type
     found = "more than one" if indices else "none"
     raise LogFormatError(
-        f"{file}: one column {column!r} is needed, there is {found}; the file has: {', '.join(schema.names)}; {way_out}"
+        f"{file}: one column {shown(column)!r} is needed, there is {found}; {columns_like(column, schema.names)}; "
+        f"{way_out}"
     )
+
+
+def columns_like(column: str, names: Sequence[str]) -> str:
+    """The columns that a file has; of many, some of those that are most like the one that was looked for."""
+    short = [shown(name, _SHOWN_NAME_CHARS) for name in names]
+    if len(names) <= _SHOWN_NAMES:
+        return f"the file has: {', '.join(short)}"
+    near = get_close_matches(shown(column, _SHOWN_NAME_CHARS), short, n=_SHOWN_NAMES, cutoff=0)
+    return f"the file has {len(names):,} columns, most like it: {', '.join(near)}"
+
+
+def shown(value: object, chars: int = 200) -> str:
+    """The beginning of a long text, such as that of a type with thousands of members."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= chars else f"{text[:chars]}..."

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from pyarrow import fs
+from pyarrow import ArrowException, fs
 
 from attribeam.logs.patterns import Entry, find_files
+from attribeam.schemas.errors import UsageError
 
 _BLOCK_BYTES = 1 << 20
+_FILE_URI = "file:///"
 _GCS_SECONDS = 60
 """How long Google's client tries again; its own default is a quarter of an hour."""
 
@@ -39,10 +42,12 @@ class LogStorage(Protocol):
             OSError: if it cannot be opened.
         """
 
-    def stamp(self, path: str) -> str | None:
+    def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
         """What changes when the file is replaced or written to, such as its size and time; None where there is none.
 
-        Cheap: no content is read. Two stamps are comparable within one run of one program.
+        With ``file``, that of the open file itself, wherever the path leads by now; None where its file system cannot
+        tell, as object stores cannot. Cheap: no content is read. Two stamps are comparable within one run of one
+        program.
 
         Raises:
             OSError: if the file system cannot be asked.
@@ -58,16 +63,20 @@ class ArrowStorage:
     """
 
     def find(self, pattern: str, *, suffix: str) -> list[str]:
+        if pattern.startswith(_FILE_URI):
+            return [f"file://{path}" for path in self.find(local_path(pattern), suffix=suffix)]
         return find_files(pattern, _RemoteFolders() if "://" in pattern else _LocalFolders(), suffix=suffix)
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
-        if "://" in path:
+        if "://" in local_path(path):
             system, inner = _locate(path)
             with system.open_input_file(inner) as file:
                 yield file
         else:
-            with Path(path).open("rb") as local:
+            with open(local_path(path), "rb", opener=_without_waiting) as local:
+                if not stat.S_ISREG(os.fstat(local.fileno()).st_mode):
+                    raise OSError("it is no file but a pipe, a socket or a device; write what it gives to a file first")
                 yield local
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -83,14 +92,34 @@ class ArrowStorage:
             return {}
         return {one.base_name: one.size for one in found if one.is_file}
 
-    def stamp(self, path: str) -> str | None:
-        if "://" in path:
-            info = _info(path)
-            return f"{info.size} bytes of {info.mtime_ns}" if info.is_file else None
-        try:
-            return _local_stamp(Path(path).stat())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+    def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
+        if "://" not in local_path(path):
+            found = local_status(path, file)
+            return None if found is None else _local_stamp(found)
+        info = _info(path) if file is None else None
+        return f"{info.size} bytes of {info.mtime_ns}" if info is not None and info.is_file else None
+
+
+def local_path(path: str) -> str:
+    """A ``file://`` URI as a path, anything else as it is."""
+    return path.removeprefix("file://") if path.startswith(_FILE_URI) else path
+
+
+def local_status(path: str, file: BinaryIO | None) -> os.stat_result | None:
+    """That of a local file, of the open ``file`` where there is one; None where the path leads to none.
+
+    Raises:
+        OSError: if the file system cannot be asked.
+    """
+    try:
+        return Path(local_path(path)).stat() if file is None else os.fstat(file.fileno())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to is opened, too, and not waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _local_stamp(found: os.stat_result) -> str:
@@ -99,17 +128,81 @@ def _local_stamp(found: os.stat_result) -> str:
 
 
 def fingerprint_file(storage: LogStorage, path: str) -> tuple[int, str]:
+    """As ``fingerprint``, for the file at a path."""
+    with storage.open(path) as file:
+        return fingerprint(file)
+
+
+def fingerprint(file: BinaryIO) -> tuple[int, str]:
     """Size in bytes and SHA-256 of a file's content, so that a rewritten file is never taken for the old one.
 
     Raises:
         OSError: if the file cannot be read.
     """
     digest, size = hashlib.sha256(), 0
-    with storage.open(path) as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
+    while block := file.read(_BLOCK_BYTES):
+        digest.update(block)
+        size += len(block)
     return size, digest.hexdigest()
+
+
+def match_files(
+    patterns: Sequence[str], suffix: str, storage: LogStorage, *, option: str
+) -> tuple[list[str], list[str]]:
+    """The files of all patterns, sorted, each once; and a note if several paths lead to one of them.
+
+    Raises:
+        UsageError: if a pattern matches nothing, its file system cannot be asked, or a path is no text.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        if not pattern.strip():
+            raise UsageError(f"{option} should name files or a folder of them, was empty; is a variable unset?")
+        try:
+            paths = storage.find(pattern, suffix=suffix)
+        except (OSError, ArrowException) as error:
+            raise UsageError(f"{option} {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
+        if not paths:
+            raise UsageError(
+                f"{option} should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
+                'below it; files whose names begin with "." or "_", and what audits wrote, are passed over'
+            )
+        found.update(paths)
+    for path in sorted(found):
+        check_is_unicode(path, option)
+    return _each_once(found, option)
+
+
+def _each_once(found: Iterable[str], option: str) -> tuple[list[str], list[str]]:
+    """One path per file: the one that is no link, if there is one, else the first."""
+    paths: dict[str, str] = {}
+    notes: list[str] = []
+    for path in sorted(found, key=lambda one: (_is_linked(one), one)):
+        here = local_path(path)
+        first = paths.setdefault(here if "://" in here else _local_entry(here, here).identity, path)
+        if first != path:
+            notes.append(f"{path!r} is the same file as {first!r}")
+    if notes:
+        notes = [f"{len(notes)} paths of {option} lead to files that others name, too, each is read once: {notes[0]}"]
+    return sorted(paths.values()), notes
+
+
+def _is_linked(path: str) -> bool:
+    here = Path(local_path(path))
+    return "://" not in local_path(path) and here.resolve() != here.absolute()
+
+
+def check_is_unicode(path: str, option: str) -> None:
+    """Refuse a path that records cannot hold: bytes that are no UTF-8.
+
+    Raises:
+        UsageError: if it is one.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        encoding = sys.getfilesystemencoding()
+        raise UsageError(f"{option} names {path!a}, which is no text in this system's {encoding}; rename it") from error
 
 
 class _LocalFolders:
@@ -150,15 +243,22 @@ class _RemoteFolders:
     """The search in a bucket or on a cluster."""
 
     def entries(self, folder: str) -> list[Entry]:
+        if folder.endswith("//"):
+            raise OSError(f"{folder!r} has an empty name, which Arrow's client cannot read; rename such keys")
         system, inner = _locate(folder)
-        found = system.get_file_info(fs.FileSelector(inner.rstrip("/") or "/", allow_not_found=True))
-        return [Entry(one.base_name, one.type == fs.FileType.Directory, identity=one.path) for one in found]
+        inner = inner.rstrip("/") or "/"
+        found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+        names = ["" if one.path.rstrip("/") == inner else one.base_name for one in found]
+        return [
+            Entry(name, one.type == fs.FileType.Directory, identity=f"{folder}{name}")
+            for name, one in zip(names, found, strict=True)
+        ]
 
     def entry(self, path: str) -> Entry | None:
         info = _info(path)
         if info.type == fs.FileType.NotFound:
             return None
-        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=info.path)
+        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=path)
 
 
 def _info(path: str) -> fs.FileInfo:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
 from tqdm import tqdm
 
 from attribeam.logs.columns import LogOptions, parse_column_mapping
-from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.files import ArrowStorage, LogStorage, match_files
 from attribeam.logs.import_log import ImportSummary, Outcome, export_opener, import_exports, import_logs, letters_path
 from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.traces.arguments import given_trace_options, trace_options
@@ -72,10 +72,10 @@ def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
         check_output(letters_path(arguments.output), overwrite=arguments.overwrite)
     with tqdm(desc="read", total=0, unit="B", unit_scale=True, disable=None) as bar:
         storage = _WatchedStorage(bar)
-        paths = match_exports(arguments.data, suffix, storage)
+        paths, notes = match_files(arguments.data, suffix, storage, option="--data")
         if not arguments.guess:
             check_apart(arguments.output, paths)
-        lines = [*_imported(arguments, kind, paths, storage)]
+        lines = [*notes, *_imported(arguments, kind, paths, storage)]
     yield from lines
 
 
@@ -111,27 +111,6 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
     yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
     if summary.seen and summary.seen.skipped:
         yield f"passed over, since they are no spans: {summary.seen.skipped} records"
-
-
-def match_exports(patterns: Sequence[str], suffix: str, storage: LogStorage, *, option: str = "--data") -> list[str]:
-    """The files of all patterns, in the order of their names.
-
-    Raises:
-        UsageError: if a pattern matches nothing, or its file system cannot be asked.
-    """
-    found: set[str] = set()
-    for pattern in patterns:
-        try:
-            paths = storage.find(pattern, suffix=suffix) if pattern.strip() else []
-        except OSError as error:
-            raise UsageError(f"{option} {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
-        if not paths:
-            raise UsageError(
-                f"{option} should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
-                'below it; files whose names begin with "." or "_", and what audits wrote, are passed over'
-            )
-        found.update(paths)
-    return sorted(found)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ class ParquetReader:
     def open(self, file: BinaryIO) -> ParquetLog:
         """Read the footer; see ``attribeam.logs.reader.LogReader``."""
         try:
-            return ParquetLog(pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False))
+            return ParquetLog(open_parquet(file))
         except (OSError, pa.ArrowException) as error:
             file.seek(0)
             begin = file.read(4)
@@ -39,7 +39,30 @@ class ParquetReader:
                     "jsonl for JSON lines"
                 ) from error
             found = " ".join(str(error).split())
-            raise DataError(f"should be readable Parquet, but its footer is not: {found}") from error
+            if "flatbuffers" in found:
+                found = "a column is nested more than 100 levels deep, or the file is damaged"
+            raise DataError(f"should be readable Parquet, but its footer is not: {found}; write it anew") from error
+
+
+def open_parquet(file: BinaryIO) -> pq.ParquetFile:
+    """Open a file to read it piece by piece.
+
+    Raises:
+        DataError: if its counts of rows differ, so that rows would be left unread.
+        OSError, pa.ArrowException: if it cannot be read.
+    """
+    parquet = pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    metadata, schema = parquet.metadata, parquet.schema
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    flat = next((index for index in range(len(schema)) if schema.column(index).max_repetition_level == 0), None)
+    rows = [group.num_rows for group in groups]
+    values = rows if flat is None else [group.column(flat).num_values for group in groups]
+    if sum(rows) != metadata.num_rows or values != rows:
+        raise DataError(
+            f"should have one count of rows, has {metadata.num_rows} in its footer, {sum(rows)} in its row groups and "
+            f"{sum(values)} in their columns; write it anew"
+        )
+    return parquet
 
 
 class ParquetLog:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Protocol
 
 _WILD = re.compile(r"[*?\[]")
@@ -40,17 +41,27 @@ class Folders(Protocol):
         """The file or folder of exactly this path, None where there is none."""
 
 
+_Entries = Callable[[str], list[Entry]]
+
+
 def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     """The files of a pattern, sorted, each once; links to folders are followed.
 
     ``*`` and ``?`` stay within a name, ``**`` stands for any number of folders, and ``{20,21}`` for either text. A
-    folder means all files below it that end in ``suffix``, which may have braces, too. Files
-    whose names begin with "." or "_" are passed over, and so are such folders unless the pattern spells that character
-    out. What audits wrote into their output directories is passed over, too, where a folder or ``**`` stands for it.
+    folder that matches means all files below it that end in ``suffix``, which may have braces, too. A file or folder
+    of exactly the pattern's own text is found besides. Files whose names begin with "." or "_" are passed over, and so
+    are such folders unless the pattern spells that character out. What audits wrote into their output directories is
+    passed over, too, where a folder or ``**`` stands for it.
     """
-    found: set[str] = set()
-    for one in expand_braces(pattern):
-        found.update(_files_of(one, folders, suffix))
+    entries, found = cache(folders.entries), set[str]()
+    for one in {pattern, *expand_braces(pattern)}:
+        found.update(_exact_files(one, folders, entries, suffix))
+        fixed, parts = _split(one)
+        top = folders.entry(fixed or ".") if _WILD.search(one) else None
+        if top is not None:
+            found.update(_matches(fixed, parts, entries, (top.identity,)))
+            for below in _below(suffix):
+                found.update(_matches(fixed, [*filter(None, parts), *below], entries, (top.identity,), any_depth=True))
     return sorted(found)
 
 
@@ -64,17 +75,20 @@ def expand_braces(pattern: str) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _files_of(pattern: str, folders: Folders, suffix: str) -> Iterator[str]:
+def _exact_files(pattern: str, folders: Folders, entries: _Entries, suffix: str) -> Iterator[str]:
+    """The file of this path, and what is below the folder of this path: an object store may have both."""
     exact = folders.entry(pattern)
     if exact is None:
-        fixed, parts = _split(pattern)
-        top = folders.entry(fixed or ".")
-        yield from _matches(fixed, parts, folders, (top.identity,)) if top else ()
-    elif exact.is_folder:
-        for name in expand_braces(f"*{suffix}"):
-            yield from _matches(_as_folder(pattern), [_ANY_DEPTH, name], folders, (exact.identity,))
-    elif not _is_hidden(pattern.rpartition("/")[2]):
+        return
+    if not exact.is_folder and not _is_hidden(pattern.rpartition("/")[2]):
         yield pattern
+    for below in _below(suffix):
+        yield from _matches(_as_folder(pattern), below, entries, (exact.identity,))
+
+
+def _below(suffix: str) -> list[list[str]]:
+    """The parts of patterns that mean all files below a folder."""
+    return [[_ANY_DEPTH, name] for name in expand_braces(f"*{suffix}")]
 
 
 def _split(pattern: str) -> tuple[str, list[str]]:
@@ -90,29 +104,31 @@ def _with_own_depth(part: str) -> list[str]:
 
 
 def _matches(
-    folder: str, parts: list[str], folders: Folders, above: tuple[str, ...], *, any_depth: bool = False
+    folder: str, parts: list[str], entries: _Entries, above: tuple[str, ...], *, any_depth: bool = False
 ) -> Iterator[str]:
     """The files below ``folder`` whose names match ``parts``; ``above`` are the folders on the way to it.
 
     A link that leads back to one of these is not followed by ``**``, which would never end. ``any_depth`` says that
     ``**`` stood before ``parts``.
     """
+    while parts[:2] == [_ANY_DEPTH, _ANY_DEPTH]:
+        parts = parts[1:]
     part, below = parts[0], parts[1:]
     any_depth = any_depth or part == _ANY_DEPTH
-    found = folders.entries(folder)
+    found = entries(folder)
     if any_depth and _WILD.search(part):
         found = _but_of_audit(found)
     if part == _ANY_DEPTH:
-        yield from _matches(folder, below or ["*"], folders, above, any_depth=True)
+        yield from _matches(folder, below or ["*"], entries, above, any_depth=True)
     for entry in found:
         path = f"{folder}{entry.name}"
         if part == _ANY_DEPTH:
             if entry.is_folder and not _is_hidden(entry.name) and entry.identity not in above:
-                yield from _matches(_as_folder(path), parts, folders, (*above, entry.identity), any_depth=True)
+                yield from _matches(f"{path}/", parts, entries, (*above, entry.identity), any_depth=True)
         elif _is_match(entry.name, part):
             if below and entry.is_folder:
                 inside = (*above, entry.identity)
-                yield from _matches(_as_folder(path), below, folders, inside, any_depth=any_depth)
+                yield from _matches(f"{path}/", below, entries, inside, any_depth=any_depth)
             elif not below and not entry.is_folder and not _is_hidden(entry.name):
                 yield path
 
@@ -127,7 +143,7 @@ def _but_of_audit(found: list[Entry]) -> list[Entry]:
 
 
 def _is_match(name: str, part: str) -> bool:
-    return fnmatchcase(name, part) and (part[:1] == name[0] or not _is_hidden(name))
+    return fnmatchcase(name, part) and (part[:1] == name[:1] or not _is_hidden(name))
 
 
 def _is_hidden(name: str) -> bool:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import errno
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
-from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
+from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
 from attribeam.logs.reader import LogBatch, OpenLog, reader_named
 from attribeam.logs.rows import FaultyRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource
-from attribeam.schemas.errors import DataError, LogReadError
+from attribeam.schemas.errors import DataError, LogReadError, RunError
 
 _LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 """Why a file cannot be opened as long as nobody changes it."""
+_OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What never comes of reading, but of the temporary files that some readers need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,9 @@ class CheckedLog:
 class QALog:
     """One file; picklable, and open only while it is read.
 
+    Where there is a ``stamp``, see ``LogStorage.stamp``, every opening has to lead to the file of that stamp, before it
+    is read and afterwards: what was fingerprinted is what is read.
+
     Every method raises ``LogFormatError`` if the file is of another format or lacks a column, ``DataError`` if it is
     not there or is damaged, ``LogReadError`` if its file system fails or it was replaced, and ``UsageError`` if the
     format is unknown. Messages name the file.
@@ -44,6 +51,7 @@ class QALog:
     path: str
     options: LogOptions = field(default_factory=LogOptions)
     storage: LogStorage = field(default_factory=ArrowStorage)
+    stamp: str | None = None
 
     def check(self) -> CheckedLog:
         """Look at names, types and number of rows, and at no row."""
@@ -52,35 +60,36 @@ class QALog:
 
     def fingerprint(self) -> tuple[int, str]:
         """Size in bytes and SHA-256 of the content."""
-        with file_errors_named(self.path):
-            return fingerprint_file(self.storage, self.path)
+        with self.opened() as file:
+            return fingerprint(file)
 
-    def stamp(self) -> str:
-        """What changes when the file is replaced or written to, see ``LogStorage.stamp``."""
+    def stamped(self) -> QALog:
+        """This log with the stamp of the file that its path leads to now; without one where it leads to none."""
         with file_errors_named(self.path):
-            found = self.storage.stamp(self.path)
-        if found is None:
+            return replace(self, stamp=self.storage.stamp(self.path))
+
+    def check_unchanged(self, file: BinaryIO | None = None) -> None:
+        """Refuse a path that no longer leads to the file of the stamp, or an open ``file`` that is another one."""
+        if self.stamp is None:
+            return
+        with file_errors_named(self.path):
+            found = self.storage.stamp(self.path, file)
+        if found is None and file is None:
             raise LogReadError(f"log {self.path!r} is not there; bring it back, or correct its path")
-        return found
-
-    def check_unchanged(self, stamp: str) -> None:
-        """Refuse a file that was replaced or written to since it had ``stamp``."""
-        if self.stamp() != stamp:
+        if found not in (None, self.stamp):
             raise LogReadError(
                 f"log {self.path!r} was replaced or written to while it was read, so that rows would not be of the "
                 "content that was fingerprinted; leave it alone until the run has ended, and start the run again"
             )
 
     def outcomes(
-        self, rows: Sequence[int] | None = None, *, duplicate_rows: Collection[int] = (), stamp: str | None = None
+        self, rows: Sequence[int] | None = None, *, duplicate_rows: Collection[int] = ()
     ) -> Iterator[QARecord | FaultyRow]:
         """Exactly one outcome per row, in the order of the file.
 
-        ``rows`` ascend; without them all are read. Those in ``duplicate_rows`` are faulty. Where ``stamp`` is given,
-        the file must have it before the first row is read and after the last.
+        ``rows`` ascend; without them all are read. Those in ``duplicate_rows`` are faulty.
         """
-        if stamp is not None:
-            self.check_unchanged(stamp)
+        self.check_unchanged()
         duplicates = frozenset(duplicate_rows)
         with self._opened() as log:
             columns = self._column_map(log)
@@ -93,8 +102,7 @@ class QALog:
                         yield validator.refusal(raw, source, fault)
                     else:
                         yield validator.outcome(raw, source, duplicate=row in duplicates)
-        if stamp is not None:
-            self.check_unchanged(stamp)
+        self.check_unchanged()
 
     def duplicate_rows(self) -> npt.NDArray[np.int64]:
         """0-based rows, ascending, whose id an earlier row of the file has; nulls are never duplicates.
@@ -144,9 +152,17 @@ class QALog:
         return ColumnMap.from_schema(self.path, log.schema, self.options)
 
     @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The file's bytes."""
+        with file_errors_named(self.path), self.storage.open(self.path) as file:
+            self.check_unchanged(file)
+            yield file
+            self.check_unchanged(file)
+
+    @contextmanager
     def _opened(self) -> Iterator[OpenLog]:
         reader = reader_named(self.options.format)
-        with file_errors_named(self.path), self.storage.open(self.path) as file:
+        with self.opened() as file:
             with reader_errors_named(self.path):
                 log = reader.open(file)
             yield log
@@ -175,7 +191,10 @@ def reader_errors_named(path: str) -> Iterator[None]:
 
 @contextmanager
 def file_errors_named(path: str) -> Iterator[None]:
-    """Errors of file systems and of Arrow as a ``DataError`` that names the file, a ``LogReadError`` if it may pass."""
+    """Errors of file systems and of Arrow as a ``DataError`` that names the file, a ``LogReadError`` if it may pass.
+
+    A temporary file that cannot be written is a ``RunError``.
+    """
     try:
         yield
     except MemoryError:
@@ -185,8 +204,18 @@ def file_errors_named(path: str) -> Iterator[None]:
         raise DataError(f"log {path!r} {found}; bring it back, or correct its path") from error
     except (OSError, pa.ArrowException) as error:
         found = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.errno in _OF_WRITING:
+            raise temporary_file_failed(error) from error
         kind = LogReadError if isinstance(error, OSError) and _may_pass(error, path) else DataError
         raise kind(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
+
+
+def temporary_file_failed(error: Exception) -> RunError:
+    """What to raise where a temporary file cannot be written."""
+    return RunError(
+        f"a temporary file cannot be written: {' '.join(str(error).split())}; free space in {tempfile.gettempdir()} or "
+        "name another folder with TMPDIR, and raise `ulimit -f` if it is too low"
+    )
 
 
 def _may_pass(error: OSError, path: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.columns import ColumnMap, is_text, plain_array
+from attribeam.logs.columns import ColumnMap, is_text, plain_array, shown
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
 
 
@@ -177,14 +177,14 @@ def _group_by_row(array: pa.Array, items: list[Any]) -> list[Any]:
 
 def _read_extra_value(name: str, scalar: pa.Scalar) -> object | RowFault:
     try:
-        if pa.types.is_temporal(scalar.type) and not pa.types.is_interval(scalar.type):
+        if pa.types.is_temporal(scalar.type):
             return _ticks(scalar)
         return cast(object, scalar.as_py())
     except UnicodeDecodeError:
         return RowFault(Reason.INVALID_UTF8, _unreadable_message(name, "UTF-8", "other bytes"), column=name)
     except (ValueError, OverflowError):
         return RowFault(
-            Reason.INVALID_VALUE, _unreadable_message(name, str(scalar.type), "a value beyond it"), column=name
+            Reason.INVALID_VALUE, _unreadable_message(name, shown(scalar.type), "a value beyond it"), column=name
         )
 
 

@@ -98,11 +98,13 @@ class _DistributedRun:
 
         Digests of files in an object store are compared with ``--verify`` only: it checks them itself.
         """
+        progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
+        for note in self.plan.notes:
+            progress.note(note)
         if self.options.overwrite:
             return {}
         digests = self.options.verify or "://" not in self.store.root
         kept, found = self.store.fitting(self.plan.chunks, digests=digests)
-        progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
         for note in damage_notes(found.damaged, kept, verify=self.options.verify, foreign=found.foreign):
             progress.note(note)
         return kept

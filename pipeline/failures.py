@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -89,6 +90,11 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
     reason = _root_message(error)
     if is_disk_full(error):
         return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
+    if os.strerror(errno.EFBIG) in reason:
+        return (
+            f"an output file would be too large for `ulimit -f` or for its file system: {where} could not be written. "
+            f"Raise the limit, or choose another --output. {RESUME_HINT}"
+        )
     if isinstance(error, MemoryError) or "MemoryError" in reason:
         return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
     if (fault := _method_fault(error, reason)) is not None:

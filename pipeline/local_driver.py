@@ -99,7 +99,7 @@ def _audit(
     if start is None or len(start.finished) < len(plan.chunks):
         start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)
     first, models, store, finished = start.worker, start.models, start.store, start.finished
-    for note in damage_notes(store.damaged, finished, verify=options.verify, foreign=store.foreign):
+    for note in (*plan.notes, *damage_notes(store.damaged, finished, verify=options.verify, foreign=store.foreign)):
         progress.note(note)
     record = RunRecord(
         directory,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.logs.columns import LogOptions, plain_array
-from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint_file
+from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.privacy.masked_record import check_masked, masked_record
 from attribeam.logs.privacy.masked_values import masking
 from attribeam.logs.privacy.own_patterns import SlowPatternError
@@ -22,6 +22,7 @@ from attribeam.logs.privacy.settings import LostPatternsError, PrivacySettings, 
 from attribeam.logs.qa_log import QALog
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import QARecord, RowSource
+from attribeam.schemas.errors import DataError
 from attribeam.schemas.run_manifest import InputFile
 
 
@@ -63,10 +64,10 @@ class LogFile:
             shown = masking(self.redactor).array("passage_id", ids) if self.redactor.settings.masks else ids
             yield pa.table({"row": pc.list_parent_indices(lists), "passage": shown})
 
-    @property
+    @cached_property
     def _log(self) -> QALog:
-        """The file as it was read."""
-        return QALog(self.audited.path, self.options, self.storage)
+        """The file whose state is known."""
+        return QALog(self.audited.path, self.options, self.storage).stamped()
 
     @cached_property
     def state(self) -> LogState:
@@ -76,23 +77,22 @@ class LogFile:
     @property
     def explanation(self) -> str:
         """What was expected, what was found, and the way out; never a text of the log."""
-        return f"log {self.audited.path!r} {self._found[1]}"
+        return self._found[1]
 
     @cached_property
     def _found(self) -> tuple[LogState, str]:
+        name = f"log {self.audited.path!r}"
         try:
-            return self._look()
-        except OSError as error:
-            return LogState.UNREADABLE, f"cannot be read: {error}"
-
-    def _look(self) -> tuple[LogState, str]:
-        path, storage = self.audited.path, self._log.storage
-        if storage.stamp(path) is None:
-            way_out = "bring it back, or start where the audit was started if its path is a relative one"
-            return LogState.GONE, f"is not there any more; {way_out}"
-        if fingerprint_file(storage, path) != (self.audited.size_bytes, self.audited.sha256):
-            return LogState.CHANGED, "has another content than when it was audited; audit it again, or bring it back"
-        return LogState.AS_AUDITED, "is as it was audited"
+            if self._log.stamp is None:
+                way_out = "bring it back, or start where the audit was started if its path is a relative one"
+                return LogState.GONE, f"{name} is not there any more; {way_out}"
+            is_same = self._log.fingerprint() == (self.audited.size_bytes, self.audited.sha256)
+        except DataError as error:
+            return LogState.UNREADABLE, str(error)
+        if is_same:
+            return LogState.AS_AUDITED, f"{name} is as it was audited"
+        way_out = "audit it again, or bring it back"
+        return LogState.CHANGED, f"{name} has another content than when it was audited; {way_out}"
 
 
 TEXTS_HELP = "read the texts from the logs although the audit was made with --no-texts"

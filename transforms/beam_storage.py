@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -10,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from attribeam.logs.files import ArrowStorage
-from attribeam.logs.patterns import expand_braces
+from attribeam.logs.files import ArrowStorage, local_status
+from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.s3_clients import reuse_s3_clients
 
@@ -22,6 +25,8 @@ reuse_s3_clients()  # in workers, too, which import this module before they open
 
 _MIME_TYPE = "application/octet-stream"
 _COPY_BYTES = 1 << 20
+_WILD = re.compile(r"[*?[]")
+_LAST = chr(sys.maxunicode)
 _EXTRAS = {"s3": ("boto3", "s3"), "gs": ("google.cloud.storage", "gcs")}
 """What Beam needs for a scheme: a module, and the extra of this package that installs it."""
 
@@ -37,16 +42,15 @@ class BeamStorage:
         check_extra(pattern)
         if "://" not in pattern:
             return ArrowStorage().find(pattern, suffix=suffix)
-        ends = expand_braces(suffix)
-        found = {
-            path
-            for one in expand_braces(pattern)
-            for path in _match(one) or [below for end in ends for below in _match(_below(one, end))]
-        }
-        return sorted(path for path in found if not path.rpartition("/")[2].startswith((".", "_")))
+        has_key = "/" in pattern.partition("://")[2]
+        return find_files(pattern if has_key else f"{pattern}/", _ListedFolders(), suffix=suffix)
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:
+        if "://" not in path:
+            with ArrowStorage().open(path) as local:
+                yield local
+            return
         with _as_os_errors(), FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             yield file
 
@@ -54,13 +58,17 @@ class BeamStorage:
         """As ``ArrowStorage.sizes``."""
         if "://" not in folder:
             return ArrowStorage().sizes(folder)
-        with _as_os_errors():
-            (result,) = FileSystems.match([_inside(folder, "*")])
-        return {found.path.rpartition("/")[2]: found.size_in_bytes for found in result.metadata_list}
+        start = f"{folder.rstrip('/')}/"
+        found = (one for one in _listed(_WILD.split(start)[0]) if one.path.startswith(start))
+        sizes = {one.path.removeprefix(start): one.size_in_bytes for one in found}
+        return {name: size for name, size in sizes.items() if name and "/" not in name}
 
-    def stamp(self, path: str) -> str | None:
+    def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
+        if "://" not in path:
+            status = local_status(path, file)  # another machine may know the file by another device and inode
+            return None if status is None else f"{status.st_size} bytes of {status.st_mtime_ns}"
         with _as_os_errors():
-            if not FileSystems.exists(path):
+            if file is not None or not FileSystems.exists(path):
                 return None
             found = FileSystems.get_filesystem(path).metadata(path)
             return f"{found.size_in_bytes} bytes of {found.last_updated_in_seconds}, {FileSystems.checksum(path)}"
@@ -87,18 +95,36 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _below(folder: str, suffix: str) -> str:
-    return _inside(folder, f"**{suffix}")
+class _ListedFolders:
+    """The search where there are only paths: one listing serves a folder and all below it."""
+
+    def __init__(self) -> None:
+        self._start, self._paths = "", list[str]()
+
+    def entries(self, folder: str) -> list[Entry]:
+        inner = (path.removeprefix(folder).partition("/") for path in self._beginning_with(folder))
+        found = {(name, bool(slash)) for name, slash, _ in inner if name or slash}
+        return [Entry(name, is_folder, identity=f"{folder}{name}") for name, is_folder in sorted(found)]
+
+    def entry(self, path: str) -> Entry | None:
+        found = self._beginning_with(path)
+        is_file = path in found and not path.endswith("/")
+        is_there = is_file or any(one.startswith(f"{path.rstrip('/')}/") for one in found)
+        return Entry(path.rpartition("/")[2], not is_file, identity=path) if is_there else None
+
+    def _beginning_with(self, start: str) -> list[str]:
+        wanted = _WILD.split(start)[0]
+        if not self._start or not wanted.startswith(self._start):
+            self._start, self._paths = wanted, sorted(one.path for one in _listed(wanted))
+        return self._paths[bisect_left(self._paths, start) : bisect_left(self._paths, f"{start}{_LAST}")]
 
 
-def _inside(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{name}"
-
-
-def _match(pattern: str) -> list[str]:
+def _listed(start: str) -> list[FileMetadata]:
+    """What there is whose path begins with a text that has no wildcards."""
     with _as_os_errors():
-        (result,) = FileSystems.match([pattern])
-    return [metadata.path for metadata in result.metadata_list]
+        (result,) = FileSystems.match([f"{start}**"])
+    metadata: list[FileMetadata] = result.metadata_list
+    return metadata
 
 
 def make_folders(paths: Sequence[str]) -> None:

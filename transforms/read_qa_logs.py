@@ -47,8 +47,8 @@ class ReadRows(beam.DoFn):
         self._office = DeadLetterOffice(Stage.READ, settings)
 
     def process(self, rows: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
-        outcomes = QALog(rows.file, self._options, self._storage).outcomes(
-            range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows, stamp=rows.stamp
+        outcomes = QALog(rows.file, self._options, self._storage, rows.stamp).outcomes(
+            range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows
         )
         while True:
             with stage("read"):

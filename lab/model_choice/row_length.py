@@ -12,8 +12,7 @@ from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.logs.columns import LogOptions
-from attribeam.logs.files import ArrowStorage
-from attribeam.logs.import_run import match_exports
+from attribeam.logs.files import ArrowStorage, match_files
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.schemas import QARecord, RowFault
@@ -37,7 +36,7 @@ def measured_length(pattern: str, options: LogOptions) -> RowLength:
     Raises:
         UsageError: if no file matches, a log cannot be read, or it has no row that can be audited.
     """
-    files = match_exports([pattern], reader_named(options.format).suffix, ArrowStorage(), option="--input")
+    files, _ = match_files([pattern], reader_named(options.format).suffix, ArrowStorage(), option="--input")
     try:
         lengths = [*_lengths(files, options)]
     except DataError as error:

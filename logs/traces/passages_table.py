@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attribeam.logs.files import LogStorage
+from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.traces.documents import document_of
 from attribeam.logs.traces.records import records
 from attribeam.logs.traces.span import Document
@@ -42,14 +43,15 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
     Raises:
         UsageError: if the table is not there, or no row has an id and a text.
         DataError: if it cannot be read.
+        RunError: if the temporary file cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="attribeam-passages-") as folder:
         database = sqlite3.connect(Path(folder) / "passages.sqlite", isolation_level=None)
         try:
-            database.execute("PRAGMA journal_mode = OFF")
-            database.execute("PRAGMA synchronous = OFF")
-            database.execute("CREATE TABLE passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID")
-            _fill(database, storage, path)
+            try:
+                _fill(database, storage, path)
+            except sqlite3.Error as error:
+                raise temporary_file_failed(error) from error
             yield PassagesTable(database)
         finally:
             database.close()
@@ -57,6 +59,9 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[PassagesTable]:
 
 def _fill(database: sqlite3.Connection, storage: LogStorage, path: str) -> None:
     counts = {"rows": 0, "usable": 0}
+    database.execute("PRAGMA journal_mode = OFF")
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("CREATE TABLE passages (id BLOB PRIMARY KEY, text BLOB, title BLOB) WITHOUT ROWID")
     database.execute("BEGIN")
     try:
         with storage.open(path) as file:

@@ -6,6 +6,7 @@ import pickle
 import tempfile
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.traces.span import Span
 from attribeam.schemas import RowFault
 
@@ -40,7 +42,8 @@ class SpooledTrace:
 class TraceSpool:
     """Takes spans, and gives traces in the order in which they first appear. Keeps 16 bytes per span in memory.
 
-    A context manager: the temporary file, which is as large as the texts of the spans, goes when it is left.
+    A context manager: the temporary file, which is as large as the texts of the spans, goes when it is left. Where it
+    cannot be written, that is a ``RunError``.
     """
 
     def __init__(self) -> None:
@@ -55,7 +58,8 @@ class TraceSpool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what could not be written cannot be written now
+            self._file.close()
 
     @property
     def span_count(self) -> int:
@@ -68,10 +72,17 @@ class TraceSpool:
         content = (entry.reason, str(entry), entry.column) if isinstance(entry, RowFault) else tuple(entry)
         self._traces.append(int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest()))
         self._starts.append(self._end)
-        self._end += self._file.write(pickle.dumps((file, place, content), protocol=pickle.HIGHEST_PROTOCOL))
+        try:
+            self._end += self._file.write(pickle.dumps((file, place, content), protocol=pickle.HIGHEST_PROTOCOL))
+        except OSError as error:
+            raise temporary_file_failed(error) from error
 
     def traces(self) -> Iterator[SpooledTrace]:
         """Every trace once."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise temporary_file_failed(error) from error
         if not len(self._starts):
             return
         hashes, starts = np.frombuffer(self._traces, np.uint64), np.frombuffer(self._starts, np.uint64)

@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from attribeam.logs.parquet_log import open_parquet
 from attribeam.logs.traces.json_values import Found
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError
@@ -24,10 +24,10 @@ def parquet_rows(file: BinaryIO) -> Iterator[Found]:
     A ``RowFault`` stands in the place of a row that cannot be read.
 
     Raises:
-        DataError: if the file is damaged.
+        DataError: if the file is damaged, or its counts of rows differ.
     """
     try:
-        parquet = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        parquet = open_parquet(file)
         names = [name for name in parquet.schema_arrow.names if not _is_vector(name)]
         batches = parquet.iter_batches(batch_size=_ROWS, columns=names, use_threads=False)
         yield from _table_rows(batches)

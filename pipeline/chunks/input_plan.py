@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from attribeam.logs.columns import check_same_extra_fields
-from attribeam.logs.files import ArrowStorage, LogStorage
+from attribeam.logs.files import ArrowStorage, LogStorage, match_files
 from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
@@ -25,7 +24,7 @@ _MAX_STEM_CHARS = 48
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A log that can be audited."""
+    """A log that can be audited, with its stamp."""
 
     log: QALog
     row_count: int
@@ -38,10 +37,11 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class InputCheck:
-    """Files whose schemas fit, in order, and the fields of ``--extra-columns``, which they share."""
+    """Files whose schemas fit, in order, the fields of ``--extra-columns``, which they share, and what to tell."""
 
     files: tuple[CheckedFile, ...]
     extra_fields: tuple[pa.Field, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def row_count(self) -> int:
@@ -64,6 +64,7 @@ class InputPlan:
 
     inputs: tuple[InputFile, ...]
     chunks: tuple[Chunk, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def row_count(self) -> int:
@@ -80,8 +81,9 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
         LogReadError: if a file system or the network fails.
     """
     storage = storage or ArrowStorage()
-    logs = [QALog(path, settings.log_options, storage) for path in match_files(patterns, settings, storage)]
+    paths, notes = match_files(patterns, reader_named(settings.log_format).suffix, storage, option="--input")
     try:
+        logs = [QALog(path, settings.log_options, storage).stamped() for path in paths]
         checked = {log.path: log.check() for log in logs}
         extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
     except LogReadError as error:
@@ -90,50 +92,7 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
         raise UsageError(f"--input: {error}") from error
     _check_extra_names(extra_fields)
     _check_members(extra_fields, settings)
-    return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields)
-
-
-def match_files(patterns: Sequence[str], settings: AuditSettings, storage: LogStorage) -> list[str]:
-    """The files of all patterns, sorted, each once.
-
-    Raises:
-        UsageError: if a pattern matches nothing, or its file system cannot be asked.
-    """
-    suffix = reader_named(settings.log_format).suffix
-    found: set[str] = set()
-    for pattern in patterns:
-        paths = _files_of(pattern, suffix, storage)
-        if not paths:
-            raise UsageError(
-                f"--input should name existing logs, nothing matches {pattern!r}; a folder means the *{suffix} files "
-                'below it; files whose names begin with "." or "_", and what audits wrote, are passed over'
-            )
-        found.update(paths)
-    for path in sorted(found):
-        check_is_unicode(path, "--input")
-    return sorted(found)
-
-
-def check_is_unicode(path: str, option: str) -> None:
-    """Refuse a path that records cannot hold: bytes that are no UTF-8.
-
-    Raises:
-        UsageError: if it is one.
-    """
-    try:
-        path.encode()
-    except UnicodeEncodeError as error:
-        encoding = sys.getfilesystemencoding()
-        raise UsageError(f"{option} names {path!a}, which is no text in this system's {encoding}; rename it") from error
-
-
-def _files_of(pattern: str, suffix: str, storage: LogStorage) -> list[str]:
-    if not pattern.strip():
-        raise UsageError("--input should name logs or a folder of them, was empty; is a variable of the script unset?")
-    try:
-        return storage.find(pattern, suffix=suffix)
-    except OSError as error:
-        raise UsageError(f"--input {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
+    return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields, (*notes,))
 
 
 def _check_extra_names(extra_fields: Sequence[pa.Field]) -> None:
@@ -176,16 +135,15 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
     chunks: list[Chunk] = []
     for index, file in enumerate(check.files):
         try:
-            stamp = file.log.stamp()
             size_bytes, sha256 = file.log.fingerprint()
             duplicates = file.log.duplicate_rows().tolist()
-            file.log.check_unchanged(stamp)
+            file.log.check_unchanged()
         except DataError as error:
             raise LogReadError(str(error)) from error
         inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))
-        whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), stamp)
+        whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), file.log.stamp)
         chunks += _split_into_chunks(index, inputs[-1], whole, rows_per_chunk)
-    return InputPlan(tuple(inputs), tuple(chunks))
+    return InputPlan(tuple(inputs), tuple(chunks), check.notes)
 
 
 def check_input_unchanged(rows: RowRange, storage: LogStorage | None = None) -> None:
@@ -194,8 +152,7 @@ def check_input_unchanged(rows: RowRange, storage: LogStorage | None = None) -> 
     Raises:
         LogReadError: if it was replaced or written to, or is gone.
     """
-    if rows.stamp is not None:
-        QALog(rows.file, storage=storage or ArrowStorage()).check_unchanged(rows.stamp)
+    QALog(rows.file, storage=storage or ArrowStorage(), stamp=rows.stamp).check_unchanged()
 
 
 def chunk_name(file_index: int, path: str, row_start: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.input_plan import Chunk
@@ -29,12 +30,12 @@ def commit_isolated(store: GroupStore, chunk: Chunk, settings: AuditSettings, sc
         DataError: if the log was changed since the audit was planned.
     """
     rows = chunk.rows
-    if rows.stamp is not None:
-        QALog(rows.file, settings.log_options, BeamStorage()).check_unchanged(rows.stamp)
+    with QALog(rows.file, settings.log_options, BeamStorage(), rows.stamp).opened() as file:
+        stamp = ArrowStorage().stamp(rows.file, file)  # as the child sees it
     pool = WorkerPool(settings, verbose=False)
     try:
         with TemporaryDirectory(prefix="attribeam-") as folder:
-            attempt = RowIsolation(pool, schemas, Path(folder)).audit(replace(rows, stamp=None))
+            attempt = RowIsolation(pool, schemas, Path(folder)).audit(replace(rows, stamp=stamp))
             store.commit(chunk, attempt)
     finally:
         pool.kill()

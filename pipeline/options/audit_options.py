@@ -38,8 +38,8 @@ from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.mass_thresholds import with_calibrated_mass
 from attribeam.logs.arguments import add_log_arguments
 from attribeam.logs.columns import parse_column_mapping
+from attribeam.logs.files import check_is_unicode
 from attribeam.logs.privacy.settings import PrivacySettings
-from attribeam.pipeline.chunks.input_plan import check_is_unicode
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
 from attribeam.pipeline.measures.webhook import NoticeFormat, WebhookUrl, webhook_url
 from attribeam.pipeline.messages import ConsoleKind, Messages

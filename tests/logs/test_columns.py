@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.logs.log_files import LOG_SCHEMA
 
-from attribeam.logs.columns import ColumnMap, LogOptions, check_same_extra_fields, parse_column_mapping
+from attribeam.logs.columns import MOST_LEVELS, ColumnMap, LogOptions, check_same_extra_fields, parse_column_mapping
 from attribeam.schemas.errors import LogFormatError, UsageError
 
 
@@ -23,6 +23,13 @@ def renamed(old: str, new: str) -> pa.Schema:
 
 def retyped(name: str, kind: pa.DataType) -> pa.Schema:
     return LOG_SCHEMA.set(LOG_SCHEMA.get_field_index(name), pa.field(name, kind))
+
+
+def nested(levels: int, around: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    kind = pa.string()
+    for _ in range(levels):
+        kind = around(kind)
+    return kind
 
 
 @pytest.mark.parametrize("name", ["record_id", "question", "passages", "answer"])
@@ -146,6 +153,9 @@ def test_extra_column_of_nulls_only_has_the_type_of_the_other_files(kinds: tuple
         (pa.struct([("a", pa.string_view())]), pa.struct([("a", pa.string())])),
         (pa.map_(pa.string_view(), pa.string_view()), pa.map_(pa.string(), pa.string())),
         (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+        (pa.uuid(), pa.binary(16)),
+        (pa.list_(pa.struct([("a", pa.uuid())])), pa.list_(pa.struct([("a", pa.binary(16))]))),
+        (nested(MOST_LEVELS, pa.list_), nested(MOST_LEVELS, pa.list_)),
     ],
 )
 def test_extra_column_is_carried_in_a_type_that_every_reader_knows(kind: pa.DataType, carried: pa.DataType) -> None:
@@ -153,13 +163,39 @@ def test_extra_column_is_carried_in_a_type_that_every_reader_knows(kind: pa.Data
     assert field.type == carried
 
 
-@pytest.mark.parametrize("nested", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("at", kind)])])
-def test_extra_column_in_an_unknown_time_zone_is_an_error(nested: Callable[[pa.DataType], pa.DataType]) -> None:
-    schema = LOG_SCHEMA.append(pa.field("seen", nested(pa.timestamp("us", "Nowhere/Land"))))
+@pytest.mark.parametrize("within", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("at", kind)])])
+def test_extra_column_in_an_unknown_time_zone_is_an_error(within: Callable[[pa.DataType], pa.DataType]) -> None:
+    schema = LOG_SCHEMA.append(pa.field("seen", within(pa.timestamp("us", "Nowhere/Land"))))
     with pytest.raises(
-        LogFormatError, match=r"'seen' should have a time zone .* has 'Nowhere/Land'; .*--extra-columns"
+        LogFormatError, match=r"'seen' should have .* has the time zone 'Nowhere/Land', .*--extra-columns"
     ):
         map_of(schema, extra_columns=("seen",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (nested(MOST_LEVELS + 1, pa.list_), "nested more than 64 levels deep"),
+        (nested(MOST_LEVELS // 2 + 1, lambda kind: pa.map_(pa.string(), kind)), "nested more than 64 levels deep"),
+        (nested(2000, lambda kind: pa.struct([("a", kind)])), "nested more than 64 levels deep"),
+        (pa.list_(pa.struct([("a", pa.int8()), ("a", pa.int8())])), "two members of one name"),
+        (pa.struct([]), "Arrow says"),
+        (pa.dense_union([pa.field("a", pa.int8())]), "Arrow says"),
+        (pa.struct([(f"member {number}", pa.dense_union([])) for number in range(9000)]), "Arrow says"),
+    ],
+)
+def test_extra_column_that_evidence_cannot_hold_is_an_error_that_names_it(kind: pa.DataType, found: str) -> None:
+    with pytest.raises(LogFormatError, match=f"extra column 'x' should .*{found}.*--extra-columns") as caught:
+        map_of(LOG_SCHEMA.append(pa.field("x", kind)), extra_columns=("x",))
+    assert len(str(caught.value)) < 1000
+
+
+def test_missing_column_among_thousands_is_told_with_the_names_most_like_it() -> None:
+    names = [f"feature_{number}_{'x' * 300}" for number in range(10_000)]
+    schema = pa.schema([*renamed("answer", "answer_text"), *((name, pa.int8()) for name in names)])
+    with pytest.raises(LogFormatError, match=r"has 10,007 columns, most like it: .*answer_text, ") as caught:
+        map_of(schema)
+    assert len(str(caught.value)) < 1000
 
 
 def test_map_crosses_process_borders() -> None:

@@ -80,4 +80,7 @@ def test_pipe_among_logs_is_passed_over_unless_named(tmp_path: Path) -> None:
     expected = [str(tmp_path / "gone.parquet"), str(tmp_path / "log.parquet"), str(tmp_path / "loop.parquet")]
     assert STORAGE.find(str(tmp_path), suffix=".parquet") == expected
     assert STORAGE.find(str(tmp_path / "*.parquet"), suffix=".parquet") == expected
-    assert STORAGE.find(str(tmp_path / "pipe.parquet"), suffix=".parquet") == [str(tmp_path / "pipe.parquet")]
+    named = str(tmp_path / "pipe.parquet")
+    assert STORAGE.find(named, suffix=".parquet") == [named]
+    with pytest.raises(OSError, match="no file but a pipe"), STORAGE.open(named):
+        pass

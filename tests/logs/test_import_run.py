@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,6 +175,33 @@ def test_file_whose_disk_fails_may_be_read_another_time(
     assert "a.jsonl' cannot be read: [Errno 5] Input/output error" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "options"), [("openinference", []), ("otel-genai", []), ("ragas", ["--passages-table", "passages.jsonl"])]
+)
+def test_temporary_file_that_cannot_be_written_is_not_blamed_on_the_log_or_the_output(
+    name: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "a.jsonl", openinference() * 50)
+    write_lines(tmp_path / "passages.jsonl", [{"id": str(number), "text": "x" * 300} for number in range(50)])
+    with largest_file(4096):
+        assert main(["import", name, "--data", "a.jsonl", "--output", "log.parquet", *options]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "a temporary file cannot be written: " in error
+    assert not {"a.jsonl", "--output"} & {*error.split()}
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file can grow beyond so many bytes, as after ``ulimit -f``."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def test_given_ids_that_come_twice_are_dead_letters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{**ragas()[0], "id": one} for one in ("x", "y", "x")]
     path = write_lines(tmp_path / "a.jsonl", rows)
@@ -259,7 +287,7 @@ def test_log_of_a_reader_is_imported_row_by_row(tmp_path: Path, capsys: pytest.C
     ("arguments", "problem"),
     [
         (["ragas", "--data", "none*.jsonl", "--output", "log.parquet"], "nothing matches 'none*.jsonl'"),
-        (["ragas", "--data", "", "--output", "log.parquet"], "nothing matches ''"),
+        (["ragas", "--data", "", "--output", "log.parquet"], "was empty"),
         (["ragas", "--data", "a.jsonl"], "--output is needed"),
         (["ragas", "--data", "a.jsonl", "--output", "no/log.parquet"], "a file in an existing directory"),
         (["ragas", "--data", "a.jsonl", "--output", "a.jsonl"], "exists already"),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.logs.log_files import LOG_SCHEMA, log_row
+import pytest
+from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.parquet_log import ParquetReader
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS
+from attribeam.logs.traces.table_rows import parquet_rows
 from attribeam.schemas import Passage, QARecord
+from attribeam.schemas.errors import DataError
 
 
 def test_row_group_of_60000_rows_is_read_in_small_batches(tmp_path: Path) -> None:
@@ -24,6 +29,54 @@ def test_row_group_of_60000_rows_is_read_in_small_batches(tmp_path: Path) -> Non
     assert pq.read_metadata(tmp_path / "big.parquet").num_row_groups == 1
     assert max(sizes) <= BATCH_ROWS
     assert sum(sizes) == rows
+
+
+COUNTS: dict[str, Callable[[pq.FileMetaData], int]] = {
+    "rows of the file": lambda metadata: metadata.num_rows,
+    "rows of the row group": lambda metadata: metadata.row_group(0).num_rows,
+    "values of the first column": lambda metadata: metadata.row_group(0).column(0).num_values,
+}
+
+
+@pytest.mark.parametrize("found", [1, 23, 25])
+@pytest.mark.parametrize("count", COUNTS.values(), ids=COUNTS)
+def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(
+    tmp_path: Path, count: Callable[[pq.FileMetaData], int], found: int
+) -> None:
+    path = tmp_path / "log.parquet"
+    write_log(path, [log_row(number) for number in range(24)])
+    path.write_bytes(
+        next(one for one in changed_footers(path.read_bytes(), 24, found) if count_in(one, count) == found)
+    )
+    with pytest.raises(DataError, match=rf"log\.parquet' should have one count of rows, has .*{found}"):
+        QALog(str(path)).check()
+    with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
+        list(parquet_rows(file))
+
+
+def changed_footers(content: bytes, number: int, other: int) -> Iterator[bytes]:
+    """The file with another number in its footer, in each place where the bytes of the number stand in turn."""
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for index in range(footer, len(content) - 8):
+        if content[index] == 2 * number:  # as Thrift writes small numbers
+            yield content[:index] + bytes([2 * other]) + content[index + 1 :]
+
+
+def count_in(content: bytes, count: Callable[[pq.FileMetaData], int]) -> int | None:
+    try:
+        return count(pq.read_metadata(BytesIO(content)))
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path: Path) -> None:
+    kind = pa.int8()
+    for _ in range(200):
+        kind = pa.struct([("a", kind)])
+    schema = LOG_SCHEMA.append(pa.field("deep", kind))
+    write_log(tmp_path / "log.parquet", [log_row(0)], schema=schema)
+    with pytest.raises(DataError, match=r"log\.parquet' .* nested more than 100 levels deep.*; write it anew"):
+        QALog(str(tmp_path / "log.parquet")).check()
 
 
 def test_only_needed_columns_are_read(tmp_path: Path) -> None:

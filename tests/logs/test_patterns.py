@@ -43,7 +43,10 @@ def found(pattern: str) -> list[str]:
         ("hv/_tmp/*.parquet", ["hv/_tmp/c.parquet"]),
         ("hv/d1/_a.parquet", []),
         ("hv/d3/*.parquet", []),
-        ("hv/*", ["hv/notes.txt"]),
+        ("hv/*", ["hv/d1/a.parquet", "hv/d2/b.parquet", "hv/notes.txt"]),
+        ("hv/*/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("h[v]", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("h*/**/d1", ["hv/d1/a.parquet"]),
         ("nowhere", []),
     ],
 )
@@ -121,9 +124,30 @@ def test_link_that_leads_nowhere_is_found_so_that_its_loss_is_told(tree: Path) -
     assert "hv/d1/gone.parquet" in found("hv/*/*.parquet")
 
 
-def test_name_with_brackets_is_found_as_it_is_written(tree: Path) -> None:
-    (tree / "log[1].parquet").touch()
-    assert found("log[1].parquet") == ["log[1].parquet"]
+@pytest.mark.parametrize("name", ["log[1].parquet", "*.parquet", "log?.parquet", "{a,log1}.parquet"])
+def test_file_with_the_name_of_a_pattern_is_found_beside_what_the_pattern_matches(tree: Path, name: str) -> None:
+    for one in (name, "log1.parquet", "day[1]/a.parquet"):
+        (tree / one).parent.mkdir(exist_ok=True)
+        (tree / one).touch()
+    assert found(name) == sorted([name, "log1.parquet"])
+    assert found("day[1]") == ["day[1]/a.parquet"]
+
+
+def test_folder_that_matches_a_pattern_means_its_files_as_its_name_does(tree: Path) -> None:
+    for name in (
+        "logs/n1.parquet/part-0.parquet",
+        "logs/n1.parquet/_SUCCESS",
+        "logs/n2.parquet",
+        "logs/out/_attribeam",
+    ):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    (tree / "logs" / "out" / "evidence").mkdir()
+    (tree / "logs" / "out" / "evidence" / "e.parquet").touch()
+    expected = ["logs/n1.parquet/part-0.parquet", "logs/n2.parquet"]
+    for pattern in ("logs/*.parquet", "logs/**.parquet", "logs/n[12].parquet", "logs/{n1,n2}.parquet", "logs/*"):
+        assert found(pattern) == expected
+    assert found("logs/*/*") == ["logs/n1.parquet/part-0.parquet"]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from io import BytesIO
 from itertools import pairwise
@@ -20,10 +22,11 @@ from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs.columns import ColumnMap, LogOptions
-from attribeam.logs.qa_log import QALog
+from attribeam.logs.files import ArrowStorage
+from attribeam.logs.qa_log import QALog, file_errors_named
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason
-from attribeam.schemas.errors import DataError, ExitCode, LogFormatError
+from attribeam.schemas.errors import DataError, ExitCode, LogFormatError, LogReadError, RunError
 
 OPTIONS = LogOptions(max_text_chars=LONGEST)
 
@@ -321,23 +324,65 @@ def test_damaged_page_is_bad_input_and_no_failure_of_the_disk(tmp_path: Path) ->
 
 def test_replaced_file_is_never_taken_for_the_one_that_was_fingerprinted(tmp_path: Path) -> None:
     rows = [log_row(number) for number in range(3)]
-    log = QALog(write_log(tmp_path / "log.parquet", rows))
-    stamp = log.stamp()
-    assert len(list(log.outcomes(stamp=stamp))) == 3
+    log = QALog(write_log(tmp_path / "log.parquet", rows)).stamped()
+    assert len(list(log.outcomes())) == 3
     write_log(tmp_path / "new.parquet", rows)
     (tmp_path / "new.parquet").replace(log.path)
     with pytest.raises(DataError, match=r"log\.parquet' was replaced or written to"):
-        next(log.outcomes(stamp=stamp))
+        next(log.outcomes())
 
 
 def test_file_that_is_replaced_while_it_is_read_is_an_error_at_its_end(tmp_path: Path) -> None:
     rows = [log_row(number) for number in range(3)]
-    log = QALog(write_log(tmp_path / "log.parquet", rows))
-    outcomes = log.outcomes(stamp=log.stamp())
+    outcomes = QALog(write_log(tmp_path / "log.parquet", rows)).stamped().outcomes()
     next(outcomes)
     write_log(tmp_path / "log.parquet", rows)
     with pytest.raises(DataError, match="was replaced or written to"):
         list(outcomes)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        QALog.check,
+        QALog.fingerprint,
+        QALog.duplicate_rows,
+        lambda log: [*log.outcomes()],
+        lambda log: log.has_any_id({"row-9"}),
+        lambda log: [*log.passage_ids()],
+    ],
+)
+def test_file_that_a_link_leads_to_for_a_moment_is_never_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[QALog], object]
+) -> None:
+    audited, other, link = (tmp_path / name for name in ("a.parquet", "b.parquet", "log.parquet"))
+    for number, path in enumerate((audited, other)):
+        write_log(path, [log_row(number)])
+    link.symlink_to(audited)
+    log, opened = QALog(str(link)).stamped(), ArrowStorage.open
+
+    @contextmanager
+    def switched(self: ArrowStorage, path: str) -> Iterator[BinaryIO]:
+        for target in (other, audited):
+            link.unlink()
+            link.symlink_to(target)
+            if target is other:
+                entered = opened(self, path)
+                file = entered.__enter__()
+        yield file
+        entered.__exit__(None, None, None)
+
+    read(log)
+    monkeypatch.setattr(ArrowStorage, "open", switched)
+    with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
+        read(log)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_temporary_file_that_a_reader_cannot_write_is_no_fault_of_the_log(code: int) -> None:
+    told = f"^a temporary file cannot be written: .*{os.strerror(code)}; free space in "
+    with pytest.raises(RunError, match=told), file_errors_named("log.json"):
+        raise OSError(code, os.strerror(code))
 
 
 class InMemory:
@@ -352,8 +397,8 @@ class InMemory:
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         return nullcontext(BytesIO(self.files[path]))
 
-    def stamp(self, path: str) -> str | None:
-        return str(len(self.files[path])) if path in self.files else None
+    def stamp(self, path: str, file: BinaryIO | None = None) -> str | None:
+        return str(len(self.files[path])) if file is None and path in self.files else None
 
 
 def test_any_storage_gives_what_a_local_disk_gives(tmp_path: Path) -> None:

@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 from tests.logs.log_files import write_log
 from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
 from tests.pipeline.distributed_audit import DistributedAudit, counted_rows
 
+from attribeam.logs.files import ArrowStorage, LogStorage, match_files
 from attribeam.report import report_command, show_command
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
 from attribeam.transforms.beam_storage import BeamStorage, delete_files
 
@@ -46,6 +50,54 @@ def audit(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> DistributedA
     log = write_log(folder / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     boto3.client("s3").upload_file(log, "logs", "nightly/log.parquet")
     return DistributedAudit.of(save_tiny_audit(folder), f"{bucket}/nightly/log.parquet")
+
+
+ODD_KEYS = (
+    "a b.parquet",
+    "p%20q.parquet",
+    "100%.parquet",
+    "é🙂.parquet",
+    "x#y?.parquet",
+    "*.parquet",
+    "l[1].parquet",
+    "{a,b}.parquet",
+    "day.parquet/part 0.parquet",
+)
+
+
+def find(storage: LogStorage, pattern: str) -> list[str]:
+    return [path.rpartition("odd/")[2] for path in storage.find(pattern, suffix=".parquet")]
+
+
+@pytest.mark.parametrize("storage", [ArrowStorage(), BeamStorage()])
+def test_odd_keys_of_a_bucket_are_found_and_read_by_both_clients(storage: LogStorage, bucket: str) -> None:
+    FileSystems.set_options(PipelineOptions([]))
+    for key in (*ODD_KEYS, "day.parquet/_SUCCESS", "marker.parquet/", "day.parquet/"):
+        boto3.client("s3").put_object(Bucket="logs", Key=f"odd/{key}", Body=key.encode())
+    for pattern in ("odd", "odd/", "odd/*.parquet", "odd/**", "o*/"):
+        assert find(storage, f"{bucket}/{pattern}") == sorted(ODD_KEYS)
+    assert find(storage, f"{bucket}/odd/day.parquet") == ["day.parquet/part 0.parquet"]
+    assert find(storage, f"{bucket}/odd/marker.parquet/") == []
+    for key in ODD_KEYS:
+        assert key in find(storage, f"{bucket}/odd/{key}")
+        with storage.open(f"{bucket}/odd/{key}") as file:
+            assert file.read() == key.encode()
+    assert f"{bucket}/odd/a b.parquet" in storage.find(bucket, suffix=".parquet")
+
+
+def test_key_with_two_slashes_is_read_by_beam_and_refused_by_arrow(bucket: str) -> None:
+    FileSystems.set_options(PipelineOptions([]))
+    for key in ("slashes//a.parquet", "slashes/b.parquet"):
+        boto3.client("s3").put_object(Bucket="logs", Key=key, Body=key.encode())
+    found = BeamStorage().find(f"{bucket}/slashes", suffix=".parquet")
+    assert found == [f"{bucket}/slashes//a.parquet", f"{bucket}/slashes/b.parquet"]
+    for pattern in ("slashes", "slashes//a.parquet", "slashes//*.parquet"):
+        with pytest.raises(UsageError, match=r"--input .*slashes.* cannot be looked up: .*mpty"):
+            match_files([f"{bucket}/{pattern}"], ".parquet", ArrowStorage(), option="--input")
+    paths, _ = match_files([f"{bucket}/slashes/*.parquet"], ".parquet", ArrowStorage(), option="--input")
+    assert paths == [f"{bucket}/slashes/b.parquet"]
+    for key in ("slashes//a.parquet", "slashes/b.parquet"):
+        boto3.client("s3").delete_object(Bucket="logs", Key=key)
 
 
 def test_a_bucket_is_read_written_resumed_and_reported(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from tests.report.made_audit import MadeAudit, made_audit
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import AuditedLogs, LogFile
 from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas.errors import LogReadError
 from attribeam.schemas.run_manifest import InputFile
 
 IDS = [f"ferry-{row}" for row in range(7)]
@@ -59,6 +62,25 @@ def test_a_log_that_is_gone_gives_no_text_and_is_named(tmp_path: Path) -> None:
     wanted = frozenset([made.records[0].source])
     assert list(_logs(made).answers(wanted)) == []
     assert "not there any more" in _logs(made).problems(wanted)[0]
+
+
+def test_a_pipe_in_the_place_of_a_log_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    made = made_audit(tmp_path)
+    made.log.unlink()
+    os.mkfifo(made.log)
+    wanted = frozenset([made.records[0].source])
+    assert list(_logs(made).answers(wanted)) == []
+    assert "it is no file but a pipe" in _logs(made).problems(wanted)[0]
+
+
+def test_a_log_that_is_replaced_when_its_state_is_known_gives_no_text(tmp_path: Path) -> None:
+    made = made_audit(tmp_path)
+    logs, wanted = _logs(made), frozenset([made.records[0].source])
+    assert logs.problems(wanted) == ()
+    shutil.copy(made.log, tmp_path / "other.parquet")
+    (tmp_path / "other.parquet").replace(made.log)
+    with pytest.raises(LogReadError, match="was replaced or written to"):
+        list(logs.answers(wanted))
 
 
 def test_a_file_that_was_no_input_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_log_is_read_as_from_a_local_disk(tmp_path: Path) -> None:
     local = QALog(write_log(tmp_path / "d1" / "log.parquet", [log_row(0), log_row(1)]))
     log = QALog(local.path, storage=BeamStorage())
     assert (log.check(), log.fingerprint()) == (local.check(), local.fingerprint())
-    assert list(log.outcomes(stamp=log.stamp())) == list(local.outcomes())
+    assert list(log.stamped().outcomes()) == list(local.outcomes())
 
 
 def test_linked_partitions_are_found(tmp_path: Path) -> None:

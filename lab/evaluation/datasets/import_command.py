@@ -19,8 +19,8 @@ from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOAD
 from attribeam.lab.evaluation.datasets.log_writer import LogAnswer, write_log
 from attribeam.lab.evaluation.datasets.marked_spans import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
-from attribeam.logs.files import ArrowStorage
-from attribeam.logs.import_run import check_apart, check_output, import_foreign_log, log_formats, match_exports
+from attribeam.logs.files import ArrowStorage, match_files
+from attribeam.logs.import_run import check_apart, check_output, import_foreign_log, log_formats
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
@@ -173,7 +173,7 @@ def _check_log_options(args: argparse.Namespace) -> None:
 def _logs(args: argparse.Namespace) -> list[QALog]:
     options = LogOptions(parse_column_mapping(args.columns or ""), format=args.log_format or LogOptions().format)
     storage = ArrowStorage()
-    paths = match_exports(args.log, reader_named(options.format).suffix, storage, option="--log")
+    paths, _ = match_files(args.log, reader_named(options.format).suffix, storage, option="--log")
     return [QALog(path, options, storage) for path in paths]
 
 

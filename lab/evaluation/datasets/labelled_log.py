@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow
-from attribeam.logs.columns import LogOptions
+from attribeam.logs.columns import LogOptions, columns_like
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import CharRange, QARecord
@@ -104,8 +104,8 @@ def _labelled_log(path: Path, options: LogOptions, needed: tuple[str, ...]) -> Q
     names = log.check().column_names
     if not any(name in names for name in needed):
         raise DataError(
-            f"data file {path} should have labels in a column {' or '.join(needed)}, has: {[*names]}; see 'Labels' in "
-            "docs/schema.md"
+            f"data file {path} should have labels in a column {' or '.join(needed)}, "
+            f"{columns_like(needed[0], names)}; see 'Labels' in docs/schema.md"
         )
     return replace(log, options=replace(options, extra_columns=tuple(one for one in _LABEL_COLUMNS if one in names)))
 

@@ -118,6 +118,24 @@ def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path: Path, monkeypatch:
         check_input([str(path)], SETTINGS)
 
 
+@pytest.mark.parametrize("log_format", ["parquet", "jsonl", "ragas"])
+def test_a_pipe_is_refused_and_not_waited_for(log_format: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(UsageError, match="log' cannot be read: it is no file but a pipe"):
+        check_input([f"{tmp_path}/log"], AuditSettings(log_format=log_format))
+
+
+def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "z.parquet", log_rows(2))
+    (tmp_path / "a.parquet").symlink_to(path)
+    (tmp_path / "z2.parquet").hardlink_to(path)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    check = check_input([f"{tmp_path}/*.parquet", f"file://{path}", f"{tmp_path}/folder/z.parquet"], SETTINGS)
+    assert [file.path for file in check.files] == [str(path)]
+    (note,) = make_plan(check, rows_per_chunk=2).notes
+    assert note.startswith("4 paths of --input lead to files that others name, too, each is read once: ")
+
+
 @pytest.mark.parametrize("pattern", ["", "  "])
 def test_an_empty_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(UsageError, match=r"--input .* was empty"):
@@ -151,6 +169,14 @@ def test_a_file_that_changes_while_the_run_is_planned_is_refused(
     path = write_log(tmp_path / "log.parquet", log_rows(4))
     check = check_input([str(path)], SETTINGS)
     monkeypatch.setattr(QALog, "duplicate_rows", lambda _: write_log(path, log_rows(4)) and np.empty(0, np.int64))
+    with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
+        make_plan(check, rows_per_chunk=2)
+
+
+def test_a_file_that_grew_since_it_was_checked_is_refused(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log.parquet", log_rows(4))
+    check = check_input([str(path)], SETTINGS)
+    write_log(path, log_rows(6))
     with pytest.raises(LogReadError, match=r"log\.parquet' was replaced or written to"):
         make_plan(check, rows_per_chunk=2)
 

@@ -72,6 +72,13 @@ def test_a_library_s_message_is_not_told_where_texts_are_hidden() -> None:
     assert "Marta" not in text
 
 
+def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log() -> None:
+    text = explain_chunk_failure(RuntimeError(f"OSError: [Errno 27] {os.strerror(errno.EFBIG)}"), ROWS)
+    assert "an output file would be too large" in text
+    assert "rows 2000 to 4000 of 'logs/a.parquet' could not be written" in text
+    assert "--input" not in text
+
+
 def test_too_little_memory_has_its_own_way_out() -> None:
     assert "fewer --workers" in explain_chunk_failure(MemoryError(), ROWS)
 
