@@ -72,7 +72,6 @@ COMMANDS = (
         "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
     ),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
-    Command("prune", "remove old audits from a folder", "attribeam.pipeline.commands.prune_command"),
     Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.lab.calibration.command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(

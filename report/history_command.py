@@ -76,11 +76,10 @@ def _lines(entries: Sequence[AuditEntry], alerts: Sequence[Alert], column: str |
 
 
 def _cells(entry: AuditEntry) -> tuple[str, ...]:
-    status = f"{entry.status}, removed" if entry.removed else entry.status
     shares = (entry.metrics.get(metric) for metric in WATCHED)
     told = ("" if share is None else f"{share:.1%}" for share in shares)
     gates = f"{len(entry.failed_gates)} failed" if entry.failed_gates else ""
-    return (_when(entry), entry.name, status, f"{entry.rows:,}", f"{entry.claims:,}", *told, gates)
+    return (_when(entry), entry.name, entry.status, f"{entry.rows:,}", f"{entry.claims:,}", *told, gates)
 
 
 def _by(entry: AuditEntry, column: str, values: Sequence[str | None]) -> tuple[str, ...]:

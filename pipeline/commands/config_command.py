@@ -61,24 +61,15 @@ def config_lines(table: Mapping[str, TableOption], config: ConfigFile) -> Iterat
         yield f"\n# {group}"
         for one in options:
             entry = config.entries.get(one.name)
-            yield _default_line(one) if entry is None else _entry_line(one.name, entry, config, secret=one.is_secret)
+            yield _default_line(one) if entry is None else _entry_line(one.name, entry, config)
     yield "\n# what a Beam runner gets"
     entry = config.entries.get(BEAM_ARGUMENTS)
     yield _line(BEAM_ARGUMENTS, "[]", "default") if entry is None else _entry_line(BEAM_ARGUMENTS, entry, config)
 
 
-def _entry_line(name: str, entry: ConfigEntry, config: ConfigFile, *, secret: bool = False) -> str:
+def _entry_line(name: str, entry: ConfigEntry, config: ConfigFile) -> str:
     place = config.path if entry.line is None else f"{config.path}, line {entry.line}"
-    if entry.written == entry.shown:
-        hidden = secret and toml_value(str(entry.value))
-        return (
-            _line(f"# {name}", hidden, f"{place}; its secret is not shown")
-            if hidden
-            else _line(name, _escaped(entry.shown), place)
-        )
-    origin = f"{place}, with variables of the environment"
-    if secret:
-        return _line(name, toml_value(entry.written), f"{origin}, which are not shown")
+    origin = place if entry.written == entry.shown else f"{place}, with variables of the environment"
     return _line(name, _escaped(entry.shown), origin)
 
 

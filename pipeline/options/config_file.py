@@ -213,7 +213,7 @@ def _tokens(one: TableOption, shown: object) -> Iterator[str]:
         yield _joined(_texts(shown, one.wanted), shown)
     elif isinstance(shown, str):
         yield shown
-    elif one.takes_numbers and not one.is_secret:
+    elif one.takes_numbers:
         yield toml_value(shown)  # its type says what is wanted
     else:
         raise ValueError(f"should be {one.wanted}, was: {toml_value(shown)}")

@@ -41,7 +41,7 @@ def test_bash_takes_the_script(bash_script: Path) -> None:
         (["audit", "--rows-p"], ["--rows-per-chunk"]),
         (["audit", "--console", "j"], ["json"]),
         (["config", "ch"], ["check"]),
-        (["prune", "--keep"], ["--keep", "--keep-days"]),
+        (["history", "--fail"], ["--fail-on-alert"]),
         (["import", "--no-such"], []),
     ],
 )
