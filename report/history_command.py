@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from attribeam.report.audit_history import AuditEntry, read_history
 from attribeam.report.history_alerts import WATCHED, Alert, find_alerts
 from attribeam.report.history_page import column_values, group_of, history_page
+from attribeam.report.messages import one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
-from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import ExitCode, UsageError
 
 _HEADER = ("started (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")

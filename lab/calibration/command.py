@@ -27,6 +27,7 @@ from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
@@ -67,15 +68,15 @@ def run(arguments: argparse.Namespace) -> None:
     marks = given_marks(arguments.marks)
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
-    print(_marks_line(marks, marked))
+    print_lines(_marks_line(marks, marked))
     parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
-    print(*_lines(parts), sep="\n")
-    print(
+    print_lines(*_lines(parts))
+    print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
     decoder = "" if by_mass else _decoder_option(audit)
-    print(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
+    print_lines(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
 
 
 def _decoder_option(audit: AuditDirectory) -> str:
@@ -101,7 +102,7 @@ def _calibrate_verdict(
         marked, model.thresholds, fit_claims=fit_claims, false_alarm_rate=rate, seed=arguments.seed
     )
     if not fit_claims:
-        print(f"the thresholds of claims stay as they were: {_more(claims)}")
+        print_lines(f"the thresholds of claims stay as they were: {_more(claims)}")
     try:
         write_verdict(
             arguments.output,
@@ -127,7 +128,7 @@ def _calibrate_mass(
         _write_figures(arguments, audit, (part,))
     except OSError as error:
         raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
-    print(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
+    print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
     return (part,)
 
 

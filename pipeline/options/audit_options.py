@@ -40,9 +40,9 @@ from attribeam.logs.columns import parse_column_mapping
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.pipeline.chunks.input_plan import check_is_unicode
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
-from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.options.devices import is_list, named_gpus
 from attribeam.pipeline.options.resource_hints import Hints, resource_hints
+from attribeam.report.messages import ConsoleKind, Messages
 from attribeam.report.private_files import umask_text
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from attribeam.pipeline.messages import ConsoleKind, console_kind
 from attribeam.pipeline.options.audit_options import read_run_options, read_settings
 from attribeam.pipeline.options.option_table import (
     TableOption,
@@ -24,6 +23,7 @@ from attribeam.pipeline.options.option_table import (
     option_table,
     read_option,
 )
+from attribeam.report.messages import ConsoleKind, console_kind
 from attribeam.schemas.errors import UsageError
 
 BEAM_ARGUMENTS = "beam_arguments"
@@ -116,7 +116,7 @@ def read_config(parser: argparse.ArgumentParser, path: str, environment: Mapping
             place = path if line is None else f"{path}, line {line}"
             mistakes.append(f"{place}: {key}: {error}")
     if mistakes:
-        raise UsageError("\n".join(mistakes))
+        raise UsageError(*mistakes)
     return ConfigFile(path, entries)
 
 
@@ -261,7 +261,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + "".join(_TOML_ESCAPES.get(char, char) for char in value) + '"'
+        return '"' + "".join(map(_toml_char, value)) + '"'
     if isinstance(value, Mapping):
         pairs = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
@@ -270,6 +270,7 @@ def toml_value(value: object) -> str:
     return str(value)
 
 
-_TOML_ESCAPES = {'"': '\\"', "\\": "\\\\"} | {
-    chr(code): f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-}
+def _toml_char(char: str) -> str:
+    if char in ('"', "\\"):
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"

@@ -58,7 +58,7 @@ def read_runner_options(path: str) -> list[str]:
         except ValueError as error:
             mistakes.append(f"{path}: {key}: {error}")
     if mistakes:
-        raise UsageError("\n".join(mistakes))
+        raise UsageError(*mistakes)
     return arguments
 
 
