@@ -9,7 +9,9 @@ import argparse
 import errno
 import logging
 import os
+import resource
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ PROGRAM = "attribeam"
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 """Of ``ExitCode``, but known before anything is imported."""
 
+_NO_DOCSTRINGS = "transformers reads docstrings, which python -OO drops; leave -OO or PYTHONOPTIMIZE=2 out, -O is fine"
 _NO_MEMORY = "memory ran out; raise the limit (ulimit -v, or the container's), or take a machine with more"
 
 
@@ -103,17 +106,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_USAGE
     kind = console_kind(given) if command.takes_config else ConsoleKind.TEXT
     messages = Messages(f"{PROGRAM} {command.name}", kind)
+    if sys.flags.optimize > 1:
+        messages.say(_NO_DOCSTRINGS, event="error", exit_code=BAD_USAGE)
+        return BAD_USAGE
     try:
         return _run(command, given[1:])
-    except KeyboardInterrupt:
-        messages.say("interrupted", event="error", exit_code=INTERRUPTED)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        if not _is_lack_of_memory(error):
+            messages.say("interrupted", event="error", exit_code=INTERRUPTED)
+            return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - ends the command, and says where the fault is
-        if _is_lack_of_memory(error):
-            messages.say(_NO_MEMORY, event="error", exit_code=FAILED)
-        else:
+        if not _is_lack_of_memory(error):
             messages.say_fault()
-        return FAILED
+            return FAILED
+    messages.say(_NO_MEMORY, event="error", exit_code=FAILED)
+    return FAILED
 
 
 def _top_parser() -> argparse.ArgumentParser:
@@ -190,8 +197,15 @@ def is_directory_gone() -> bool:
     return False
 
 
-def _is_lack_of_memory(error: Exception) -> bool:
-    """Whether memory ran out; a library that finds no room for its code is an ``ImportError``."""
+def _is_lack_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out; a library that finds no room for its code is an ``ImportError``.
+
+    OpenBLAS, which numpy loads, sends itself Ctrl-C's signal where it finds no room for its threads.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        frames = traceback.extract_tb(error.__traceback__)
+        limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        return limited and any(Path(frame.filename).parts[-3:-1] == ("numpy", "_core") for frame in frames)
     return isinstance(error, MemoryError) or any(
         text in str(error) for text in ("failed to map segment", os.strerror(errno.ENOMEM))
     )

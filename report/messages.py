@@ -128,7 +128,12 @@ class Messages:
     kind: ConsoleKind = ConsoleKind.TEXT
 
     def say(self, *texts: str, event: str = "note", **fields: object) -> None:
-        """Say something, each text on a line of its own; ``event`` and ``fields`` are for machines."""
+        """Say something, each text on a line of its own; ``event`` and ``fields`` are for machines.
+
+        Of a text that is longer than anybody reads, such as one with all names of a wide table, the middle is left out.
+        """
+        more = (f"and {len(texts) - _MOST_TEXTS:,} more",) if len(texts) > _MOST_TEXTS else ()
+        texts = (*map(_shortened, texts[:_MOST_TEXTS]), *more)
         if self.kind is ConsoleKind.JSON:
             print_line(event_line(event, message="\n".join(texts), **fields), sys.stderr)
             return
@@ -140,6 +145,15 @@ class Messages:
         for line in traceback.format_exc().splitlines():
             print_line(line, sys.stderr)
         self.say("this is a fault of attribeam; please report the lines above", event="error", exit_code=1)
+
+
+_MOST_CHARS, _MOST_TEXTS = 4000, 50
+
+
+def _shortened(text: str) -> str:
+    left_out = len(text) - _MOST_CHARS
+    half = _MOST_CHARS // 2
+    return f"{text[:half]} [{left_out:,} characters left out] {text[-half:]}" if left_out > 0 else text
 
 
 TEXT_MESSAGES = Messages()

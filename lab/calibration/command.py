@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from attribeam.attribution.option_types import MASS_FILE, MASS_VERDICT, VERDICT_FILE, whole_number
+from attribeam.attribution.option_types import MASS_VERDICT, whole_number
 from attribeam.lab.calibration.fitted_verdict import (
     FittedPart,
     base_verdict,
@@ -139,11 +140,9 @@ def _old_mass(audit: AuditDirectory) -> tuple[float, float] | None:
 
 
 def _check_output(output: Path) -> None:
-    known = {VERDICT_FILE, MASS_FILE, FIGURES_FILE}
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"--output should be a directory, was a file: {output}")
-    if output.is_dir() and any(output.iterdir()) and not (output / FIGURES_FILE).is_file():
-        raise UsageError(f"--output should be a new directory, or one with {', '.join(sorted(known))}, was: {output}")
+    """Refuse what is there already: audits may name the verdict in it, and are judged by its thresholds."""
+    if os.path.lexists(output):
+        raise UsageError(f"--output should be a new directory, but {output} is there already; name another one")
 
 
 def _check_enough(found: Sequence[Need]) -> None:

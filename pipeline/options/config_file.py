@@ -29,6 +29,7 @@ from attribeam.schemas.errors import UsageError
 BEAM_ARGUMENTS = "beam_arguments"
 """What the Beam runner gets: no option of its own on the command line, where it is whatever attribeam does not know."""
 
+_TOO_DEEP = "its values are nested too deeply; no option takes more than a list or a table of texts"
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 
 
@@ -112,9 +113,9 @@ def read_config(parser: argparse.ArgumentParser, path: str, environment: Mapping
             if name in entries:
                 raise ValueError(f"it is there twice, as {name} and {name.replace('_', '-')}; keep one of them")
             entries[name] = reader.entry(name, written, line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             place = path if line is None else f"{path}, line {line}"
-            mistakes.append(f"{place}: {key}: {error}")
+            mistakes.append(f"{place}: {key}: {_TOO_DEEP if isinstance(error, RecursionError) else error}")
     if mistakes:
         raise UsageError(*mistakes)
     return ConfigFile(path, entries)
@@ -138,8 +139,18 @@ def check_together(parser: argparse.ArgumentParser, config: ConfigFile) -> None:
 
 
 def _read_toml(path: str) -> tuple[dict[str, object], str]:
+    """What a file holds, and its text.
+
+    Raises:
+        OSError, ValueError: if it cannot be read, or holds no TOML. A pipe could be read only once, so it is refused.
+    """
+    if Path(path).exists() and not Path(path).is_file():
+        raise ValueError("it is a folder, a pipe or a device")
     text = Path(path).read_bytes().decode("utf-8-sig")  # editors of Windows begin a file with a mark
-    return tomllib.loads(text), text
+    try:
+        return tomllib.loads(text), text
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
 
 
 def _line_of(key: str, text: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -353,3 +354,19 @@ def test_another_broken_pipe_is_no_closed_output(
     said = capfd.readouterr().err
     assert "BrokenPipeError: the pipe to a worker" in said
     assert said.endswith("attribeam show: this is a fault of attribeam; please report the lines above\n")
+
+
+def test_python_that_drops_docstrings_is_refused_in_a_sentence() -> None:
+    command = [sys.executable, "-OO", "-m", "attribeam", "train", "verdict", "--help"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (ExitCode.BAD_USAGE, "")
+    assert found.stderr.startswith("attribeam train: transformers reads docstrings, which python -OO drops; leave -OO")
+
+
+@pytest.mark.parametrize("kib", [150_000, 300_000, 400_000])
+def test_an_address_space_that_is_too_small_is_told(kib: int) -> None:
+    program = f"ulimit -v {kib}; exec {shlex.quote(sys.executable)} -m attribeam show a --audit b"
+    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
+    assert found.returncode in (ExitCode.FAILED, ExitCode.BAD_USAGE)
+    assert "Traceback" not in found.stderr
+    assert found.stderr.splitlines()[-1].startswith(("attribeam show: memory ran out", "attribeam show: expected"))

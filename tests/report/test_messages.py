@@ -222,3 +222,11 @@ def test_messages_of_libraries_are_harmless(monkeypatch: pytest.MonkeyPatch) -> 
     logging.getLogger("library").error("cannot read %s", "a\x1b[2J\u202e")
     assert stream.getvalue() == "ERROR:library:cannot read a␛[2J\ufffd\n"
     assert "\x1b" not in warnings.formatwarning("a\x1b[2J", UserWarning, "x.py", 1)
+
+
+def test_messages_that_nobody_would_read_to_their_end_are_short(capsys: pytest.CaptureFixture[str]) -> None:
+    Messages("attribeam x").say("a" * 3000 + "b" * 3000, *["more"] * 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"attribeam x: {'a' * 2000} [2,000 characters left out] {'b' * 2000}"
+    assert lines[-1] == "attribeam x: and 951 more"
+    assert len(lines) == 51

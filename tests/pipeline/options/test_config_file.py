@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -321,3 +322,31 @@ def test_every_option_of_audit_takes_a_value_of_its_own_kind_from_a_file(tmp_pat
         if value is not None:
             entries = read_config(_parser(), _written(tmp_path, f"{one.name} = {toml_value(value)}")).entries
             assert entries[one.name].value == default, one.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"workers = {'[' * 10_000}{']' * 10_000}",
+        f"workers = {'{a=' * 10_000}1{'}' * 10_000}",
+        f"[columns.{'a.' * 10_000}a]\nb = 1",
+    ],
+    ids=["lists", "tables", "dotted"],
+)
+def test_values_that_are_nested_deeply_are_told(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _written(tmp_path, text)
+    for argv in (["config", "check", path], ["config", "print", path], ["audit", "--config", path]):
+        assert main(argv) == 2
+        assert "its values are nested too deeply" in capsys.readouterr().err
+
+
+def test_a_pipe_is_no_file_of_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "audit.toml")
+    assert main(["audit", "--config", str(tmp_path / "audit.toml")]) == 2
+    assert "it is a folder, a pipe or a device" in capsys.readouterr().err
+
+
+def test_what_is_printed_reads_back_whatever_its_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'a\x1b\n\x7f\x85\u2028\u202e\u2066\u00a0 é"\\'
+    path = _written(tmp_path, f"output = {json.dumps(text)}".replace("\x7f", "\\u007f"))
+    assert _parsed(tmp_path, _print(capsys, path)).output == text
