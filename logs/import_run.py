@@ -158,6 +158,10 @@ class _WatchedFile(io.RawIOBase):
         """Always."""
         return True
 
+    def fileno(self) -> int:
+        """As the file."""
+        return self._file.fileno()
+
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """As the file."""
         return self._file.seek(offset, whence)

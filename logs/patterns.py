@@ -17,8 +17,6 @@ _FOLDERS_OF_AUDIT = frozenset({"_chunks", "evidence", "dead_letters"})
 """Folders of every audit, which tell that of a distributed one."""
 _OF_AUDIT = frozenset({"evidence", "dead_letters", "run_manifest.json", "metrics.json"})
 """What audits write there and might be taken for logs; all else in such a directory is its user's."""
-_OF_PRUNE = "removed_audits.jsonl"
-"""What ``attribeam prune`` leaves beside the audits."""
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -134,8 +132,7 @@ def _matches(
 
 
 def _but_of_audit(found: list[Entry]) -> list[Entry]:
-    """What is in a folder, but neither what an audit wrote if it is its output directory, nor what prune left."""
-    found = [entry for entry in found if entry.is_folder or entry.name != _OF_PRUNE]
+    """What is in a folder, but not what an audit wrote if it is its output directory."""
     is_marked = any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in found)
     if not is_marked and not {entry.name for entry in found if entry.is_folder} >= _FOLDERS_OF_AUDIT:
         return found

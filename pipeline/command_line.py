@@ -9,8 +9,9 @@ import argparse
 import errno
 import logging
 import os
-import select
+import resource
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,15 +19,15 @@ from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn, TextIO
 
 from attribeam import __version__
-from attribeam.pipeline.messages import ConsoleKind, Messages, console_kind, print_line
+from attribeam.report.messages import CommandParser, ConsoleKind, Messages, console_kind, let_libraries_speak
 
 PROGRAM = "attribeam"
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
 """Of ``ExitCode``, but known before anything is imported."""
 
+_NO_DOCSTRINGS = "transformers reads docstrings, which python -OO drops; leave -OO or PYTHONOPTIMIZE=2 out, -O is fine"
 _NO_MEMORY = "memory ran out; raise the limit (ulimit -v, or the container's), or take a machine with more"
 
 
@@ -35,7 +36,7 @@ def set_verbosity(*, verbose: bool) -> None:
 
     Call it before the libraries are imported. It respects ``-W``, ``PYTHONWARNINGS`` and ``TRANSFORMERS_VERBOSITY``.
     """
-    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR)
+    let_libraries_speak(logging.INFO if verbose else logging.ERROR)
     if verbose:
         return
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -72,7 +73,6 @@ COMMANDS = (
         "export", "write an audit's answers as tasks for Label Studio or Argilla", "attribeam.report.export_command"
     ),
     Command("history", "show what the audits in a folder found over time", "attribeam.report.history_command"),
-    Command("prune", "remove old audits from a folder", "attribeam.pipeline.commands.prune_command"),
     Command("calibrate", "fit the verdict to marks made on an audit's page", "attribeam.lab.calibration.command"),
     Command("evaluate", "measure the methods on a labelled data set", "attribeam.lab.evaluation.command"),
     Command(
@@ -102,26 +102,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next((one for one in COMMANDS if given[:1] == [one.name]), None)
     if command is None:
         _top_parser().parse_known_args(given[:1])  # which may end here, as for --help
-        print_line(f"{PROGRAM}: {_why_no_command(given[:1])}", sys.stderr)
+        Messages(PROGRAM).say(_why_no_command(given[:1]))
         return BAD_USAGE
     kind = console_kind(given) if command.takes_config else ConsoleKind.TEXT
     messages = Messages(f"{PROGRAM} {command.name}", kind)
+    if sys.flags.optimize > 1:
+        messages.say(_NO_DOCSTRINGS, event="error", exit_code=BAD_USAGE)
+        return BAD_USAGE
     try:
         return _run(command, given[1:])
-    except KeyboardInterrupt:
-        messages.say("interrupted", event="error", exit_code=INTERRUPTED)
-        return INTERRUPTED
-    except (MemoryError, ImportError) as error:
+    except KeyboardInterrupt as error:
         if not _is_lack_of_memory(error):
-            raise
-        messages.say(_NO_MEMORY, event="error", exit_code=FAILED)
-        return FAILED
+            messages.say("interrupted", event="error", exit_code=INTERRUPTED)
+            return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - ends the command, and says where the fault is
+        if not _is_lack_of_memory(error):
+            messages.say_fault()
+            return FAILED
+    messages.say(_NO_MEMORY, event="error", exit_code=FAILED)
+    return FAILED
 
 
 def _top_parser() -> argparse.ArgumentParser:
     width = max(len(command.name) for command in COMMANDS)
     listing = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=PROGRAM,
         usage="attribeam COMMAND [options]",
         description="Which words of which retrieved passage support each span of a RAG answer.",
@@ -151,8 +156,8 @@ def _run(command: Command, argv: Sequence[str]) -> int:
 
     module = import_module(command.module)
     messages = Messages(f"{PROGRAM} {command.name}", asked_console(argv) if command.takes_config else ConsoleKind.TEXT)
-    parser = _CommandParser(prog=messages.speaker, description=module.__doc__, allow_abbrev=False)
-    parser.messages = messages
+    parser = CommandParser(prog=messages.speaker, description=module.__doc__, allow_abbrev=False)
+    parser.kind = messages.kind
     add_arguments: Callable[[argparse.ArgumentParser], None] = module.add_arguments
     run: Callable[[argparse.Namespace], ExitCode | None] = module.run
     add_arguments(parser)
@@ -160,20 +165,14 @@ def _run(command: Command, argv: Sequence[str]) -> int:
         arguments = parse_with_config(parser, argv) if command.takes_config else parser.parse_args(argv)
         if command.takes_config:
             set_verbosity(verbose=arguments.verbose)
-        code = run(arguments) or ExitCode.DONE
-        sys.stdout.flush()
-        return code
-    except OSError as error:
-        if (reason := _why_output_failed(sys.stdout, error)) is None:
-            if not is_directory_gone():
-                raise
-            messages.say(f"{GONE_DIRECTORY}; change into another one", event="error", exit_code=ExitCode.BAD_USAGE)
-            return ExitCode.BAD_USAGE
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python writes when it exits goes there
-        messages.say(f"standard output {reason}", event="error", exit_code=ExitCode.FAILED)
-        return ExitCode.FAILED
+        return run(arguments) or ExitCode.DONE
+    except OSError:
+        if not is_directory_gone():
+            raise
+        messages.say(f"{GONE_DIRECTORY}; change into another one", event="error", exit_code=ExitCode.BAD_USAGE)
+        return ExitCode.BAD_USAGE
     except AttribeamError as error:
-        messages.say(str(error), event="error", exit_code=error.exit_code)
+        messages.say(*map(str, error.args), event="error", exit_code=error.exit_code)
         return error.exit_code
 
 
@@ -198,36 +197,15 @@ def is_directory_gone() -> bool:
     return False
 
 
-def _is_lack_of_memory(error: Exception) -> bool:
-    """Whether memory ran out; a library that finds no room for its code is an ``ImportError``."""
+def _is_lack_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out; a library that finds no room for its code is an ``ImportError``.
+
+    OpenBLAS, which numpy loads, sends itself Ctrl-C's signal where it finds no room for its threads.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        frames = traceback.extract_tb(error.__traceback__)
+        limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        return limited and any(Path(frame.filename).parts[-3:-1] == ("numpy", "_core") for frame in frames)
     return isinstance(error, MemoryError) or any(
         text in str(error) for text in ("failed to map segment", os.strerror(errno.ENOMEM))
     )
-
-
-_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-
-
-def _why_output_failed(output: TextIO, error: OSError) -> str | None:
-    """Why ``output`` could not be written to; None if ``error`` is of something else, such as a file that it names."""
-    if isinstance(error, BrokenPipeError):
-        return "was closed before all was said" if _is_closed_by_reader(output) else None
-    return f"cannot be written to: {error.strerror}" if error.errno in _WRITE_ERRORS and not error.filename else None
-
-
-def _is_closed_by_reader(output: TextIO) -> bool:
-    """Whether ``output`` is a pipe that nobody reads any more, as behind ``| head``; other pipes may break as well."""
-    poll = select.poll()
-    poll.register(output, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-class _CommandParser(argparse.ArgumentParser):
-    """A parser that tells of wrong arguments as of other errors: in one line, not below a page of options."""
-
-    messages = Messages()
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit with code 2."""
-        Messages(self.prog, self.messages.kind).say(f"{message}; see {self.prog} --help", event="error", exit_code=2)
-        self.exit(2)

@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol, TextIO
 
 from tqdm import tqdm
 
-from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
+from attribeam.report.messages import ConsoleKind, event_line, one_line, print_line
 
 _LINE_SECONDS = 10
 _MIN_ROWS_FOR_SPEED = 20
@@ -78,7 +78,7 @@ class BarProgress:
     def note(self, text: str) -> None:
         """See ``Progress``."""
         with suppress(OSError):
-            tqdm.write(f"audit: {text}", file=self._stream)
+            tqdm.write(one_line(f"audit: {text}"), file=self._stream)
 
     def close(self) -> None:
         """See ``Progress``."""

@@ -155,6 +155,8 @@ class AuditDirectory:
             if "://" in path:
                 with self.storage.open(path) as file:
                     yield file
+            elif Path(path).exists() and not Path(path).is_file():
+                raise OSError("it is a folder, a pipe or a device")
             else:
                 yield path
         except (OSError, pa.ArrowException) as error:

@@ -20,9 +20,6 @@ from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
 DAMAGED = "damaged"
 """The status of an audit whose manifest cannot be read."""
 
-REMOVED_AUDITS = "removed_audits.jsonl"
-"""What ``attribeam prune`` keeps of the audits that it removes: an entry a line."""
-
 _MARKER = "_attribeam"
 _MANIFEST = "run_manifest.json"
 _METRICS = "metrics.json"
@@ -44,7 +41,6 @@ class AuditEntry:
         groups: claims by support for the values of the generator and of carried columns.
         failed_gates: its quality gates that failed.
         page: whether it has a ``report.html``.
-        removed: whether it was removed, and only this entry is left.
     """
 
     name: str
@@ -60,7 +56,6 @@ class AuditEntry:
     failed_gates: tuple[str, ...] = ()
     configuration: str = ""
     page: bool = False
-    removed: bool = False
 
     @property
     def is_done(self) -> bool:
@@ -71,31 +66,6 @@ class AuditEntry:
         """This entry on one line."""
         fields = asdict(self) | {"started_at": self.started_at.isoformat()}
         return json.dumps(fields, ensure_ascii=True, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> AuditEntry:
-        """The entry that ``to_json`` wrote.
-
-        Raises:
-            ValueError: if it is none.
-        """
-        try:
-            fields: dict[str, Any] = json.loads(text)
-            return cls(**fields | _read_fields(fields))
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"an entry of an audit was expected: {error}") from error
-
-
-def _read_fields(fields: Mapping[str, Any]) -> dict[str, object]:
-    return {
-        "started_at": _moment(fields["started_at"]),
-        "supports": SupportCounts(**fields["supports"]),
-        "failed_gates": tuple(fields["failed_gates"]),
-        "groups": {
-            column: tuple(ShareGroup(one["value"], SupportCounts(**one["counts"])) for one in groups)
-            for column, groups in fields["groups"].items()
-        },
-    }
 
 
 def is_audit(folder: Path) -> bool:
@@ -123,36 +93,16 @@ def audit_folders(root: Path) -> list[Path]:
 
 
 def read_history(root: Path) -> list[AuditEntry]:
-    """The audits right below a folder, and those that were removed from it, oldest first.
+    """The audits right below a folder, oldest first.
 
     Raises:
         UsageError: if there is none, or the folder is itself an audit.
         RunError: if the folder cannot be read.
     """
-    there = [read_entry(path) for path in audit_folders(root)]
-    known = {(one.name, one.started_at) for one in there}
-    removed = [one for one in removed_entries(root) if (one.name, one.started_at) not in known]
-    entries = sorted([*there, *removed], key=lambda one: (one.started_at, one.name))
+    entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.started_at, entry.name))
     if not entries:
         raise UsageError(f"expected a folder that holds audits, {str(root)!r} holds none")
     return entries
-
-
-def removed_entries(root: Path) -> Iterator[AuditEntry]:
-    """What is left of the audits that were removed; lines that cannot be read are passed over."""
-    try:
-        lines = (root / REMOVED_AUDITS).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    seen = set()
-    for line in lines:
-        try:
-            entry = replace(AuditEntry.from_json(line), removed=True, page=False)
-        except ValueError:
-            continue
-        if (key := (entry.name, entry.started_at)) not in seen:
-            seen.add(key)
-            yield entry
 
 
 def read_entry(folder: Path) -> AuditEntry:

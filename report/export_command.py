@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
+from attribeam.report.messages import Messages
 from attribeam.report.output_file import check_output, write_lines
 from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.report_command import positive_count
@@ -64,8 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise RunError(f"there should be answers to export, there are none: {'; '.join(lost) or 'the audit is empty'}")
     with made_with(recorded_umask(audit.manifest.options)):
         write_lines(arguments.output, json_list(_TASKS[arguments.format](*_parts(answer)) for answer in whole))
-    notes = [*lost, *([audit.incomplete] if audit.incomplete else [])]
-    print("".join(f"attribeam export: {note}\n" for note in notes), end="", file=sys.stderr)
+    Messages("attribeam export").say(*lost, *([audit.incomplete] if audit.incomplete else []))
 
 
 def record_ids(path: Path) -> list[str]:

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from attribeam.report.audit_history import AuditEntry, read_history
 from attribeam.report.history_alerts import WATCHED, Alert, find_alerts
 from attribeam.report.history_page import column_values, group_of, history_page
+from attribeam.report.messages import one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
-from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import ExitCode, UsageError
 
 _HEADER = ("started (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
@@ -76,11 +76,10 @@ def _lines(entries: Sequence[AuditEntry], alerts: Sequence[Alert], column: str |
 
 
 def _cells(entry: AuditEntry) -> tuple[str, ...]:
-    status = f"{entry.status}, removed" if entry.removed else entry.status
     shares = (entry.metrics.get(metric) for metric in WATCHED)
     told = ("" if share is None else f"{share:.1%}" for share in shares)
     gates = f"{len(entry.failed_gates)} failed" if entry.failed_gates else ""
-    return (_when(entry), entry.name, status, f"{entry.rows:,}", f"{entry.claims:,}", *told, gates)
+    return (_when(entry), entry.name, entry.status, f"{entry.rows:,}", f"{entry.claims:,}", *told, gates)
 
 
 def _by(entry: AuditEntry, column: str, values: Sequence[str | None]) -> tuple[str, ...]:

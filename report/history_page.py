@@ -81,8 +81,6 @@ def _counted(entries: Sequence[AuditEntry]) -> Iterator[str]:
     counts = Counter(one.status for one in entries)
     yield f"{len(entries):,} audit{'s' * (len(entries) != 1)}"
     yield from (f"{count:,} {status}" for status, count in counts.most_common())
-    if removed := sum(one.removed for one in entries):
-        yield f"{removed:,} of them removed since"
 
 
 def _figures(entries: Sequence[AuditEntry], last: AuditEntry) -> Iterator[Figure]:
@@ -134,12 +132,11 @@ def _alert_row(alert: Alert, links: Mapping[str, str]) -> _Row:
 
 def _audit_row(entry: AuditEntry, links: Mapping[str, str]) -> _Row:
     at, when = _when(entry)
-    status = f"{entry.status}, removed" if entry.removed else entry.status
     shares = (entry.metrics.get(metric) for metric in WATCHED)
     cells = (f"{entry.rows:,}", f"{entry.claims:,}", *("" if one is None else f"{one:.2%}" for one in shares))
     gates = "; ".join(entry.failed_gates)
     return _Row(
-        at, when, entry.name, links.get(entry.name), status=status, bad=not entry.is_done, cells=(*cells, gates)
+        at, when, entry.name, links.get(entry.name), status=entry.status, bad=not entry.is_done, cells=(*cells, gates)
     )
 
 

@@ -22,6 +22,7 @@ from attribeam.schemas.errors import DataError
 
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
 _NEEDED = ("record_id", "label")
+_COLUMNS = (*_NEEDED, "char_start", "char_end", "source_file", "source_row", "reviewer", "marked_at")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -178,7 +179,9 @@ def _rows(file: Path) -> Iterator[Mapping[str, object]]:
         raise DataError(f"marks file {file} should end in {', '.join(readers)}, as the page saves marks")
     try:
         yield from reader(file)
-    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException) as error:
+    except DataError:
+        raise
+    except (OSError, ValueError, LookupError, ArithmeticError, csv.Error, pa.ArrowException) as error:
         raise DataError(f"marks file {file} cannot be read: {' '.join(str(error).split())}") from error
 
 
@@ -210,4 +213,7 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
 
 
 def _parquet_rows(file: Path) -> Iterator[Mapping[str, object]]:
-    yield from pq.read_table(file).to_pylist()
+    """Rows of a Parquet file; times become texts, which Python's own could not hold."""
+    table = pq.read_table(file, columns=[name for name in pq.read_schema(file).names if name in _COLUMNS])
+    columns = [one.cast(pa.string()) if pa.types.is_temporal(one.type) else one for one in table.columns]
+    yield from pa.table(columns, names=table.column_names).to_pylist()

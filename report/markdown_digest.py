@@ -9,7 +9,7 @@ from attribeam.report.answer_ranking import RiskTally
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer
 from attribeam.report.audited_logs import AuditedLogs
-from attribeam.report.terminal_text import harmless, one_line
+from attribeam.report.messages import harmless, one_line
 from attribeam.report.worklist import EmbeddedAnswer, embedded_answers
 from attribeam.schemas import VERDICTS, AnswerKind, SpanEvidence, Support
 from attribeam.schemas.run_manifest import AuditCounts

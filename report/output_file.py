@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from attribeam.report.messages import write_output
 from attribeam.schemas.errors import RunError, UsageError
 
 STANDARD_OUTPUT = "-"
@@ -31,7 +30,7 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
         RunError: if the file cannot be written; an existing file stays as it was.
     """
     if output == STANDARD_OUTPUT:
-        _print(parts)
+        write_output(parts)
         return
     path = Path(output)
     partial = path.with_name(f".{path.name}.partial")
@@ -44,13 +43,3 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
     finally:
         with suppress(OSError):  # where it could not be made, it may not be removable either
             partial.unlink()
-
-
-def _print(parts: Iterable[str]) -> None:
-    """Print the parts; a reader that stops early, such as ``head``, is no error."""
-    try:
-        for part in parts:
-            sys.stdout.buffer.write(part.encode())
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import comparison_remark
 from attribeam.report.audited_logs import TEXTS_HELP
+from attribeam.report.messages import Messages
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
 from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.row_export import csv_lines, jsonl_lines
-from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import UsageError
 
+_MESSAGES = Messages("attribeam report")
 HTML, MARKDOWN, CSV, JSONL = "html", "md", "csv", "jsonl"
 EVIDENCE, DEAD_LETTERS = "evidence", "dead_letters"
 
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             write_lines(arguments.output, _output_parts(arguments, audit))
     if audit.incomplete:
-        print(f"attribeam report: {audit.incomplete}", file=sys.stderr)
+        _MESSAGES.say(audit.incomplete)
 
 
 def _check_usage(arguments: argparse.Namespace) -> None:
@@ -90,7 +90,7 @@ def _write_page(arguments: argparse.Namespace) -> None:
     if arguments.previous is not None:
         audits = AuditDirectory.open(arguments.audit), AuditDirectory.open(arguments.previous)
         if remark := comparison_remark(*audits):
-            print(f"attribeam report: {one_line(remark)}", file=sys.stderr)
+            _MESSAGES.say(remark)
 
 
 def _output_parts(arguments: argparse.Namespace, audit: AuditDirectory) -> Iterator[str]:

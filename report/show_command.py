@@ -17,8 +17,8 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.audited_logs import TEXTS_HELP, AuditedLogs
 from attribeam.report.hidden_texts import with_texts
+from attribeam.report.messages import Messages, one_line, print_styled
 from attribeam.report.show_record import AnswerView, dead_letter_lines
-from attribeam.report.terminal_text import one_line
 from attribeam.schemas.errors import RunError, UsageError
 
 _DEFAULT_PIECES = 3
@@ -51,10 +51,12 @@ def run(arguments: argparse.Namespace) -> None:
         lines = list(record_lines(audit, logs, arguments.record_id, view))
     except (OSError, pa.ArrowException) as error:
         raise RunError(str(error)) from error
-    for line in lines:
-        console.print(line, soft_wrap=True)
+    with console.capture() as styled:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    print_styled(styled.get())
     if audit.incomplete:
-        print(f"attribeam show: {audit.incomplete}", file=sys.stderr)
+        Messages("attribeam show").say(audit.incomplete)
 
 
 def record_lines(audit: AuditDirectory, logs: AuditedLogs, record_id: str, view: AnswerView) -> Iterator[Text]:

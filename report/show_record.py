@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from attribeam.report.audited_answer import AuditedAnswer
-from attribeam.report.terminal_text import Mark, harmless, line_ranges, marked_lines, one_line
+from attribeam.report.messages import harmless, one_line
+from attribeam.report.terminal_text import Mark, line_ranges, marked_lines
 from attribeam.schemas import AnswerKind, ClaimKind, EvidencePiece, QARecord, SpanEvidence, Support
 
 _STYLES = {

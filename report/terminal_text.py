@@ -1,4 +1,4 @@
-"""Prepares texts of a log for a terminal: makes them harmless, breaks them into lines, and marks ranges in them.
+"""Prepares texts of a log for a terminal: breaks them into lines, and marks ranges in them.
 
 Offsets stay valid, because each character is replaced by one character. Each line comes with a row of letters below it
 that shows what is marked.
@@ -7,7 +7,6 @@ that shows what is marked.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,30 +14,7 @@ from itertools import groupby
 from rich.cells import cell_len
 from rich.text import Text
 
-_STAND_INS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x0A} | {0x09: " ", 0x7F: "\u2421"}
-_UNKNOWN = "\ufffd"
-_HARMLESS_FORMATS = frozenset("\u200c\u200d\u00ad")
-
-
-def harmless(text: str) -> str:
-    """The text with each character that could control a terminal or turn the writing direction replaced by another.
-
-    Control characters become their pictures (ESC is shown as ␛), tabs become spaces, line feeds stay. C1 controls,
-    direction marks, line separators and lone surrogates become U+FFFD. Joiners, which some scripts need, stay.
-    """
-    return "".join(_harmless_char(char) for char in text.translate(_STAND_INS))
-
-
-def one_line(text: str) -> str:
-    """``harmless`` text on one line, of the same length."""
-    return harmless(text).replace("\n", " ")
-
-
-def _harmless_char(char: str) -> str:
-    if char.isprintable() or char == "\n" or char in _HARMLESS_FORMATS:
-        return char
-    return " " if unicodedata.category(char) == "Zs" else _UNKNOWN
-
+from attribeam.report.messages import harmless
 
 _WORD = re.compile(r"\S+\s*|\s+")
 

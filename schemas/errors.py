@@ -22,9 +22,15 @@ class ExitCode(IntEnum):
 
 
 class AttribeamError(Exception):
-    """An error for the user to read; any other exception but a row's ``RowFault`` is a bug here or in the caller."""
+    """An error for the user to read; any other exception but a row's ``RowFault`` is a bug here or in the caller.
+
+    Several arguments are as many messages, each for a line of its own.
+    """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 class UsageError(AttribeamError):

@@ -22,8 +22,8 @@ ALLOWED = {
     "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
     "lab/evaluation": {"schemas", "logs", "attribution", "report", "lab"},
     "lab/calibration": {"schemas", "logs", "attribution", "report", "lab"},
-    "lab/model_choice": {"schemas", "logs", "attribution", "lab"},
-    "lab/training": {"schemas", "logs", "attribution", "lab"},
+    "lab/model_choice": {"schemas", "logs", "attribution", "report", "lab"},
+    "lab/training": {"schemas", "logs", "attribution", "report", "lab"},
     "examples": {"schemas", "attribution"},
 }
 EXCEPTIONS = {"attribution": {("attribution/attribute_table.py", "logs")}}

@@ -1,4 +1,4 @@
-"""A DAG for Airflow 3 (tried with 3.3): audits yesterday's logs, renews the history, and removes old audits."""
+"""A DAG for Airflow 3 (tried with 3.3): audits yesterday's logs and renews the history."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def rag_audit() -> None:
     @task
     def history(day: str) -> None:
         attribeam("history", "audits", "--output", "audits/history.html", day=day)
-        attribeam("prune", "audits", "--keep", "30", "--keep-days", "90", "--delete", day=day)
 
     day = "{{ macros.ds_add(ds, -1) }}"
     audit(day) >> history(day).as_teardown()

@@ -11,6 +11,7 @@ attribeam audit --config audit.toml "$@" || code=$?
 if [ "$code" -ne 0 ] && [ "$code" -ne 3 ]; then
     exit "$code"
 fi
+find audits -mindepth 1 -maxdepth 1 -type d -mtime +90 -exec test -f {}/_attribeam \; \
+    -exec flock --nonblock {}/_attribeam rm -rf -- {} \;
 attribeam history audits --output audits/history.html >/dev/null
-attribeam prune audits --keep 30 --keep-days 90 --delete
 exit "$code"

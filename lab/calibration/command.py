@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from attribeam.attribution.option_types import MASS_FILE, MASS_VERDICT, VERDICT_FILE, whole_number
+from attribeam.attribution.option_types import MASS_VERDICT, whole_number
 from attribeam.lab.calibration.fitted_verdict import (
     FittedPart,
     base_verdict,
@@ -27,6 +28,7 @@ from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
@@ -67,15 +69,15 @@ def run(arguments: argparse.Namespace) -> None:
     marks = given_marks(arguments.marks)
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
-    print(_marks_line(marks, marked))
+    print_lines(_marks_line(marks, marked))
     parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
-    print(*_lines(parts), sep="\n")
-    print(
+    print_lines(*_lines(parts))
+    print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
     decoder = "" if by_mass else _decoder_option(audit)
-    print(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
+    print_lines(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
 
 
 def _decoder_option(audit: AuditDirectory) -> str:
@@ -101,7 +103,7 @@ def _calibrate_verdict(
         marked, model.thresholds, fit_claims=fit_claims, false_alarm_rate=rate, seed=arguments.seed
     )
     if not fit_claims:
-        print(f"the thresholds of claims stay as they were: {_more(claims)}")
+        print_lines(f"the thresholds of claims stay as they were: {_more(claims)}")
     try:
         write_verdict(
             arguments.output,
@@ -127,7 +129,7 @@ def _calibrate_mass(
         _write_figures(arguments, audit, (part,))
     except OSError as error:
         raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
-    print(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
+    print_lines(f"thresholds of evidence mass: supported from {supported:g}, unsupported below {weak:g}")
     return (part,)
 
 
@@ -138,11 +140,9 @@ def _old_mass(audit: AuditDirectory) -> tuple[float, float] | None:
 
 
 def _check_output(output: Path) -> None:
-    known = {VERDICT_FILE, MASS_FILE, FIGURES_FILE}
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"--output should be a directory, was a file: {output}")
-    if output.is_dir() and any(output.iterdir()) and not (output / FIGURES_FILE).is_file():
-        raise UsageError(f"--output should be a new directory, or one with {', '.join(sorted(known))}, was: {output}")
+    """Refuse what is there already: audits may name the verdict in it, and are judged by its thresholds."""
+    if os.path.lexists(output):
+        raise UsageError(f"--output should be a new directory, but {output} is there already; name another one")
 
 
 def _check_enough(found: Sequence[Need]) -> None:

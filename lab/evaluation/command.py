@@ -52,6 +52,7 @@ from attribeam.lab.evaluation.report import (
 from attribeam.lab.evaluation.suite.suite_options import add_suite_arguments
 from attribeam.lab.evaluation.support.judged_command import GROUPINGS, evaluate_support
 from attribeam.logs.arguments import add_log_arguments, log_options
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset
 
@@ -225,7 +226,7 @@ def _evaluate_passages(args: argparse.Namespace) -> None:
     tallies = run(bar, methods, models)
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     description = _describe(args, dataset, models)
-    print(comparison_table(scores, description))
+    print_lines(*comparison_table(scores, description).split("\n"))
     if args.output is not None:
         _write(args.output, scores, description)
 
@@ -310,4 +311,4 @@ def _write(output: Path, scores: Sequence[MethodScore], description: RunDescript
         write_comparison(output, scores, description)
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
-    print(f"written to {output}")
+    print_lines(f"written to {output}")

@@ -31,6 +31,7 @@ from attribeam.lab.evaluation.model_arguments import (
 )
 from attribeam.lab.evaluation.report import interval_cell, text_table
 from attribeam.logs.columns import LogOptions
+from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -107,13 +108,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(_parse_arguments(arguments))
     except AttribeamError as error:
-        print(f"attribeam.lab.evaluation.parser_comparison: {error}", file=sys.stderr)
+        Messages("attribeam.lab.evaluation.parser_comparison").say(str(error))
         return error.exit_code
     return ExitCode.DONE
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m attribeam.lab.evaluation.parser_comparison", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--dataset", required=True, choices=LOADERS, help="which labelled data set")
@@ -152,11 +153,12 @@ def _run(args: argparse.Namespace) -> None:
         raise RuntimeError("two parsers should be loaded, one was not")
     found = compare_parsers(answers, methods, models, other, draws=args.bootstrap_draws, seed=args.seed)
     parsers, texts = (models.parser, other), [one.record.answer for one in answers]
-    print(
+    print_lines(
         f"{args.dataset} ({args.data.name}): {sum(len(one.spans) for one in answers)} spans of {len(answers)} answers"
     )
-    print(comparison_of_parsers(found))
-    print(speed_of_parsers([one.identity for one in parsers], texts, processor_seconds(parsers, texts)))
+    print_lines(*comparison_of_parsers(found).split("\n"))
+    times = processor_seconds(parsers, texts)
+    print_lines(*speed_of_parsers([one.identity for one in parsers], texts, times).split("\n"))
 
 
 def comparison_of_parsers(found: Sequence[ParserDifference]) -> str:

@@ -14,6 +14,7 @@ from attribeam.lab.evaluation.comparison import FailedRow, MethodScore
 from attribeam.lab.evaluation.datasets.dataset_file import data_files
 from attribeam.lab.evaluation.measures.accuracy import HighlightScore
 from attribeam.lab.evaluation.measures.bootstrap import CONFIDENCE, Interval
+from attribeam.report.messages import one_line, print_lines
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import SkippedRow
@@ -21,8 +22,9 @@ from attribeam.schemas.labelled_answer import SkippedRow
 
 def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A table for the terminal: header, rule and lines, the first column flush left and the others flush right."""
-    widths = [max(len(line[column]) for line in (header, *lines)) for column in range(len(header))]
-    return "\n".join(_aligned(line, widths) for line in (header, tuple("-" * width for width in widths), *lines))
+    shown = [[one_line(cell) for cell in line] for line in (header, *lines)]
+    widths = [max(len(line[column]) for line in shown) for column in range(len(header))]
+    return "\n".join(_aligned(line, widths) for line in (shown[0], ["-" * width for width in widths], *shown[1:]))
 
 
 def interval_cell(interval: Interval | None, *, digits: int = 1, sign: str = "") -> str:
@@ -49,13 +51,13 @@ def write_json(path: Path, value: object) -> None:
 def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:
     """One line per reason, with the number of rows."""
     counts = Counter(one.reason for one in skipped)
-    return [f"{count} rows skipped: {reason}" for reason, count in sorted(counts.items())]
+    return [f"{count} rows skipped: {one_line(reason)}" for reason, count in sorted(counts.items())]
 
 
 def failure_remarks(failed: Sequence[FailedRow], *, consequence: str) -> list[str]:
     """One line per reason, with the number of rows and what happens to them."""
     counts = Counter(one.reason for one in failed)
-    return [f"{count} rows failed and {consequence}: {reason}" for reason, count in sorted(counts.items())]
+    return [f"{count} rows failed and {consequence}: {one_line(reason)}" for reason, count in sorted(counts.items())]
 
 
 def write_figures(path: Path | None, report: Any) -> None:
@@ -70,7 +72,7 @@ def write_figures(path: Path | None, report: Any) -> None:
         write_json(path, asdict(report))
     except OSError as error:
         raise RunError(f"--output {path} could not be written: {error}") from error
-    print(f"written to {path}")
+    print_lines(f"written to {path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def comparison_table(scores: Sequence[MethodScore], description: RunDescription)
         parts.append(_highlight_table("sentences", [(score.method, score.sentences) for score in scores]))
     if any(score.ms_per_span is not None for score in scores):
         parts.append(text_table(("cost", "ms per span", "peak memory MiB"), [_cost(score) for score in scores]))
-    return "\n".join([*parts, *_remarks(scores, description)])
+    return "\n".join([*parts, *map(one_line, _remarks(scores, description))])
 
 
 def _cost(score: MethodScore) -> tuple[str, str, str]:
@@ -158,7 +160,8 @@ def _difference(difference: float | None, interval: Interval | None) -> tuple[st
 
 
 def _title(scores: Sequence[MethodScore], description: RunDescription) -> str:
-    return f"{description.dataset} ({description.data_file}): {scores[0].spans} spans of {scores[0].rows} answers"
+    of = f"{scores[0].spans} spans of {scores[0].rows} answers"
+    return f"{description.dataset} ({one_line(description.data_file)}): {of}"
 
 
 def _cells(score: MethodScore) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from attribeam.lab.evaluation.support.support_row_figures import (
     write_support_check,
 )
 from attribeam.lab.evaluation.support.support_rows import SHIPPED_ROWS, SupportAnswer, load_support_rows
+from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas import RowFault, SpanEvidence, Support
 from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
@@ -85,13 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(_parse_arguments(arguments))
     except AttribeamError as error:
-        print(f"attribeam.lab.evaluation.support_check: {error}", file=sys.stderr)
+        Messages("attribeam.lab.evaluation.support_check").say(str(error))
         return error.exit_code
     return ExitCode.DONE
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m attribeam.lab.evaluation.support_check", description=__doc__)
+    parser = CommandParser(prog="python -m attribeam.lab.evaluation.support_check", description=__doc__)
     parser.add_argument(
         "--rows", type=Path, default=SHIPPED_ROWS, metavar="FILE", help="labelled rows (default: those of the package)"
     )
@@ -116,7 +117,7 @@ def _run(args: argparse.Namespace) -> None:
         raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
     answers = load_support_rows(args.rows)
     report = check_support(answers, _attributor(args), data=args.rows, draws=args.bootstrap_draws, seed=args.seed)
-    print(support_check_table(report))
+    print_lines(*support_check_table(report).split("\n"))
     if args.output is not None:
         _write(args.output, report)
 
@@ -143,7 +144,7 @@ def _write(output: Path, report: SupportCheckReport) -> None:
         write_support_check(output, report)
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
-    print(f"written to {output}")
+    print_lines(f"written to {output}")
 
 
 def _spans_of(answer: SupportAnswer, found: Sequence[SpanEvidence], *, row: int) -> Iterator[FlaggedSpan]:

@@ -13,6 +13,7 @@ from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import add_options
 from attribeam.attribution.options import LOADING, READING, THREADS, AttributorOptions, ModelOptions
 from attribeam.logs.arguments import add_log_arguments, log_options
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import ModelLoadError, RunError, UsageError
 
 if TYPE_CHECKING:
@@ -139,19 +140,19 @@ def _check(
 
     options = with_chosen_dtype(options, frozenset({Need.ATTENTION}))
     described = describe_model(options)
-    print("\n".join(description_lines(described)), flush=True)
+    print_lines(*description_lines(described))
     start = time.perf_counter()
     layers = None if output is None else len(described.layer.kinds)
     model = AttentionModel.from_pretrained(options.replaced(loaded_layers=layers), threads=threads)
-    print(loaded_line(model, time.perf_counter() - start), flush=True)
-    print(speed_line(measure_speed(model)), flush=True)
+    print_lines(loaded_line(model, time.perf_counter() - start))
+    print_lines(speed_line(measure_speed(model)))
     if not is_exact(model, options):
-        print(agreement_line(_agreement(model, options, threads)), flush=True)
+        print_lines(agreement_line(_agreement(model, options, threads)))
     parser = AnswerParser.from_pretrained("bundled")
     _show_example(model, parser)
     quality = _show_quality(model, parser, answers)
     if output is None:
-        print(f"\n{serving_line(options.model, quality)}")
+        print_lines("", serving_line(options.model, quality))
     else:
         _sweep(described.directory, model, parser, answers, output)
 
@@ -173,8 +174,8 @@ def _show_example(model: AttentionModel, parser: AnswerParser) -> None:
     from attribeam.lab.model_choice.check_report import example_lines, shares_line
 
     attributor = Attributor(parser=parser, model=model, spans=DEFAULT_SPAN_KINDS)
-    print("\n".join(example_lines(EXAMPLE_RECORD, attributor.attribute_many([EXAMPLE_RECORD])[0])))
-    print(f"\n{shares_line(attention_shares(model, EXAMPLE_RECORD))}\n", flush=True)
+    print_lines(*example_lines(EXAMPLE_RECORD, attributor.attribute_many([EXAMPLE_RECORD])[0]))
+    print_lines("", shares_line(attention_shares(model, EXAMPLE_RECORD)), "")
 
 
 def _show_quality(model: AttentionModel, parser: AnswerParser, answers: Sequence[LabelledAnswer]) -> Quality:
@@ -182,7 +183,7 @@ def _show_quality(model: AttentionModel, parser: AnswerParser, answers: Sequence
     from attribeam.lab.model_choice.quality import measure_quality
 
     quality = measure_quality(_shown(answers, "quality"), model, parser)
-    print("\n".join(quality_lines(quality)), flush=True)
+    print_lines(*quality_lines(quality))
     return quality
 
 
@@ -198,12 +199,14 @@ def _sweep(
     from attribeam.lab.model_choice.search_report import search_lines
 
     found = search_layers(answers, model, parser, _shown)
-    print("\n".join(search_lines(found, len(answers))), flush=True)
+    print_lines(*search_lines(found, len(answers)))
     try:
         write_json(output, found_settings(directory, found.attention))
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
-    print(f"\nwritten to {output}; use it with --attribution-config {output}, or copy it into the model's directory")
+    print_lines(
+        "", f"written to {output}; use it with --attribution-config {output}, or copy it into the model's directory"
+    )
 
 
 def _shown(answers: Sequence[LabelledAnswer], what: str) -> Iterable[LabelledAnswer]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from attribeam.attribution.options import DTYPES
+from attribeam.report.messages import Messages, print_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     file, folder = arguments.file, arguments.folder
     check_paths(file, folder)
-    print(
+    Messages("attribeam models convert").say(
         f"unpacking {file} ({format_size(file.stat().st_size)}) to {arguments.dtype}; this takes tens of seconds for a "
-        "small model, and memory for all of its weights",
-        file=sys.stderr,
+        "small model, and memory for all of its weights"
     )
     convert_gguf(file, folder, dtype=getattr(torch, arguments.dtype))
     size = format_size(sum(path.stat().st_size for path in folder.iterdir()))
-    print(f"written to {folder} ({size}); check it with: attribeam models check --model {folder}")
+    print_lines(f"written to {folder} ({size}); check it with: attribeam models check --model {folder}")

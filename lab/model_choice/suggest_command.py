@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from attribeam.attribution.option_types import positive_integer
 from attribeam.logs.arguments import add_log_arguments, log_options
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import UsageError
 
 DEFAULT_ROW_TOKENS = 600
@@ -93,11 +94,10 @@ def run(arguments: argparse.Namespace) -> None:
     measured = Measurements.from_file()
     found = fits(measured, machine, job)
     if arguments.format == JSON:
-        print(
-            json.dumps({"machine": asdict(machine), "job": asdict(job), "models": suggestion_values(found)}, indent=2)
-        )
+        values = {"machine": asdict(machine), "job": asdict(job), "models": suggestion_values(found)}
+        print_lines(*json.dumps(values, indent=2).split("\n"))
     else:
-        print("\n".join(suggestion_lines(found, measured, machine, job, source)))
+        print_lines(*suggestion_lines(found, measured, machine, job, source))
 
 
 def _row_tokens(arguments: argparse.Namespace) -> tuple[float, str]:

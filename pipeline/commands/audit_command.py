@@ -60,12 +60,7 @@ def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
             from attribeam.pipeline.distributed_driver import run_distributed
 
             finished = run_distributed(settings, options)
-        code = finished.report(exporters, options.messages)
-        if options.notify is not None:
-            from attribeam.pipeline.outcome.gate_notice import send_notice
-
-            send_notice(finished, options)
-        return code
+        return finished.report(exporters, options.messages)
     except KeyboardInterrupt:
         options.messages.say(f"interrupted. {RESUME_HINT}", event="error", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED

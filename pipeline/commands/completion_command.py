@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from attribeam.pipeline.command_line import COMMANDS, PROGRAM
+from attribeam.report.messages import CommandParser, write_output
 from attribeam.schemas.errors import UsageError
 
 SHELLS = ("bash", "zsh")
@@ -30,14 +31,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError(f"completion needs the package shtab, which is not installed: {_INSTALL_HINT}")
     import shtab
 
-    print(shtab.complete(whole_parser(), shell=arguments.shell))
+    write_output([shtab.complete(whole_parser(), shell=arguments.shell), "\n"])
 
 
 def whole_parser() -> argparse.ArgumentParser:
     """One parser with all commands, whose options say where they take files."""
     import shtab
 
-    parser = argparse.ArgumentParser(prog=PROGRAM)
+    parser = CommandParser(prog=PROGRAM)
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command")
     for command in COMMANDS:

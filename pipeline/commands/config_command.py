@@ -17,6 +17,7 @@ from attribeam.pipeline.options.config_file import (
     toml_value,
 )
 from attribeam.pipeline.options.option_table import TableOption, option_table
+from attribeam.report.messages import print_lines
 
 _LEFT_OPEN = ("input", "output")
 _WIDTH = 44
@@ -41,9 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     add_audit_arguments(parser)
     config = ConfigFile("") if arguments.file is None else read_config(parser, arguments.file)
     check_together(parser, config)
-    print(
-        "\n".join(_checked_lines(config) if arguments.form == "check" else config_lines(option_table(parser), config))
-    )
+    print_lines(*(_checked_lines(config) if arguments.form == "check" else config_lines(option_table(parser), config)))
 
 
 def _checked_lines(config: ConfigFile) -> Iterator[str]:
@@ -58,27 +57,18 @@ def config_lines(table: Mapping[str, TableOption], config: ConfigFile) -> Iterat
     """Every option as TOML that ``--config`` reads; what nobody set and has no value of its own is a comment."""
     yield f"# Options of attribeam audit {__version__}, each with where its value comes from."
     for group, options in groupby(table.values(), key=lambda one: one.group):
-        yield f"\n# {group}"
+        yield from ("", f"# {group}")
         for one in options:
             entry = config.entries.get(one.name)
-            yield _default_line(one) if entry is None else _entry_line(one.name, entry, config, secret=one.is_secret)
-    yield "\n# what a Beam runner gets"
+            yield _default_line(one) if entry is None else _entry_line(one.name, entry, config)
+    yield from ("", "# what a Beam runner gets")
     entry = config.entries.get(BEAM_ARGUMENTS)
     yield _line(BEAM_ARGUMENTS, "[]", "default") if entry is None else _entry_line(BEAM_ARGUMENTS, entry, config)
 
 
-def _entry_line(name: str, entry: ConfigEntry, config: ConfigFile, *, secret: bool = False) -> str:
+def _entry_line(name: str, entry: ConfigEntry, config: ConfigFile) -> str:
     place = config.path if entry.line is None else f"{config.path}, line {entry.line}"
-    if entry.written == entry.shown:
-        hidden = secret and toml_value(str(entry.value))
-        return (
-            _line(f"# {name}", hidden, f"{place}; its secret is not shown")
-            if hidden
-            else _line(name, _escaped(entry.shown), place)
-        )
-    origin = f"{place}, with variables of the environment"
-    if secret:
-        return _line(name, toml_value(entry.written), f"{origin}, which are not shown")
+    origin = place if entry.written == entry.shown else f"{place}, with variables of the environment"
     return _line(name, _escaped(entry.shown), origin)
 
 

@@ -8,6 +8,7 @@ import webbrowser
 from pathlib import Path
 
 from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
+from attribeam.report.messages import CommandParser, print_lines
 from attribeam.schemas.errors import ExitCode
 
 DEMO_LOG = Path(__file__).with_name("demo_log.jsonl")
@@ -33,9 +34,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     code = _audit(arguments.output)
     page = (Path(arguments.output) / REPORT_PAGE).resolve()
     opened = not arguments.no_browser and webbrowser.open(page.as_uri())
-    print(f"\n{'opened' if opened else 'open'} {page}")
-    print(f"print one answer: attribeam show {_SHOWN_RECORD} --audit {arguments.output}")
-    print("audit your own log: attribeam audit --input LOG.parquet --output DIR")
+    print_lines("", f"{'opened' if opened else 'open'} {page}")
+    print_lines(f"print one answer: attribeam show {_SHOWN_RECORD} --audit {arguments.output}")
+    print_lines("audit your own log: attribeam audit --input LOG.parquet --output DIR")
     return code
 
 
@@ -43,7 +44,7 @@ def _audit(output: str) -> ExitCode:
     """The audit of the demo log, as ``attribeam audit`` makes it."""
     from attribeam.pipeline.commands import audit_command
 
-    parser = argparse.ArgumentParser(prog="attribeam demo")
+    parser = CommandParser(prog="attribeam demo")
     audit_command.add_arguments(parser)
     parser.set_defaults(beam_arguments=[])
     given = ["--input", str(DEMO_LOG), "--log-format", "jsonl", "--output", output, "--workers", "1"]

@@ -15,13 +15,13 @@ from attribeam.pipeline.chunks.input_plan import CheckedFile, InputCheck, check_
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt, RunRows, WorkerDied
 from attribeam.pipeline.failures import describe_failure, describe_rows
-from attribeam.pipeline.messages import ConsoleKind, event_line
 from attribeam.pipeline.options.audit_options import LOCAL, RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
 from attribeam.pipeline.outcome.previous_audit import check_previous
 from attribeam.pipeline.progress import readable_duration
 from attribeam.pipeline.workers.auto_dtype import with_auto_dtype
 from attribeam.pipeline.workers.worker_pool import Worker, WorkerPool, open_pool, start_first_worker
+from attribeam.report.messages import ConsoleKind, event_line, print_lines
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import AuditSettings
@@ -61,7 +61,7 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
         settings, options = with_auto_dtype(settings, options, _earlier_run(options))
     estimate = _estimate(check, settings, options)
     machine = options.console is ConsoleKind.JSON
-    print(event_line("estimate", **asdict(estimate)) if machine else estimate_text(estimate))
+    print_lines(*([event_line("estimate", **asdict(estimate))] if machine else estimate_lines(estimate)))
 
 
 def _earlier_run(options: RunOptions) -> RunManifest | None:
@@ -86,13 +86,13 @@ def sample_ranges(files: Sequence[CheckedFile]) -> list[RowRange]:
     return [_range_at(files, start) for start in starts]
 
 
-def estimate_text(estimate: Estimate) -> str:
+def estimate_lines(estimate: Estimate) -> list[str]:
     """The estimate in aligned lines."""
     rate = estimate.rows / estimate.audit_seconds if estimate.audit_seconds else 0.0
     workers = f"{estimate.workers} worker{'s' if estimate.workers > 1 else ''}"
     if estimate.model_workers:
         workers += f", {estimate.model_workers} model worker{'s' if estimate.model_workers > 1 else ''}"
-    lines = [
+    return [
         "Dry run: nothing was written. Estimates (~) are from a short sample.",
         "",
         f"files           {estimate.files:>14,}",
@@ -104,7 +104,6 @@ def estimate_text(estimate: Estimate) -> str:
         f"time           ~{readable_duration(estimate.audit_seconds):>14}   with {workers} ({rate:.1f} rows/s), "
         f"after {readable_duration(estimate.load_seconds)} of loading",
     ]
-    return "\n".join(lines)
 
 
 def _estimate(check: InputCheck, settings: AuditSettings, options: RunOptions) -> Estimate:

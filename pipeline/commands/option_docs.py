@@ -16,6 +16,7 @@ from attribeam.attribution.option_declaration import Option, Options, declared
 from attribeam.attribution.options import AttributorOptions, MethodOptions, ModelOptions, TrainedOptions
 from attribeam.pipeline.command_line import COMMANDS
 from attribeam.pipeline.options.audit_options import RunOptions
+from attribeam.report.messages import print_lines
 
 BEGIN = "<!-- generated: begin -->"
 END = "<!-- generated: end -->"
@@ -137,4 +138,4 @@ def _main(arguments: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(_main(sys.argv[1:])))
+    print_lines(*_main(sys.argv[1:]))

@@ -23,7 +23,7 @@ from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PRO
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics, Value
 from attribeam.pipeline.measures.quality_gates import GateVerdict
-from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
+from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus

@@ -15,7 +15,6 @@ from attribeam.attribution.option_declaration import Options, Value, add_options
 from attribeam.attribution.option_types import (
     BUNDLED_MODEL_NAME,
     PositiveInteger,
-    WholeNumber,
     name_list,
     positive_integer,
 )
@@ -41,10 +40,9 @@ from attribeam.logs.columns import parse_column_mapping
 from attribeam.logs.files import check_is_unicode
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.pipeline.measures.quality_gates import QualityGate, check_gates, quality_gate
-from attribeam.pipeline.measures.webhook import NoticeFormat, WebhookUrl, webhook_url
-from attribeam.pipeline.messages import ConsoleKind, Messages
 from attribeam.pipeline.options.devices import is_list, named_gpus
 from attribeam.pipeline.options.resource_hints import Hints, resource_hints
+from attribeam.report.messages import ConsoleKind, Messages
 from attribeam.report.private_files import umask_text
 from attribeam.schemas.errors import UsageError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -121,27 +119,11 @@ class RunOptions(Options):
     otel: Value[bool] = option(
         default=False, group=MONITORING, help="send the metrics with OpenTelemetry, configured by OTEL_* variables"
     )
-    notify: WebhookUrl | None = option(
-        default=None, group=MONITORING, metavar="URL", default_words="nobody", reads=webhook_url,
-        expects="the address of a webhook", help="post a notice to this address when a quality gate fails",
-    )  # fmt: skip
-    notify_format: Value[NoticeFormat] = option(
-        default=NoticeFormat.SLACK, group=MONITORING,
-        help="slack: a text for Slack and similar services; json: also the metrics and gates",
-    )  # fmt: skip
-    notify_answers: Value[WholeNumber] = option(
-        default=0, group=MONITORING, metavar="N",
-        help="send ids and worst claims, with their texts, of this many answers with the notice, riskiest first",
-    )  # fmt: skip
     previous: Value[str] | None = option(
         default=None, group=MONITORING, metavar="DIR", default_words="none",
         help="an earlier audit of the same answers; the page shows what changed since",
     )  # fmt: skip
     report: Value[bool] = option(default=True, help="write report.html, the page that shows what the audit found")
-
-    def given(self) -> dict[str, object]:
-        """See ``Options``; for manifests, a webhook without its secret."""
-        return super().given() | {"notify": None if self.notify is None else str(self.notify)}
 
     @property
     def messages(self) -> Messages:
@@ -301,7 +283,6 @@ def _check_run(arguments: argparse.Namespace) -> None:
             "--previous is for the page of a local audit; leave --no-report and --runner out, or compare afterwards "
             "with attribeam report --previous"
         )
-    _check_notice(arguments)
     if arguments.runner != LOCAL and (arguments.model_workers is not None or is_list(named_gpus(arguments.device))):
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
@@ -309,14 +290,6 @@ def _check_run(arguments: argparse.Namespace) -> None:
     check_gates(arguments.fail_if, span_kinds=arguments.spans)
     _check_support_gates(arguments)
     _check_language_model(arguments)
-
-
-def _check_notice(arguments: argparse.Namespace) -> None:
-    """Refuse a notice that would never be sent, or lack what it should hold."""
-    if arguments.notify is not None and not arguments.fail_if:
-        raise UsageError("--notify goes with --fail-if: it is sent when a quality gate fails")
-    if arguments.notify_answers and (arguments.notify is None or arguments.runner != LOCAL):
-        raise UsageError("--notify-answers goes with --notify in local runs; with --runner no answers are read back")
 
 
 def _check_support_gates(arguments: argparse.Namespace) -> None:

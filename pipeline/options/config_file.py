@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from attribeam.pipeline.messages import ConsoleKind, console_kind
 from attribeam.pipeline.options.audit_options import read_run_options, read_settings
 from attribeam.pipeline.options.option_table import (
     TableOption,
@@ -24,11 +23,13 @@ from attribeam.pipeline.options.option_table import (
     option_table,
     read_option,
 )
+from attribeam.report.messages import ConsoleKind, console_kind
 from attribeam.schemas.errors import UsageError
 
 BEAM_ARGUMENTS = "beam_arguments"
 """What the Beam runner gets: no option of its own on the command line, where it is whatever attribeam does not know."""
 
+_TOO_DEEP = "its values are nested too deeply; no option takes more than a list or a table of texts"
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 
 
@@ -112,11 +113,11 @@ def read_config(parser: argparse.ArgumentParser, path: str, environment: Mapping
             if name in entries:
                 raise ValueError(f"it is there twice, as {name} and {name.replace('_', '-')}; keep one of them")
             entries[name] = reader.entry(name, written, line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             place = path if line is None else f"{path}, line {line}"
-            mistakes.append(f"{place}: {key}: {error}")
+            mistakes.append(f"{place}: {key}: {_TOO_DEEP if isinstance(error, RecursionError) else error}")
     if mistakes:
-        raise UsageError("\n".join(mistakes))
+        raise UsageError(*mistakes)
     return ConfigFile(path, entries)
 
 
@@ -138,8 +139,18 @@ def check_together(parser: argparse.ArgumentParser, config: ConfigFile) -> None:
 
 
 def _read_toml(path: str) -> tuple[dict[str, object], str]:
+    """What a file holds, and its text.
+
+    Raises:
+        OSError, ValueError: if it cannot be read, or holds no TOML. A pipe could be read only once, so it is refused.
+    """
+    if Path(path).exists() and not Path(path).is_file():
+        raise ValueError("it is a folder, a pipe or a device")
     text = Path(path).read_bytes().decode("utf-8-sig")  # editors of Windows begin a file with a mark
-    return tomllib.loads(text), text
+    try:
+        return tomllib.loads(text), text
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
 
 
 def _line_of(key: str, text: str) -> int | None:
@@ -213,7 +224,7 @@ def _tokens(one: TableOption, shown: object) -> Iterator[str]:
         yield _joined(_texts(shown, one.wanted), shown)
     elif isinstance(shown, str):
         yield shown
-    elif one.takes_numbers and not one.is_secret:
+    elif one.takes_numbers:
         yield toml_value(shown)  # its type says what is wanted
     else:
         raise ValueError(f"should be {one.wanted}, was: {toml_value(shown)}")
@@ -261,7 +272,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + "".join(_TOML_ESCAPES.get(char, char) for char in value) + '"'
+        return '"' + "".join(map(_toml_char, value)) + '"'
     if isinstance(value, Mapping):
         pairs = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
@@ -270,6 +281,7 @@ def toml_value(value: object) -> str:
     return str(value)
 
 
-_TOML_ESCAPES = {'"': '\\"', "\\": "\\\\"} | {
-    chr(code): f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-}
+def _toml_char(char: str) -> str:
+    if char in ('"', "\\"):
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"

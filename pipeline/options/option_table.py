@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from attribeam.pipeline.measures.webhook import webhook_url
-
 OWN_FLAGS = ("--config", "--help")
 _DEFAULT = re.compile(r"\(default: (.*)\)$", re.DOTALL)
 
@@ -52,11 +50,6 @@ class TableOption:
     def takes_numbers(self) -> bool:
         """True if a type reads its argument, so that a number may stand for its text."""
         return self.action.type not in (None, str, Path) and not self.takes_list and not self.takes_several
-
-    @property
-    def is_secret(self) -> bool:
-        """True if its value must not be printed."""
-        return self.action.type is webhook_url
 
     @property
     def wanted(self) -> str:

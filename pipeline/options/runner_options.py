@@ -41,6 +41,10 @@ def read_runner_options(path: str) -> list[str]:
     """
     try:
         content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+    except RecursionError as error:
+        raise UsageError(
+            f"--runner-options {path!r} should be a YAML file; its values are nested too deeply"
+        ) from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"--runner-options {path!r} should be a YAML file that can be read: {reason}") from error
@@ -58,7 +62,7 @@ def read_runner_options(path: str) -> list[str]:
         except ValueError as error:
             mistakes.append(f"{path}: {key}: {error}")
     if mistakes:
-        raise UsageError("\n".join(mistakes))
+        raise UsageError(*mistakes)
     return arguments
 
 

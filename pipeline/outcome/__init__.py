@@ -1,1 +1,1 @@
-"""What a run leaves behind and says: its record, its summary, a notice, and what is kept of older runs."""
+"""What a run leaves behind and says: its record and its summary."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 
 from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metrics_fields
-from attribeam.pipeline.messages import ConsoleKind, event_line, print_line
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.pipeline.progress import readable_duration
 from attribeam.report.audit_summary import fitted_verdict
+from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, print_lines
 from attribeam.report.verdict_meaning import MEASURED_ON
 from attribeam.schemas import VERDICTS, AnswerKind, Support
+from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 
@@ -30,7 +28,8 @@ def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: i
     if options.console is ConsoleKind.JSON:
         print_result(result_line(finished, options, earlier_rows=earlier_rows))
         return
-    print_result(summary_text(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report))
+    summary = summary_lines(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report)
+    print_result(*summary)
 
 
 def result_line(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> str:
@@ -44,24 +43,15 @@ def result_line(finished: FinishedRun, options: RunOptions, *, earlier_rows: int
     )
 
 
-def print_result(text: str) -> None:
+def print_result(*lines: str) -> None:
     """Print the summary of a finished audit; the audit stays finished if standard output cannot be written to."""
     try:
-        print(text, flush=True)
-    except OSError as error:
-        if not isinstance(error, BrokenPipeError):
-            reason = f"the audit is done, but its summary cannot be printed: {error.strerror}"
-            print_line(f"attribeam audit: {reason}", sys.stderr)
-        _discard_output()
+        print_lines(*lines)
+    except RunError as error:
+        TEXT_MESSAGES.say(f"the audit is done, but its summary cannot be printed: {error}")
 
 
-def _discard_output() -> None:
-    """Keep Python from writing it again when it exits, which would change the exit code."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def summary_text(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
+def summary_lines(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> list[str]:
     """Rows, claims, answers, speed and output files in aligned lines.
 
     ``earlier_rows`` were finished by an earlier run. ``page`` says whether the user wants ``report.html``.
@@ -69,7 +59,7 @@ def summary_text(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, pag
     manifest = metrics.manifest
     counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
     places = [*_page_line(output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
-    return "\n".join([*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), "", *places])
+    return [*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), "", *places]
 
 
 def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:

@@ -18,9 +18,9 @@ from attribeam.pipeline.measures.evidence_totals import sum_evidence
 from attribeam.pipeline.measures.metrics import RunMetrics
 from attribeam.pipeline.measures.metrics_export import metric_families, send_metrics, write_metrics
 from attribeam.pipeline.measures.quality_gates import GateVerdict, failed_gate_lines, judge_gates
-from attribeam.pipeline.messages import TEXT_MESSAGES, Messages
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas.errors import ExitCode, RunError
 from attribeam.schemas.run_manifest import (
     AuditCounts,

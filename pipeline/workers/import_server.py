@@ -24,6 +24,8 @@ from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import Any
 
+from attribeam.report.messages import let_libraries_speak
+
 _IMPORTS = "attribeam.pipeline.workers.worker_imports"
 _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _PRIVATE_PARTS = ("_forkserver_pid", "_stop")
@@ -125,7 +127,7 @@ def worker_environment(threads: int) -> Iterator[None]:
 
 def silence_libraries() -> None:
     """Keep libraries from printing; workers report failures to the driver themselves."""
-    logging.basicConfig(level=logging.CRITICAL)
+    let_libraries_speak(logging.CRITICAL)
     warnings.simplefilter("ignore")
 
 

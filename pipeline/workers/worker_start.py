@@ -7,6 +7,7 @@ import signal
 from multiprocessing.connection import Connection
 
 from attribeam.pipeline.workers.import_server import end_with_driver, name_process, silence_libraries
+from attribeam.report.messages import let_libraries_speak
 from attribeam.transforms.audit_settings import AuditSettings
 
 MODEL_WORKER = "attribeam-model"
@@ -40,6 +41,6 @@ def _prepare(verbose: bool, settings: AuditSettings) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_driver()
     if verbose and not settings.privacy.hides:
-        logging.basicConfig(level=logging.INFO)
+        let_libraries_speak(logging.INFO)
     else:
         silence_libraries()

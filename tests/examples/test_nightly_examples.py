@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import fcntl
+import json
 import os
 import re
 import shlex
@@ -11,8 +13,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
@@ -25,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "nightly"
 SCRIPT = EXAMPLES / "nightly_audit.sh"
 TODAY = "2026-11-22"
-VARIABLES = {"AUDIT_DAY": TODAY, "AUDIT_WEBHOOK": "https://chat.example.com/hooks/KEY", "AUDIT_LOGS": "s3://logs"}
+VARIABLES = {"AUDIT_DAY": TODAY, "AUDIT_LOGS": "s3://logs"}
 
 
 @pytest.fixture(autouse=True)
@@ -67,21 +71,79 @@ def _night(folder: Path, *, code: int, **environment: str) -> tuple[int, list[li
     return run.returncode, [shlex.split(line, comments=True) for line in calls.read_text().splitlines()]
 
 
-@pytest.mark.parametrize(("code", "commands"), [(0, 3), (3, 3), (1, 1), (2, 1), (130, 1)])
+@pytest.mark.parametrize(("code", "commands"), [(0, 2), (3, 2), (1, 1), (2, 1), (130, 1)])
 def test_the_script_ends_as_the_audit_does_and_tidies_only_after_a_finished_one(
     tmp_path: Path, code: int, commands: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, calls = _night(tmp_path, code=code, AUDIT_HOME=str(EXAMPLES))
-    assert (ended, [call[0] for call in calls]) == (code, ["audit", "history", "prune"][:commands])
+    (tmp_path / "audits").mkdir()
+    ended, calls = _night(tmp_path, code=code, AUDIT_HOME=str(tmp_path))
+    assert (ended, [call[0] for call in calls]) == (code, ["audit", "history"][:commands])
     monkeypatch.chdir(EXAMPLES)
     for call in calls:
         _parse(call)
     assert _parse(calls[0]).output == f"audits/{TODAY}"
 
 
+def test_the_script_removes_old_audits_that_do_not_run_and_nothing_else(tmp_path: Path) -> None:
+    audits = tmp_path / "audits"
+    for name in ("old", "-rf\n*", "new", "runs", "no audit", "months/old", "old/evidence/mine"):
+        (audits / name).mkdir(parents=True)
+        if name != "no audit":
+            (audits / name / "_attribeam").touch()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "_attribeam").touch()
+    (audits / "link").symlink_to(tmp_path / "outside")
+    (audits / "old" / "_attempts").symlink_to(tmp_path / "outside")
+    for folder in {*audits.iterdir(), tmp_path / "outside"} - {audits / "new"}:
+        os.utime(folder, (0, 0))
+    with (audits / "runs" / "_attribeam").open() as marker:
+        fcntl.flock(marker, fcntl.LOCK_EX)
+        assert _night(tmp_path, code=0, AUDIT_HOME=str(tmp_path))[0] == 0
+    assert {path.name for path in audits.iterdir()} == {"new", "runs", "no audit", "months", "link"}
+    assert (audits / "months" / "old" / "_attribeam").exists()
+    assert (tmp_path / "outside" / "_attribeam").exists()
+
+
+def _blocks(page: Path) -> list[str]:
+    return re.findall(r"^```[a-z]*\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_guide_removes_old_audits_as_the_script_does() -> None:
+    (block,) = [text for text in _blocks(ROOT / "docs" / "nightly.md") if text.startswith("find ")]
+    assert block.partition("\n")[2] in SCRIPT.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@pytest.mark.parametrize(("code", "posts"), [(3, 1), (0, 0), (1, 0)])
+def test_the_guides_lines_post_a_notice_on_exit_code_3_alone(tmp_path: Path, code: int, posts: int) -> None:
+    bodies: list[bytes] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    (block,) = [text for text in _blocks(ROOT / "docs" / "nightly.md") if "curl" in text]
+    program = tmp_path / "attribeam"
+    program.write_text(f"#!/bin/sh\nexit {code}\n")
+    program.chmod(0o755)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        hook = f"http://127.0.0.1:{server.server_port}/hooks/KEY"
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "AUDIT_WEBHOOK": hook, "no_proxy": "*"}
+        run = subprocess.run(["bash", "-eu", "-c", block], env=environment, check=False)
+        server.shutdown()
+    assert (run.returncode, len(bodies)) == (code, posts)
+    assert all("gate" in json.loads(body)["text"] for body in bodies)
+
+
 def test_the_script_takes_yesterday_unless_it_is_told_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AUDIT_DAY")
-    _night(tmp_path, code=0)
+    (tmp_path / "audits").mkdir()
+    _night(tmp_path, code=0, AUDIT_HOME=str(tmp_path))
     day = re.search(r"# (.*)", (tmp_path / "calls").read_text())
     assert day is not None
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", day[1])
@@ -131,7 +193,7 @@ def test_every_step_of_the_workflow_uses_an_action_or_runs_a_script() -> None:
 
 
 def _commands(script: str) -> Iterator[list[str]]:
-    for line in script.splitlines():
+    for line in script.replace("\\\n", " ").splitlines():
         words = [os.path.expandvars(word) for word in shlex.split(line)]
         if "attribeam" in words:
             yield words[words.index("attribeam") + 1 :]
@@ -140,7 +202,7 @@ def _commands(script: str) -> Iterator[list[str]]:
 def test_the_commands_of_the_workflow_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLES)
     found = [command for step in _steps() for command in _commands(step.get("run", ""))]
-    assert [command[0] for command in found] == ["config", "audit", "history", "prune"]
+    assert [command[0] for command in found] == ["config", "audit", "history"]
     for command in found:
         _parse(command)
 

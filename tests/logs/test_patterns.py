@@ -8,7 +8,6 @@ import pytest
 
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.patterns import expand_braces
-from attribeam.report.audit_history import REMOVED_AUDITS
 
 
 @pytest.fixture
@@ -84,21 +83,6 @@ def test_output_of_a_distributed_audit_beside_the_logs_is_none_of_them(tree: Pat
     (tree / "hv" / "d1" / "_chunks" / "c.json").unlink()
     (tree / "hv" / "d1" / "_chunks").rmdir()
     assert "hv/d1/evidence/e.parquet" in found("hv")
-
-
-def test_what_prune_leaves_beside_the_audits_is_no_log_unless_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("2026/a.jsonl", f"2026/{REMOVED_AUDITS}", f"{REMOVED_AUDITS}/b.jsonl"):
-        path = tmp_path / "audits" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    logs = ["audits/2026/a.jsonl", f"audits/{REMOVED_AUDITS}/b.jsonl"]
-    files = ArrowStorage()
-    assert files.find("audits", suffix=".jsonl") == files.find("audits/**", suffix=".jsonl") == logs
-    named = f"audits/2026/{REMOVED_AUDITS}"
-    assert files.find(named, suffix=".jsonl") == [named]
 
 
 def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

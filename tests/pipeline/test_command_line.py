@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import NoReturn
 
 import pytest
 from tests.pipeline.small_log import log_rows, write_log
+from tests.report.made_audit import made_audit
 
 from attribeam import __version__
 from attribeam.attribution.options import ATTN_UNION, MethodOptions
@@ -231,13 +234,15 @@ def test_lack_of_memory_is_told_in_one_line(
     assert said.count("\n") == 1
 
 
-def test_library_that_is_missing_is_no_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_that_is_missing_is_no_lack_of_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail(_: str) -> NoReturn:
         raise ImportError("No module named 'torch'")
 
     monkeypatch.setattr(command_line, "import_module", fail)
-    with pytest.raises(ImportError, match="torch"):
-        main(["models", "check"])
+    assert main(["models", "check"]) == ExitCode.FAILED
+    assert "No module named 'torch'" in capsys.readouterr().err
 
 
 def test_working_directory_that_is_gone_is_bad_usage(
@@ -265,17 +270,29 @@ def test_command_that_misses_its_working_directory_ends_without_a_traceback(tmp_
     assert found.returncode == ExitCode.BAD_USAGE
 
 
-def test_output_that_nobody_reads_to_its_end_is_no_traceback(tmp_path: Path) -> None:
-    (tmp_path / "audit.toml").write_text('input = ["x.parquet"]\noutput = "out"\n', encoding="utf-8")
-    command = [sys.executable, "-m", "attribeam", "config", "print", str(tmp_path / "audit.toml")]
+def _code(argv: list[str]) -> int | str | None:
+    try:
+        return main(argv)
+    except SystemExit as ended:
+        return ended.code
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["config", "print"], ["audit", "--help"], ["completion", "bash"], ["show", "ferry-1"], ["history"], ["report"]],
+    ids=" ".join,
+)
+def test_a_reader_that_stops_early_is_no_error(
+    argv: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = made_audit(tmp_path).root
+    audit = ["--audit", str(root)]
+    given = {"show": audit, "history": [str(root.parent)], "report": [*audit, "--format", "csv", "--output", "-"]}
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
-    finally:
-        os.close(writer)
-    assert found.returncode == ExitCode.FAILED
-    assert found.stderr == "attribeam config: standard output was closed before all was said\n"
+    with os.fdopen(writer, "w") as closed, redirect_stdout(closed):
+        assert _code([*argv, *given.get(argv[0], [])]) == ExitCode.DONE
+    assert capsys.readouterr().err == ""
 
 
 def test_full_disk_behind_standard_output_is_no_traceback() -> None:
@@ -333,6 +350,23 @@ def test_another_broken_pipe_is_no_closed_output(
         raise BrokenPipeError("the pipe to a worker")
 
     monkeypatch.setattr("attribeam.report.show_command.run", run)
-    with pytest.raises(BrokenPipeError, match="the pipe to a worker"):
-        main(["show", "qa-009", "--audit", str(tmp_path)])
-    assert not capfd.readouterr().err
+    assert main(["show", "qa-009", "--audit", str(tmp_path)]) == ExitCode.FAILED
+    said = capfd.readouterr().err
+    assert "BrokenPipeError: the pipe to a worker" in said
+    assert said.endswith("attribeam show: this is a fault of attribeam; please report the lines above\n")
+
+
+def test_python_that_drops_docstrings_is_refused_in_a_sentence() -> None:
+    command = [sys.executable, "-OO", "-m", "attribeam", "train", "verdict", "--help"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (ExitCode.BAD_USAGE, "")
+    assert found.stderr.startswith("attribeam train: transformers reads docstrings, which python -OO drops; leave -OO")
+
+
+@pytest.mark.parametrize("kib", [150_000, 300_000, 400_000])
+def test_an_address_space_that_is_too_small_is_told(kib: int) -> None:
+    program = f"ulimit -v {kib}; exec {shlex.quote(sys.executable)} -m attribeam show a --audit b"
+    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
+    assert found.returncode in (ExitCode.FAILED, ExitCode.BAD_USAGE)
+    assert "Traceback" not in found.stderr
+    assert found.stderr.splitlines()[-1].startswith(("attribeam show: memory ran out", "attribeam show: expected"))

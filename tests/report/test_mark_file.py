@@ -134,3 +134,23 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, name: str
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=name):
         read_marks([tmp_path / name])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path: Path, unit: str, zone: str | None) -> None:
+    ticks = {"s": 10**12, "ms": 10**15, "us": 10**18, "ns": 10**18 + 1}[unit]
+    times = pa.array([ticks + 1, ticks], pa.int64()).view(pa.timestamp(unit, zone))
+    columns = {"record_id": ["a", "a"], "label": ["supported", "unsupported"], "marked_at": times, "note": times}
+    pq.write_table(pa.table(columns), tmp_path / "marks.parquet")
+    assert read_marks([tmp_path / "marks.parquet"]).marks == (Mark("a", None, True),)
+
+
+@pytest.mark.parametrize("column", ["record_id", "label", "char_start", "source_row"])
+def test_a_column_of_parquet_that_holds_something_else_is_told(tmp_path: Path, column: str) -> None:
+    other = pa.array([[2**62]], pa.list_(pa.timestamp("ns")))
+    columns = {"record_id": pa.array(["a"]), "label": pa.array(["supported"]), "char_end": pa.array([1])}
+    columns |= {"source_file": pa.array(["f"]), column: other}
+    pq.write_table(pa.table(columns), tmp_path / "marks.parquet")
+    with pytest.raises(DataError, match=r"marks\.parquet"):
+        read_marks([tmp_path / "marks.parquet"])

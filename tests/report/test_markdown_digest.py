@@ -13,7 +13,7 @@ from tests.report.made_audit import PASSAGES, made_audit, supported_span, unsupp
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.markdown_digest import digest_lines, escape_markdown
-from attribeam.report.terminal_text import one_line
+from attribeam.report.messages import one_line
 from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
 
 HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"

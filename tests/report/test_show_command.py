@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -250,3 +251,14 @@ def test_an_id_unlike_any_gets_some_that_there_are(audit: AuditDirectory) -> Non
 def test_no_id_is_named_twice(tmp_path: Path) -> None:
     audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry", "ferry", "ferry"]).root)
     assert nearest_ids(audit, "ferrx") == ["ferry", "ferry-bad"]
+
+
+def test_a_pipe_in_place_of_evidence_is_told_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_audit(tmp_path)
+    (evidence, *_) = sorted((made.root / "evidence").iterdir())
+    evidence.unlink()
+    os.mkfifo(evidence)
+    assert _show(made, "ferry-1") == 1
+    assert "cannot be read: it is a folder, a pipe or a device" in capsys.readouterr().err

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from attribeam.report.terminal_text import Mark, harmless, line_ranges, marked_lines, one_line
+from attribeam.report.messages import harmless, one_line
+from attribeam.report.terminal_text import Mark, line_ranges, marked_lines
 
 
 @given(st.text())

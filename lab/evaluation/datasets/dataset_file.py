@@ -137,6 +137,8 @@ def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    if path.exists() and not path.is_file():
+        raise DataError(f"data file {path} should be a file, is a folder, a pipe or a device")
     try:
         with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
             yield from file

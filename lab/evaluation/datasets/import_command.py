@@ -24,6 +24,7 @@ from attribeam.logs.import_run import check_apart, check_output, import_foreign_
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.arguments import add_trace_arguments, given_trace_options
+from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, LabelledDataset, SkippedRow
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
     """
     _check_log_options(args)
     if args.source not in _LOADERS and args.source not in LABELLING_TOOLS:
-        print("\n".join(import_foreign_log(args)))
+        print_lines(*import_foreign_log(args))
         return
     of_spans = args.source in LABELLING_TOOLS
     given = [*given_trace_options(args), *(["--columns"] if args.columns is not None and not of_spans else [])]
@@ -158,7 +159,7 @@ def run(args: argparse.Namespace) -> None:
         counts = import_marked_spans(args.source, data, args.output, logs, limit=args.limit)
     else:
         counts = import_log(args.source, data, args.output, limit=args.limit)
-    print("\n".join(summary(counts, args.output)))
+    print_lines(*summary(counts, args.output))
 
 
 def _check_log_options(args: argparse.Namespace) -> None:

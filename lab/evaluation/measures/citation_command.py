@@ -26,6 +26,7 @@ from attribeam.lab.evaluation.report import (
     text_table,
     write_figures,
 )
+from attribeam.report.messages import one_line, print_lines
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
@@ -99,7 +100,7 @@ def evaluate_citations(
         limit=args.limit,
         provenance=provenance,
     )
-    print(citation_table(report))
+    print_lines(*citation_table(report).split("\n"))
     write_figures(args.output, report)
 
 
@@ -107,14 +108,14 @@ def citation_table(report: CitationReport) -> str:
     """The figures, one line per method, followed by what was skipped, cut or failed."""
     first = report.rows[0]
     title = f"{report.dataset} ({report.data_file}): {first.sentences} sentences of {first.answers} answers"
-    remarks = [f"judged by {report.nli_model}, at most {report.most_citations} citations per sentence"]
+    remarks = [f"judged by {one_line(report.nli_model)}, at most {report.most_citations} citations per sentence"]
     if report.cut_claims:
         remarks.append(f"{report.cut_claims} claims were cut because they are longer than the NLI model reads")
     remarks += skip_remarks(report.skipped_rows)
     for row in report.rows:
         failures = failure_remarks(row.failed_rows, consequence="count as answers without citations")
         remarks += [f"{row.method}: {remark}" for remark in failures]
-    return "\n".join([title, text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
+    return "\n".join([one_line(title), text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
 
 
 def _cells(row: CitationRow) -> tuple[str, ...]:

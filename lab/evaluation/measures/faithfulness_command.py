@@ -19,6 +19,7 @@ from attribeam.lab.evaluation.report import (
     text_table,
     write_figures,
 )
+from attribeam.report.messages import one_line, print_lines
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.labelled_answer import LabelledDataset, SkippedRow
 
@@ -104,7 +105,7 @@ def evaluate_faithfulness(
     if not tallies[0].spans:
         raise RunError(f"{args.data} should have answers that the language model accepts, has none")
     report = _report(args, tallies, (*dataset.skipped, *targets.skipped, *refused), provenance)
-    print(faithfulness_table(report))
+    print_lines(*faithfulness_table(report).split("\n"))
     write_figures(args.output, report)
 
 
@@ -144,7 +145,7 @@ def faithfulness_table(report: FaithfulnessReport) -> str:
     for row in report.rows:
         failures = failure_remarks(row.failed_rows, consequence="count as a drop of 0")
         remarks += [f"{row.method}: {remark}" for remark in failures]
-    return "\n".join([title, text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
+    return "\n".join([one_line(title), text_table(_HEADER, [_cells(row) for row in report.rows]), *remarks])
 
 
 def _cells(row: DropScore) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from attribeam.lab.evaluation.suite.run_suite import load_datasets, run_cells
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions, suite_options
 from attribeam.lab.evaluation.suite.suite_results import SuiteResults, gather_results
 from attribeam.lab.evaluation.suite.tables import suite_page
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import LabelledDataset
@@ -79,7 +80,7 @@ def write_suite(results: SuiteResults, output: Path) -> None:
     except OSError as error:
         raise RunError(f"--output {output} could not be written: {error}") from error
     names = ", ".join(["tables.md", "results.json", *(path.name for path in pictures)])
-    print(f"written to {output}: {names}")
+    print_lines(f"written to {output}: {names}")
 
 
 def _parsers(options: SuiteOptions) -> dict[str, AnswerParser]:
@@ -109,9 +110,9 @@ def _nli_identity(options: SuiteOptions, entailment: EntailmentModel | None) -> 
 def _print_found(found: FoundData, datasets: Mapping[DataFile, LabelledDataset]) -> None:
     for data in found.files:
         count = f": {len(datasets[data].answers)} answers" if data in datasets else ""
-        print(f"found {data.name} ({data.loader_name}){count}")
+        print_lines(f"found {data.name} ({data.loader_name}){count}")
     for place in found.missing:
-        print(f"not found: {place}")
+        print_lines(f"not found: {place}")
 
 
 def _entailment(options: SuiteOptions, found: FoundData) -> EntailmentModel | None:

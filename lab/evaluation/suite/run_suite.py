@@ -23,6 +23,7 @@ from attribeam.lab.evaluation.suite.data_files import DataFile, FoundData, Secti
 from attribeam.lab.evaluation.suite.measure_cell import CellInputs, measure_cell
 from attribeam.lab.evaluation.suite.plan import Plan, parser_of
 from attribeam.lab.evaluation.suite.suite_options import SuiteOptions
+from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError
 from attribeam.schemas.labelled_answer import LabelledAnswer, LabelledDataset
 
@@ -137,7 +138,7 @@ def run_cells(
     """
     finished = {cell.key: result for cell in plan.cells if (result := store.read(cell)) is not None}
     outstanding = [cell for cell in plan.cells if cell.key not in finished]
-    print(f"{len(plan.cells)} cells, {len(plan.cells) - len(outstanding)} of them already finished")
+    print_lines(f"{len(plan.cells)} cells, {len(plan.cells) - len(outstanding)} of them already finished")
     runner = _Runner(plan, store, options, datasets, parsers, layers, entailment)
     computed = runner.run(outstanding) if outstanding else {}
     return tuple(FinishedCell(cell, (finished | computed)[cell.key]) for cell in plan.cells)

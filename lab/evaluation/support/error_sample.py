@@ -22,6 +22,7 @@ from attribeam.lab.evaluation.measures.source_folds import FOLDS_FILE
 from attribeam.lab.evaluation.support.error_kinds import AuditError, ErrorKind, false_alarms, misses
 from attribeam.lab.evaluation.support.judged_answers import audited_records
 from attribeam.lab.markdown_table import markdown_table
+from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas import EvidencePiece, QARecord, RowFault, SpanEvidence
 from attribeam.schemas.errors import AttribeamError, ExitCode, RunError, UsageError
 from attribeam.schemas.labelled_answer import JudgedDataset
@@ -151,13 +152,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(_arguments(arguments))
     except AttribeamError as error:
-        print(f"error_sample: {error}", file=sys.stderr)
+        Messages("error_sample").say(str(error))
         return error.exit_code
     return ExitCode.DONE
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m attribeam.lab.evaluation.support.error_sample", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--dataset", required=True, choices=[*JUDGED_LOADERS], help="which judged data set")
@@ -201,7 +202,7 @@ def _run(args: argparse.Namespace) -> None:
         args.output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise RunError(f"--output {args.output} could not be written: {error}") from error
-    print(f"{len(alarms)} false alarms, {len(missed)} misses; sample written to {args.output}")
+    print_lines(f"{len(alarms)} false alarms, {len(missed)} misses; sample written to {args.output}")
 
 
 def _collect(dataset: JudgedDataset, args: argparse.Namespace) -> tuple[tuple[AuditError, ...], tuple[AuditError, ...]]:

@@ -38,6 +38,7 @@ from attribeam.lab.evaluation.support.supported_spans import (
 from attribeam.logs.arguments import log_options
 from attribeam.logs.columns import LogOptions
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.messages import print_lines
 from attribeam.schemas import RowFault, SpanEvidence
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
@@ -80,7 +81,7 @@ def evaluate_support(args: argparse.Namespace) -> None:
         bootstrap_seed=args.seed,
         limit=args.limit,
     )
-    print(judged_tables(report))
+    print_lines(*judged_tables(report).split("\n"))
     write_figures(args.output, report)
 
 
@@ -228,7 +229,7 @@ def _evaluate_supported(args: argparse.Namespace) -> None:
         bootstrap_seed=args.seed,
         limit=args.limit,
     )
-    print(supported_table(report))
+    print_lines(*supported_table(report).split("\n"))
     write_figures(args.output, report)
 
 

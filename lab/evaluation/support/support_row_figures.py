@@ -15,6 +15,7 @@ from attribeam.lab.evaluation.report import interval_cell, text_table, write_jso
 from attribeam.lab.evaluation.support.judged_answers import flag_order
 from attribeam.lab.evaluation.support.support_rows import SpanTruth
 from attribeam.lab.evaluation.support.verdict_in_use import verdict_in_use
+from attribeam.report.messages import one_line
 from attribeam.schemas import Support
 
 ALL_KINDS = "all"
@@ -178,7 +179,7 @@ def support_check_table(report: SupportCheckReport) -> str:
     table = text_table(_HEADER, [_cells(figures) for figures in report.figures])
     spans = report.figures[0].spans
     title = f"{report.data_file}: {spans} spans of {report.rows} answers, {report.method}"
-    return "\n".join([title, table, *_remarks(report)])
+    return "\n".join([one_line(title), table, *_remarks(report)])
 
 
 def _cells(figures: KindFigures) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ with the generator of the attributor's training rows, for ``attribeam train head
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from attribeam.lab.training.attributor.corpus import Corpus, read_pages
 from attribeam.lab.training.attributor.support_rows import SHORTEST_CLAIM, answer_start
 from attribeam.lab.training.attributor.training_rows import TrainingRow, draw_row
 from attribeam.lab.training.attributor.vocabulary import load_tokenizer
+from attribeam.report.messages import CommandParser, print_lines
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.labelled_answer import LabelledAnswer
 
@@ -79,7 +79,7 @@ def _labelled(row: TrainingRow, spans: dict[CharRange, int], *, number: int) -> 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the log according to the command line."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m attribeam.lab.training.attributor.labelled_log", description=__doc__.splitlines()[0]
     )
     parser.add_argument(
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     corpus, tokenizer = read_pages(options.pages), load_tokenizer(BUNDLED_MODEL)
     answers = draw_labelled_answers(corpus, tokenizer, count=options.count, tokens=options.tokens, seed=options.seed)
-    print(f"{write_log(options.output, answers)} rows written to {options.output}")
+    print_lines(f"{write_log(options.output, answers)} rows written to {options.output}")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from attribeam.lab.training.attributor.vocabulary import (
     train_tokenizer,
 )
 from attribeam.lab.training.loss_curve import check_drawing_is_installed, draw_loss_curve
+from attribeam.report.messages import CommandParser
 
 
 def save_model(model: ModernBertModel, directory: Path, *, shape: Shape) -> None:
@@ -110,7 +111,7 @@ def load_or_train_tokenizer(output: Path, corpus: Corpus, *, vocabulary_size: in
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(prog="attribeam train attributor", description=__doc__)
+    parser = CommandParser(prog="attribeam train attributor", description=__doc__)
     parser.add_argument(
         "--pages", type=Path, required=True, help='pages: JSON lines of {"title", "paras"}, plain or .xz'
     )

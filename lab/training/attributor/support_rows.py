@@ -16,6 +16,7 @@ from attribeam.attribution.models.model_directory import BUNDLED_MODEL
 from attribeam.lab.training.attributor.corpus import Corpus, read_pages, split_held_out
 from attribeam.lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_row
 from attribeam.lab.training.attributor.vocabulary import load_tokenizer
+from attribeam.report.messages import CommandParser
 
 ROW_TOKENS = (256, 384, 512, 768)
 SHORTEST_CLAIM = 3
@@ -85,9 +86,7 @@ def answer_start(row: TrainingRow) -> int:
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m attribeam.lab.training.attributor.support_rows", description=__doc__
-    )
+    parser = CommandParser(prog="python -m attribeam.lab.training.attributor.support_rows", description=__doc__)
     parser.add_argument(
         "--pages", type=Path, required=True, help='pages: JSON lines of {"title", "paras"}, plain or .xz'
     )

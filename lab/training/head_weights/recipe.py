@@ -25,6 +25,7 @@ from attribeam.attribution.options import LOADING, ModelOptions
 from attribeam.logs.arguments import add_log_arguments, log_options
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
+from attribeam.report.messages import CommandParser, print_lines
 from attribeam.schemas import QARecord, RowFault
 from attribeam.schemas.errors import RunError, UsageError
 
@@ -60,7 +61,7 @@ class Models:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(prog="attribeam train head-weights", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="attribeam train head-weights", description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, type=Path, metavar="LOG", help="a QA log as in docs/schema.md")
     add_log_arguments(parser.add_argument)
     add_options(parser, ModelOptions, LOADING)
@@ -111,7 +112,7 @@ def usable_records(log: QALog) -> list[QARecord]:
     records = []
     for outcome in log.outcomes():
         if isinstance(outcome, FaultyRow):
-            print(f"row {outcome.source.source_row} is left out: {outcome.fault}")
+            print_lines(f"row {outcome.source.source_row} is left out: {outcome.fault}")
         else:
             records.append(outcome)
     return records
@@ -190,7 +191,9 @@ def fit(rows: Sequence[Sequence[HeadExample]], *, steps: int, seed: int) -> tupl
         spans = [example for row in part for example in row]
         if spans:
             before, after = mean_correlation(spans, equal), mean_correlation(spans, weights)
-            print(f"{name}: {len(part)} rows, {len(spans)} spans, correlation {before:.3f} equal, {after:.3f} weighted")
+            print_lines(
+                f"{name}: {len(part)} rows, {len(spans)} spans, correlation {before:.3f} equal, {after:.3f} weighted"
+            )
     return weights
 
 
@@ -216,7 +219,7 @@ def run(options: argparse.Namespace) -> None:
     HeadWeights(provenance["model"], provenance["model_revision"], models.attention.layer, weights).write(
         options.output
     )
-    print(f"written to {options.output}")
+    print_lines(f"written to {options.output}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

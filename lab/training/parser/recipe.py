@@ -40,6 +40,7 @@ from attribeam.lab.training.parser.word_segmentation import (
     split_into_characters,
 )
 from attribeam.lab.training.parser.word_vectors import WordVectors, learn_vectors, load_vectors, read_paragraphs
+from attribeam.report.messages import CommandParser, print_lines
 
 PARAGRAPH_BREAK = "\n\n"
 BLANK = " "
@@ -191,19 +192,19 @@ def run_training(
 def print_scores(directory: Path, paths: Sequence[Path]) -> None:
     """Print the size and scores of a pipeline: each file with paragraphs separate and run together, then by genre."""
     nlp = spacy.load(directory)
-    print(f"size {size_in_megabytes(directory):.1f} MB")
+    print_lines(f"size {size_in_megabytes(directory):.1f} MB")
     for path in paths:
         sentences = read_sentences(read_text(path))
-        print(f"{path.name}: {score_sentences(nlp, sentences)}")
-        print(f"{path.name}, paragraphs run together: {score_sentences(nlp, sentences, separator=BLANK)}")
+        print_lines(f"{path.name}: {score_sentences(nlp, sentences)}")
+        print_lines(f"{path.name}, paragraphs run together: {score_sentences(nlp, sentences, separator=BLANK)}")
         for name in sorted({genre(sentence.document_id) for sentence in sentences}):
             part = [sentence for sentence in sentences if genre(sentence.document_id) == name]
-            print(f"  {name}: {score_sentences(nlp, part)}")
+            print_lines(f"  {name}: {score_sentences(nlp, part)}")
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options; they must name something to train or to evaluate."""
-    parser = argparse.ArgumentParser(prog="attribeam train parser", description="Train the bundled parser.")
+    parser = CommandParser(prog="attribeam train parser", description="Train the bundled parser.")
     for name, purpose in FILE_OPTIONS.items():
         parser.add_argument(f"--{name}", type=Path, nargs="+", default=[], metavar="FILE", help=purpose)
     parser.add_argument(

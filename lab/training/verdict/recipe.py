@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
@@ -50,6 +49,7 @@ from attribeam.lab.training.verdict.unmatched_claims import unmatched_shares, wi
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
 from attribeam.lab.training.verdict.word_fitting import PROBE_SHARE, PROBE_SHARES, FittedDecoder, with_states
 from attribeam.lab.training.verdict.word_knowledge import make_word_table
+from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bar.update()
     fitted = verdict_json(rows, found.scores, parts, measured_on=_measured_on(rows, args), decoder=decoder)
     _write(fitted, args.output, args)
-    print(json.dumps({"thresholds": fitted["thresholds"], "points": fitted["operating_points"]}, indent=1))
+    shown = {"thresholds": fitted["thresholds"], "points": fitted["operating_points"]}
+    print_lines(*json.dumps(shown, indent=1).split("\n"))
 
 
 def _decoder(args: argparse.Namespace) -> Decoder:
@@ -134,9 +135,8 @@ def _say_how_many_are_unread(rows: Sequence[VerdictRow], args: argparse.Namespac
     if unread == len(rows):
         raise RunError(f"--decoder {args.decoder} should have a context that holds some rows of --data, none fits")
     if unread:
-        print(
-            f"{unread:,} of {len(rows):,} answers are longer than the decoder's context; they are left to the trees",
-            file=sys.stderr,
+        Messages("attribeam train verdict").say(
+            f"{unread:,} of {len(rows):,} answers are longer than the decoder's context; they are left to the trees"
         )
 
 
@@ -155,7 +155,7 @@ def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace)
     if args.wordllama is None and not args.share_words:
         for name in WORD_FILES:
             copyfile(BUNDLED_VERDICT / name, directory / name)
-    print(f"verdict written to {directory / VERDICT_FILE}", file=sys.stderr)
+    Messages("attribeam train verdict").say(f"verdict written to {directory / VERDICT_FILE}")
 
 
 def _cross_validate(
@@ -173,7 +173,7 @@ def _cross_validate(
             probe_shares=_probe_shares(args),
             progress=lambda _: bar.update(),
         )
-    print(report(some, found))
+    print_lines(*report(some, found).split("\n"))
     if args.output is not None:
         _write_folds(some, found, args, decoder)
 
@@ -203,7 +203,8 @@ def _print_importance(rows: Sequence[VerdictRow], args: argparse.Namespace) -> N
             progress=lambda _: bar.update(),
         )
     lines = [(one.signal, f"{one.answers:+.2f}", f"{one.words:+.2f}") for one in found]
-    print(text_table(("signal", "answers, AUROC lost x 100", "words, AUROC lost x 100"), lines))
+    table = text_table(("signal", "answers, AUROC lost x 100", "words, AUROC lost x 100"), lines)
+    print_lines(*table.split("\n"))
 
 
 def verdict_json(
@@ -263,7 +264,7 @@ def _shares(text: str) -> ProbeShares:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="attribeam train verdict", description=__doc__.split("\n\n")[0])
+    parser = CommandParser(prog="attribeam train verdict", description=__doc__.split("\n\n")[0])
     parser.add_argument("--dataset", choices=sorted(JUDGED_LOADERS), default="ragtruth", help="format of --data")
     parser.add_argument("--data", type=Path, required=True, help="judged answers with marked characters")
     parser.add_argument("--pages", type=Path, help="plain text for word frequencies, with --wordllama")

@@ -151,3 +151,23 @@ def test_thresholds_of_mass_are_not_taken_for_anything_else(
     assert calibrate(made, marks, tmp_path / "mass", "--verdict", "mass") == 0
     with pytest.raises(UsageError, match=complaint):
         with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass"), **options), model=model)
+
+
+@pytest.mark.parametrize("kind", ["verdict", "empty", "file", "link"])
+def test_output_that_is_there_stays_as_it_is(
+    kind: str, made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
+    output = tmp_path / "verdict"
+    if kind == "verdict":
+        assert calibrate(made, marks, output) == 0
+    elif kind == "empty":
+        output.mkdir()
+    elif kind == "file":
+        output.write_text("mine", encoding="utf-8")
+    else:
+        output.symlink_to(tmp_path / "nowhere")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert calibrate(made, marks, output, "--seed", "1") == 2
+    assert f"--output should be a new directory, but {output} is there already" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,12 +22,9 @@ def _script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.fixture(scope="module")
 def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The script for bash, in a file."""
-    with pytest.MonkeyPatch.context() as patched:
-        printed: list[str] = []
-        patched.setattr(completion_command, "print", printed.append, raising=False)
-        assert main(["completion", "bash"]) == 0
     path = tmp_path_factory.mktemp("completion") / "attribeam.bash"
-    path.write_text(printed[0], encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file, redirect_stdout(file):
+        assert main(["completion", "bash"]) == 0
     return path
 
 
@@ -41,7 +39,7 @@ def test_bash_takes_the_script(bash_script: Path) -> None:
         (["audit", "--rows-p"], ["--rows-per-chunk"]),
         (["audit", "--console", "j"], ["json"]),
         (["config", "ch"], ["check"]),
-        (["prune", "--keep"], ["--keep", "--keep-days"]),
+        (["history", "--fail"], ["--fail-on-alert"]),
         (["import", "--no-such"], []),
     ],
 )

@@ -12,7 +12,7 @@ from tests.pipeline.measures.made_metrics import made_metrics
 
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics
-from attribeam.pipeline.outcome.console import summary_text
+from attribeam.pipeline.outcome.console import summary_lines
 from attribeam.pipeline.progress import (
     LineProgress,
     SilentProgress,
@@ -60,16 +60,20 @@ def test_lines_go_where_nobody_watches_and_nothing_where_quiet_was_asked_for() -
     assert isinstance(choose_progress(quiet=True, stream=stream), SilentProgress)
 
 
+def _summary(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> str:
+    return "\n".join(summary_lines(metrics, output=output, earlier_rows=earlier_rows, page=page))
+
+
 def test_the_summary_tells_isolated_claims() -> None:
     counts = AuditCounts(rows=4, audited=4, spans={"weak": 8, "unsupported": 2})
     totals = EvidenceTotals({}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=3)
     manifest = replace(_manifest(counts), models={"method": "hss-avg"})
-    lines = _lines(summary_text(RunMetrics(manifest, totals), output="out"))
+    lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
     assert "isolated 3 30.0%" in lines
 
 
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:
-    lines = _lines(summary_text(made_metrics(), output="out"))
+    lines = _lines(_summary(made_metrics(), output="out"))
     for line in (
         "target spans 154",
         "claims 100",
@@ -89,15 +93,15 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
 
 def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_any() -> None:
     counts = AuditCounts(rows=8, audited=8, rows_unread=2)
-    assert "too long for the decoder 2 25.0%" in _lines(summary_text(RunMetrics(_manifest(counts)), output="out"))
-    none = summary_text(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
+    assert "too long for the decoder 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
+    none = _summary(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
     assert "decoder" not in none
 
 
 def test_the_summary_says_why_claims_have_no_verdict() -> None:
     counts = AuditCounts(rows=1, audited=1, spans={"not_calibrated": 3}, claims={"not_calibrated": 2})
     manifest = replace(_manifest(counts), models={"model": "mini"})
-    lines = _lines(summary_text(RunMetrics(manifest), output="out"))
+    lines = _lines(_summary(RunMetrics(manifest), output="out"))
     assert "not_calibrated 2 100.0%" in lines
     assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
 
@@ -105,7 +109,7 @@ def test_the_summary_says_why_claims_have_no_verdict() -> None:
 def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
     letters = (DeadLetterCount("validate", "no_passages", 1), DeadLetterCount("validate", "empty_answer", 2))
     counts = AuditCounts(1200, 1197, letters, {"supported": 6, "weak": 1, "unsupported": 3}, 99)
-    text = summary_text(RunMetrics(_manifest(counts)), output="audits/x/", earlier_rows=200, page=True)
+    text = _summary(RunMetrics(_manifest(counts)), output="audits/x/", earlier_rows=200, page=True)
     lines = _lines(text)
     for line in (
         "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)",
@@ -126,13 +130,13 @@ def test_the_summary_tells_rows_reasons_shares_and_places() -> None:
 
 def test_the_summary_of_another_runner_names_the_page_wherever_it_lies() -> None:
     manifest = replace(_manifest(AuditCounts()), runner="FlinkRunner")
-    text = summary_text(RunMetrics(manifest), output="gs://x/y/", page=True)
+    text = _summary(RunMetrics(manifest), output="gs://x/y/", page=True)
     assert "page to look at gs://x/y/report.html" in text
-    assert "report.html" not in summary_text(RunMetrics(manifest), output="audits/x", page=False)
+    assert "report.html" not in _summary(RunMetrics(manifest), output="audits/x", page=False)
 
 
 def test_the_summary_of_no_rows_divides_by_nothing() -> None:
-    text = summary_text(RunMetrics(_manifest(AuditCounts())), output="out")
+    text = _summary(RunMetrics(_manifest(AuditCounts())), output="out")
     assert "nothing left to do" in text
     assert "Look first" not in text
     assert "report.html" not in text

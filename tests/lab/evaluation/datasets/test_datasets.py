@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.evaluation.dataset_rows import lfqa_row, quotesum_row, veri_gran_row, write_rows
 
 from attribeam.lab.evaluation.datasets.lfqa import load_lfqa
+from attribeam.lab.evaluation.datasets.loaders import CITED_LOADERS, JUDGED_LOADERS, LOADERS
 from attribeam.lab.evaluation.datasets.marked_datasets import load_quotesum, load_veri_gran, remove_markup
+from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.labelled_answer import LabelledAnswer, SkippedRow
@@ -251,3 +255,28 @@ def test_lfqa_documents_with_the_same_name_are_refused(tmp_path):
     row["documents"] = [document | {"documentFile": "d0"} for document in row["documents"]]
     with pytest.raises(DataError, match="should have different documentFiles, 2 documents have 1"):
         load_lfqa(write_rows(tmp_path / "l.jsonl", [row]))
+
+
+DAMAGED = {
+    "NUL": b"\0" * 99,
+    "cut": b'{"query": "q',
+    "list": b"[]",
+    "Latin-1": b'{"query": "\xe9"}',
+    "deep": b"[" * 100_000,
+    "digits": b'{"query": ' + b"9" * 5000 + b"}",
+    "fields": b'{"a": 1}',
+    "null": b'{"query": null, "question": null, "claim": null, "sources": null, "input": null}',
+}
+
+
+@pytest.mark.parametrize("name", sorted({*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS} - {"log", "ragtruth", "alce"}))
+def test_damaged_data_of_every_kind_end_evaluate_with_file_and_place(name, tmp_path, capsys):
+    data = tmp_path / f"{name}.jsonl"
+    for kind, content in DAMAGED.items():
+        data.write_bytes(content)
+        assert main(["evaluate", "--dataset", name, "--data", str(data)]) == 2, kind
+        assert str(data) in capsys.readouterr().err, kind
+    data.unlink()
+    os.mkfifo(data)
+    assert main(["evaluate", "--dataset", name, "--data", str(data)]) == 2
+    assert f"data file {data} should be a file, is a folder, a pipe or a device" in capsys.readouterr().err

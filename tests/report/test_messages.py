@@ -1,0 +1,232 @@
+"""What a command says, to people and to machines, and that no name in a file can say something in its place."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.report.made_audit import made_audit
+from tests.report.made_history import made_night
+
+from attribeam.pipeline import progress
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.progress import choose_progress
+from attribeam.report import messages
+from attribeam.report.messages import ConsoleKind, Messages, console_kind, event_line, let_libraries_speak
+
+
+def _events(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_an_event_is_one_line_with_its_name_and_time() -> None:
+    line = event_line("note", message="a\nb\u2028 \ud800 ü")
+    assert line.isascii()
+    assert "\n" not in line
+    event = json.loads(line)
+    assert (event["event"], event["message"]) == ("note", "a\nb\u2028 \ud800 ü")
+    assert datetime.fromisoformat(event["at"]).tzinfo is not None
+
+
+def test_people_read_who_speaks_and_machines_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    Messages("attribeam audit").say("the gate failed", event="gate_failed", gate="rows < 1")
+    assert capsys.readouterr().err == "attribeam audit: the gate failed\n"
+    Messages("attribeam audit", ConsoleKind.JSON).say("the gate failed", event="gate_failed", gate="rows < 1")
+    (event,) = _events(capsys.readouterr().err)
+    assert (event["event"], event["message"], event["gate"]) == ("gate_failed", "the gate failed", "rows < 1")
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind"),
+    [
+        ("--console json", "json"),
+        ("--console=json", "json"),
+        ("--console", "text"),
+        ("--console yaml", "text"),
+        ("--input json", "text"),
+    ],
+)
+def test_what_is_asked_for_is_known_before_the_arguments_are_parsed(argv: str, kind: str) -> None:
+    assert console_kind(argv.split()) == kind
+
+
+def test_progress_for_machines_tells_start_speed_and_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.0, 4.0, 20.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    shown = choose_progress(quiet=False, console=ConsoleKind.JSON, stream=stream)
+    shown.start(total=500, finished=100)
+    shown.advance(50)
+    shown.advance(150)
+    shown.note("a worker has died")
+    shown.close()
+    start, advanced, note = _events(stream.getvalue())
+    assert (start["event"], start["rows"], start["finished"]) == ("start", 500, 100)
+    assert (advanced["event"], advanced["rows"], advanced["finished"]) == ("progress", 500, 300)
+    assert (advanced["rows_per_second"], advanced["seconds_left"]) == (10.0, 20.0)
+    assert (note["event"], note["message"]) == ("note", "a worker has died")
+
+
+def test_quiet_progress_for_machines_has_notes_only() -> None:
+    stream = io.StringIO()
+    shown = choose_progress(quiet=True, console=ConsoleKind.JSON, stream=stream)
+    shown.start(total=5, finished=0)
+    shown.note("a worker has died")
+    assert [event["event"] for event in _events(stream.getvalue())] == ["note"]
+
+
+def test_errors_for_machines_are_events_with_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["audit", "--input", f"{tmp_path}/none.parquet", "--output", str(tmp_path / "out"), "--console", "json"]
+    assert main(argv) == 2
+    (event,) = _events(capsys.readouterr().err)
+    assert (event["event"], event["exit_code"]) == ("error", 2)
+    assert "nothing matches" in str(event["message"])
+
+
+def test_wrong_arguments_for_machines_are_events_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--console=json", "--workers", "none"])
+    assert ended.value.code == 2
+    (event,) = _events(capsys.readouterr().err)
+    assert (event["event"], event["exit_code"]) == ("error", 2)
+    assert "--workers" in str(event["message"])
+
+
+ROOT = Path(__file__).parents[2]
+PRINTER = "report/messages.py"
+OTHERS = ("attribution/models/dtype_choice.py", "attribution/prompts/template_process.py")
+"""These speak to the process that started them."""
+
+
+def _printing(path: Path) -> Iterator[int]:
+    """The lines that write to a standard stream, or let a library do it, themselves."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        alone = ("print", "input", "pprint", "logging.basicConfig", "traceback.print_exc", "argparse.ArgumentParser")
+        if text in alone[:-1] or text.startswith(("sys.stdout.write", "sys.stdout.buffer.", "sys.stderr.write")):
+            yield node.lineno
+        if text == alone[-1] and any(one.arg == "prog" for one in getattr(node, "keywords", ())):
+            yield node.lineno
+
+
+def test_one_module_alone_prints() -> None:
+    rooms = ("schemas", "logs", "attribution", "transforms", "report", "pipeline", "lab")
+    paths = {path.relative_to(ROOT).as_posix(): path for room in rooms for path in (ROOT / room).rglob("*.py")}
+    found = {name: list(_printing(path)) for name, path in paths.items() if not name.startswith("lab/benchmarks/")}
+    assert found.pop(PRINTER)
+    assert all(found.pop(name) for name in OTHERS)
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+EVIL = "x\x1b[2J\nattribeam audit: all rows fine\n\u202ey\x9b31m\x7f\u2028\x85z\r"
+IN_TOML = json.dumps(EVIL).replace("\x7f", "\\u007f")
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files that have ``EVIL`` wherever a name or a text may stand."""
+    folder = tmp_path_factory.mktemp("evil")
+    made_audit(folder / EVIL, record_ids=(EVIL, "b"), change=lambda one: replace(one, generator=EVIL, question=EVIL))
+    made_night(folder / "nights", 0, name=EVIL, groups={EVIL: [(EVIL, 5, 4)]}, failed_gate=True)
+    pq.write_table(pa.table({EVIL: ["a"], "record_id": ["1"]}), folder / "log.parquet")
+    (folder / f"{EVIL}.parquet").write_bytes(b"no log")
+    (folder / "rows.jsonl").write_text(json.dumps({EVIL: EVIL, "record_id": EVIL}), encoding="utf-8")
+    (folder / "marks.jsonl").write_text(json.dumps({"record_id": EVIL, "label": EVIL}), encoding="utf-8")
+    (folder / "key.toml").write_text(f"{IN_TOML} = {IN_TOML}\nworkers = {IN_TOML}", encoding="utf-8")
+    (folder / "value.toml").write_text(f"output = {IN_TOML}", encoding="utf-8")
+    (folder / f"model{EVIL}").mkdir()
+    (folder / f"model{EVIL}" / "config.json").write_text(json.dumps({"model_type": EVIL}), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("audit --input log.parquet --output o", "the file has: x␛[2J attribeam audit: all"),
+        ("audit --input EVIL.parquet --output o", "does not begin like one"),
+        ("audit --input rows.jsonl --log-format jsonl --output o", "is needed, there is none"),
+        ("audit --config key.toml", "there is no such option"),
+        ("audit --input log.parquet --output o --EVIL", "unknown arguments: --x␛[2J attribeam"),
+        ("audit --input log.parquet --output o --console json --fail-if EVIL", "should be NAME OP NUMBER"),
+        ("import ragas --data rows.jsonl --output o.parquet", "have none: 1 missing_value"),
+        ("import ragas --data rows.jsonl --guess", "x␛[2J attribeam audit"),
+        ("import langfuse --data EVIL.parquet --output o.parquet", ""),
+        ("report --audit EVIL/audit --format md --output -", "x␛"),
+        ("report --audit EVIL --format md --output -", "expected the output directory of an audit"),
+        ("show b --audit EVIL/audit", "x␛[2J"),
+        ("show EVILL --audit EVIL/audit", "the nearest are: x␛[2J attribeam"),
+        ("export --audit EVIL/audit --format argilla --output EVIL/no/file", "should be a file in an existing"),
+        ("history nights", "x␛[2J attribeam audit"),
+        ("history nights --by EVIL", "unsupported claims by x␛[2J attribeam"),
+        ("history nights --by none", "--by should be one of x␛[2J attribeam"),
+        ("calibrate --audit EVIL/audit --marks marks.jsonl --output o", "label should be 'supported'"),
+        ("calibrate --audit EVIL/audit --marks EVIL --output o", "marks file x␛[2J attribeam"),
+        ("evaluate --dataset log --data log.parquet", "the file has: x␛[2J attribeam"),
+        ("evaluate --dataset quotesum --data EVIL.parquet", "x␛[2J attribeam audit: all rows fine"),
+        ("evaluate --dataset lfqa --data rows.jsonl", "field 'query' should be a string"),
+        ("models check --model modelEVIL", "this model cannot serve"),
+        ("models convert EVIL o", "x␛[2J attribeam"),
+        ("config check key.toml", "attribeam config: key.toml"),
+        ("config print value.toml", 'output = "x\\U0000001b[2J'),
+        ("train verdict --EVIL", "attribeam train verdict: "),
+        ("EVIL", "there is no command"),
+    ],
+)
+def test_no_name_or_text_of_a_file_steers_the_terminal_or_forges_a_line(
+    line: str, said: str, evil: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(evil)
+    with suppress(SystemExit):
+        main([word.replace("EVIL", EVIL) for word in line.split()])
+    printed = "".join(capfd.readouterr())
+    assert said in printed
+    assert [char for char in printed if not char.isprintable() and char != "\n"] == []
+    assert [text for text in printed.split("\n") if text.startswith("attribeam audit: all rows fine")] == []
+    assert "Traceback" not in printed
+
+
+def test_several_messages_are_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    Messages("attribeam x").say("one\nattribeam x: forged", "two")
+    assert capsys.readouterr().err == "attribeam x: one attribeam x: forged\nattribeam x: two\n"
+    Messages("attribeam x", ConsoleKind.JSON).say("a\x7f", "b")
+    (event,) = _events(capsys.readouterr().err)
+    assert event["message"] == "a\x7f\nb"
+
+
+def test_data_for_a_terminal_is_harmless_and_data_for_a_pipe_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_terminal, written in ((True, "a␛[2J\n"), (False, "a\x1b[2J\n")):
+        output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setattr(output, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setattr(messages.sys, "stdout", output)
+        messages.write_output(["a\x1b[2J\n"])
+        assert output.buffer.getvalue().decode() == written  # type: ignore[attr-defined]
+
+
+def test_messages_of_libraries_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(messages.sys, "stderr", stream)
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    let_libraries_speak(logging.ERROR)
+    logging.getLogger("library").error("cannot read %s", "a\x1b[2J\u202e")
+    assert stream.getvalue() == "ERROR:library:cannot read a␛[2J\ufffd\n"
+    assert "\x1b" not in warnings.formatwarning("a\x1b[2J", UserWarning, "x.py", 1)
+
+
+def test_messages_that_nobody_would_read_to_their_end_are_short(capsys: pytest.CaptureFixture[str]) -> None:
+    Messages("attribeam x").say("a" * 3000 + "b" * 3000, *["more"] * 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"attribeam x: {'a' * 2000} [2,000 characters left out] {'b' * 2000}"
+    assert lines[-1] == "attribeam x: and 951 more"
+    assert len(lines) == 51
