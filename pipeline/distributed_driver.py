@@ -103,7 +103,7 @@ class _DistributedRun:
         digests = self.options.verify or "://" not in self.store.root
         kept, found = self.store.fitting(self.plan.chunks, digests=digests)
         progress = choose_progress(quiet=self.options.quiet, console=self.options.console)
-        for note in damage_notes(found.damaged, kept, verify=self.options.verify, foreign=found.foreign):
+        for note in damage_notes(found.damaged, kept, verify=self.options.verify):
             progress.note(note)
         return kept
 
@@ -226,8 +226,7 @@ def _finish(root: str, manifest: RunManifest, options: RunOptions, *, earlier_ro
 
 
 def _put_text(root: str, name: str, text: str) -> None:
-    path = FileSystems.join(root, name)
-    put_text(path, text, by=f"{path}.new")
+    put_text(FileSystems.join(root, name), text)
 
 
 def _output_root(options: RunOptions) -> str:
@@ -239,7 +238,7 @@ def _output_root(options: RunOptions) -> str:
     root = options.output if "://" in options.output else str(Path(options.output).resolve())
     check_extra(root)
     try:
-        check_output(root, overwrite=options.overwrite)
+        check_output(root)
     except OSError as error:
         raise UsageError(f"--output {options.output!r} cannot be read: {error}") from error
     return root
