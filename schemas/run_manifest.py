@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.claim_rows import CLAIM_SUPPORTS
 from attribeam.schemas.evidence_record import Support
 from attribeam.schemas.version import SCHEMA_VERSION
@@ -132,13 +133,13 @@ class AuditCounts:
     rows: Count = 0
     audited: Count = 0
     dead_letters: tuple[DeadLetterCount, ...] = ()
-    spans: Mapping[str, Count] = field(default_factory=dict)
+    spans: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
     tokens: Count | None = 0
     rows_in_windows: Count | None = 0
     rows_unread: Count | None = None
-    claims: Mapping[str, Count] = field(default_factory=dict)
-    not_judged: Mapping[str, Count] = field(default_factory=dict)
-    answers: Mapping[str, Count] = field(default_factory=dict)
+    claims: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
+    not_judged: Mapping[Annotated[str, AfterValidator(ClaimKind)], Count] = field(default_factory=dict)
+    answers: Mapping[Annotated[str, AfterValidator(AnswerKind)], Count] = field(default_factory=dict)
 
     @property
     def by_support(self) -> Mapping[str, int]:
@@ -170,13 +171,15 @@ class AuditCounts:
         """True where every row was either audited or dead-lettered."""
         return self.rows == self.audited + self.dead_lettered
 
-    def contradictions(self) -> Iterator[str]:
+    def contradictions(self, schema_version: str) -> Iterator[str]:
         """Which of these numbers cannot be true at once."""
+        if schema_version == SCHEMA_VERSION and (bool(self.claims), bool(self.answers)) != (bool(self.spans),) * 2:
+            yield "spans, claims and answers should go together"
         if not self.is_reconciled:
             yield "rows should be those audited and those dead-lettered"
-        if not self.audited <= self.span_count:
+        if self.audited > self.span_count:
             yield "each audited row should have a span"
-        if sum(self.claims.values()) > self.span_count:
+        if any(number > self.spans.get(support, 0) for support, number in self.claims.items()):
             yield "claims should be spans"
         if self.answers and sum(self.answers.values()) != self.audited:
             yield "answers should be the audited rows"
@@ -219,8 +222,8 @@ class _Manifest:
         """
         try:
             found = read_json(cls, text)
-            for contradiction in found.contradictions():
-                raise ValueError(contradiction)
+            if contradictions := [*found.contradictions()]:
+                raise ValueError(contradictions[0])
         except ValueError as error:
             raise ValueError(f"a {cls._kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
         return found
@@ -254,7 +257,7 @@ class ChunkManifest(_Manifest):
 
     def contradictions(self) -> Iterator[str]:
         """See ``_Manifest``."""
-        yield from self.counts.contradictions()
+        yield from self.counts.contradictions(self.schema_version)
         if self.counts.rows != self.row_end - self.row_start:
             yield "counts.rows should be those from row_start to row_end"
         if not self.chunk.endswith(f"-r{self.row_start:010d}"):
@@ -305,7 +308,7 @@ class RunManifest(_Manifest):
 
     def contradictions(self) -> Iterator[str]:
         """See ``_Manifest``; options and models are checked as far as reports read them."""
-        yield from self.counts.contradictions()
+        yield from self.counts.contradictions(self.schema_version)
         if self.status is RunStatus.DONE and self.counts.rows != sum(one.row_count for one in self.inputs):
             yield "counts.rows should be those of the inputs"
         for kind, recorded in ((_ReadOptions, self.options), (_ReadModels, self.models)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,15 +80,17 @@ def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
         ("{", "metrics.json cannot be read"),
         ("[]", "metrics.json cannot be read"),
         ("{}", "metrics.json cannot be read"),
-        ('{"started_at": "2020-01-01"}', "metrics.json is of another run"),
+        ("of another run", "metrics.json is of another run"),
     ],
 )
 def test_without_good_metrics_the_figures_of_the_manifest_are_told(
     tmp_path: Path, content: str | None, note: str
 ) -> None:
-    folder = made_night(tmp_path, 0)
+    folder, other = made_night(tmp_path, 0), made_night(tmp_path, 1)
     (folder / "metrics.json").unlink()
-    if content is not None:
+    if content == "of another run":
+        shutil.copy(other / "metrics.json", folder)
+    elif content is not None:
         (folder / "metrics.json").write_text(content, encoding="utf-8")
     entry = read_entry(folder)
     assert (entry.note, entry.errors, entry.metrics["unsupported_share"]) == (note, {}, 0.06)
