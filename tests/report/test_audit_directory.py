@@ -63,7 +63,7 @@ def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
 def test_a_done_audit_that_lost_a_manifest_is_an_error_and_not_a_smaller_audit(tmp_path: Path) -> None:
     root = made_audit(tmp_path).root
     sorted((root / "_chunks").iterdir())[0].unlink()
-    with pytest.raises(RunError, match="2 finished chunks, but 1 have no manifest, first .*start the audit's command"):
+    with pytest.raises(RunError, match=r"2 finished chunks, but 1 have no manifest, first .*start the audit's command"):
         AuditDirectory.open(root)
 
 
