@@ -24,7 +24,9 @@ def check_output(output: str) -> None:
         return
     path = Path(output)
     try:
-        is_file = path.parent.is_dir() and (not os.path.lexists(path) or stat.S_ISREG(path.lstat().st_mode))
+        is_file = path.parent.is_dir() and stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise UsageError(f"--output {output!r} cannot be written: {error.strerror}") from error
     if not is_file:

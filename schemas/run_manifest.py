@@ -25,7 +25,7 @@ from attribeam.schemas.version import SCHEMA_VERSION
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[FiniteNumber, Field(ge=0, le=1)]
-Seconds = Annotated[FiniteNumber, Field(ge=0)]
+Seconds = Annotated[FiniteNumber, Field(ge=0, le=10**9)]
 _YEARS = range(2000, 3000)
 _T = TypeVar("_T")
 _ADAPTERS: dict[object, TypeAdapter[Any]] = {}
@@ -293,7 +293,7 @@ class RunManifest(_Manifest):
     started_at: Moment
     seconds: Seconds
     load_seconds: Seconds
-    rows_per_second: Seconds
+    rows_per_second: Annotated[FiniteNumber, Field(ge=0)]
     configuration: str
     inputs: tuple[InputFile, ...]
     options: Mapping[str, object]
@@ -311,8 +311,9 @@ class RunManifest(_Manifest):
         yield from self.counts.contradictions(self.schema_version)
         if self.status is RunStatus.DONE and self.counts.rows != sum(one.row_count for one in self.inputs):
             yield "counts.rows should be those of the inputs"
-        for kind, recorded in ((_ReadOptions, self.options), (_ReadModels, self.models)):
-            read_json(kind, json.dumps(recorded), extra="ignore")
+        read_json(_ReadModels, json.dumps(self.models), extra="ignore")
+        read_json(_ReadOptions, json.dumps(self.options), extra="ignore")
+        read_json(_ReadPrivacy, json.dumps(self.options.get("privacy", {})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +324,8 @@ class _ReadFile:
 
 @dataclass(frozen=True, slots=True)
 class _ReadPrivacy:
+    """What masks are made of again; a wrong one would show texts that the audit has masked."""
+
     redact: bool = False
     redact_patterns: tuple[str, ...] = ()
     redact_patterns_file: _ReadFile | None = None
@@ -331,12 +334,11 @@ class _ReadPrivacy:
 
 @dataclass(frozen=True, slots=True)
 class _ReadOptions:
-    """Those of a run's options that are read again: wrong ones would, say, show texts that the audit has masked."""
+    """Those of a run's options that logs are read with again."""
 
     columns: tuple[tuple[str, str], ...] = ()
     log_format: str = ""
     max_text_chars: Count = 0
-    privacy: _ReadPrivacy = _ReadPrivacy()
 
 
 @dataclass(frozen=True, slots=True)

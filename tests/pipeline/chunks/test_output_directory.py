@@ -14,7 +14,7 @@ from typing import TextIO
 import pytest
 
 from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
-from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.errors import UsageError
 from attribeam.schemas.new_file import unfinished_name
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -159,10 +159,10 @@ def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path: Path, there
 
 def test_what_a_run_wrote_before_it_failed_stays(tmp_path: Path) -> None:
     directory = OutputDirectory(tmp_path / "out")
-    with pytest.raises(RunError), directory.locked():
-        (directory.evidence / "00000-log-r0000000000.parquet").touch()
-        raise RunError("no memory is left")
-    assert (directory.evidence / "00000-log-r0000000000.parquet").exists()
+    written = directory.evidence / "00000-log-r0000000000.parquet"
+    with pytest.raises(FileExistsError), directory.locked():
+        written.write_bytes(b"") or written.touch(exist_ok=False)
+    assert written.exists()
     assert (directory.root / "_attribeam").exists()
 
 
