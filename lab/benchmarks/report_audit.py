@@ -225,5 +225,4 @@ def _manifest(log: Path, counts: AuditCounts, chunks: tuple[str, ...]) -> RunMan
         versions={},
         counts=counts,
         chunks=chunks,
-        chunks=(),
     )

@@ -96,7 +96,7 @@ class OutputDirectory:
     def locked(self) -> Iterator[None]:
         """Create the directory and hold its lock, which ends with this process at the latest.
 
-        What it created is removed again if the block fails before there is a run manifest.
+        What it created is removed again if the block fails, as far as it is still empty.
 
         Raises:
             UsageError: if another audit holds the lock, the directory holds other things than audits write, or it
@@ -173,8 +173,8 @@ class OutputDirectory:
         marker.flush()
 
     def _remove_made(self, made: list[Path]) -> None:
-        """Remove what this run made; nothing once there is a manifest, since it says what became of the rest."""
-        while made and not os.path.lexists(self.run_manifest):
+        """Remove what this run made, as far as nothing was written into it."""
+        while made:
             path = made.pop()
             with suppress(OSError):
                 if path.name != MARKER:
