@@ -171,15 +171,17 @@ def test_no_finished_chunk_is_lost_unasked(
 def test_a_night_that_is_no_longer_given_is_not_lost_unasked(
     audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "out"
-    nights = [write_log(tmp_path / f"{night}.parquet", log_rows(4, first=100 * night)) for night in range(3)]
-    assert audit.run_here(output, "--workers", "1", "--input", *map(str, nights)) == 0
+    output, logs = tmp_path / "out", tmp_path / "logs"
+    logs.mkdir()
+    nights = [write_log(logs / f"{night}.parquet", log_rows(4, first=100 * night)) for night in range(3)]
+    assert replace(audit, log=logs).run_here(output, "--workers", "1") == 0
     before = _contents(output)
-    assert audit.run_here(output, "--workers", "1", "--input", str(nights[0])) == 2
+    one_night = replace(audit, log=nights[0])
+    assert one_night.run_here(output, "--workers", "1") == 2
     error = capfd.readouterr().err
     assert f"holds 2 finished chunks with 8 rows of {str(nights[1])!r}, {str(nights[2])!r}, first 00001-1-r" in error
     assert _contents(output) == before
-    assert audit.run_here(output, "--workers", "1", "--input", str(nights[0]), "--overwrite") == 0
+    assert one_night.run_here(output, "--workers", "1", "--overwrite") == 0
     assert (_manifest(output).counts.rows, _finished(output)) == (4, 1)
 
 
