@@ -27,6 +27,7 @@ from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
+from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
@@ -68,7 +69,8 @@ def run(arguments: argparse.Namespace) -> None:
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
     print(_marks_line(marks, marked))
-    parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
+    with made_with(recorded_umask(audit.manifest.options)):
+        parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
     print(*_lines(parts), sep="\n")
     print(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
