@@ -20,7 +20,7 @@ from attribeam.pipeline.chunks.configuration import (
 )
 from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
+from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE, OutputDirectory
 from attribeam.pipeline.engines.group_store import GroupStore, check_output
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_group_graph
@@ -119,6 +119,8 @@ class _DistributedRun:
         self._record(RunStatus.RUNNING, kept, earlier_rows)
         try:
             self.store.keep_only(kept)
+            if self.options.umask is not None and "://" not in self.store.root:
+                OutputDirectory(Path(self.store.root)).take_rights(self.options.umask)
             missing = [chunk for chunk in self.plan.chunks if chunk.name not in kept]
             if missing:
                 self.store.remove_results()

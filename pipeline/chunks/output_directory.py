@@ -186,7 +186,8 @@ class OutputDirectory:
         """Take the rights that ``umask`` denies from what earlier runs wrote, the directory itself included."""
         take_rights(self.root.resolve(), OWN_NAMES, umask)
         for folder, pattern in OWN_FOLDERS.items():
-            take_rights(self.root / folder, pattern, umask)
+            if (self.root / folder).is_dir():
+                take_rights(self.root / folder, pattern, umask)
 
     def earlier_manifest(self) -> RunManifest | None:
         """The run manifest of an earlier run; None if there is no readable one."""
