@@ -60,14 +60,14 @@ class FinishedChunks:
     def _refusal(self, lost: Mapping[str, ChunkManifest | None]) -> str:
         rows = sum(one.counts.rows for one in lost.values() if one is not None)
         logs = sorted({one.source_file for one in lost.values() if one is not None})
-        named = ", ".join(map(repr, logs[:_NAMED_LOGS])) + (
-            f" and {len(logs) - _NAMED_LOGS} more" * (len(logs) > _NAMED_LOGS)
-        )
+        more = f" and {len(logs) - _NAMED_LOGS} more" if len(logs) > _NAMED_LOGS else ""
+        named = ", ".join(map(repr, logs[:_NAMED_LOGS])) + more
         return (
             f"--output {self._committed.root!r} holds {len(lost)} finished chunks with {rows:,} rows"
             f"{f' of {named}' if logs else ''}, first {min(lost)}, that this run would remove: their logs are not in "
-            "--input or have changed, or --rows-per-chunk, another option or a version is not the same. Start the same "
-            "command as before, choose another --output, or give --overwrite to audit all rows again"
+            "--input at the same place, or have changed, or --rows-per-chunk, another option or a version is not the "
+            "same. Start the same command as before, choose another --output, or give --overwrite to audit all rows "
+            "again"
         )
 
     def _whole(self, manifests: Mapping[str, ChunkManifest], *, digests: bool) -> dict[str, ChunkManifest]:
