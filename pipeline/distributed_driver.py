@@ -20,7 +20,7 @@ from attribeam.pipeline.chunks.configuration import (
 )
 from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk, InputPlan, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
+from attribeam.pipeline.chunks.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE, OutputDirectory
 from attribeam.pipeline.engines.group_store import GroupStore, check_output
 from attribeam.pipeline.failures import RESUME_HINT
 from attribeam.pipeline.graph import build_group_graph
@@ -105,7 +105,7 @@ class _DistributedRun:
             return {}
         digests = self.options.verify or "://" not in self.store.root
         kept, found = self.store.fitting(self.plan.chunks, digests=digests)
-        for note in damage_notes(found.damaged, kept, verify=self.options.verify, foreign=found.foreign):
+        for note in damage_notes(found.damaged, kept, verify=self.options.verify):
             progress.note(note)
         return kept
 
@@ -121,6 +121,8 @@ class _DistributedRun:
         self._record(RunStatus.RUNNING, kept, earlier_rows)
         try:
             self.store.keep_only(kept)
+            if self.options.umask is not None and "://" not in self.store.root:
+                OutputDirectory(Path(self.store.root)).take_rights(self.options.umask)
             missing = [chunk for chunk in self.plan.chunks if chunk.name not in kept]
             if missing:
                 self.store.remove_results()
@@ -230,8 +232,7 @@ def _finish(root: str, manifest: RunManifest, options: RunOptions, *, earlier_ro
 
 
 def _put_text(root: str, name: str, text: str) -> None:
-    path = FileSystems.join(root, name)
-    put_text(path, text, by=f"{path}.new")
+    put_text(FileSystems.join(root, name), text)
 
 
 def _output_root(options: RunOptions) -> str:
@@ -243,7 +244,7 @@ def _output_root(options: RunOptions) -> str:
     root = options.output if "://" in options.output else str(Path(options.output).resolve())
     check_extra(root)
     try:
-        check_output(root, overwrite=options.overwrite)
+        check_output(root)
     except OSError as error:
         raise UsageError(f"--output {options.output!r} cannot be read: {error}") from error
     return root

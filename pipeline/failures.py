@@ -10,7 +10,14 @@ from attribeam.attribution.evidence.span_result import MethodError
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.output_directory import FULL_DISK
 from attribeam.pipeline.chunks.worker_messages import WorkerDied, WorkerFailed
-from attribeam.schemas.errors import AttribeamError, LeakError, ModelLoadError, RunError, UsageError
+from attribeam.schemas.errors import (
+    AttribeamError,
+    LeakError,
+    ModelLoadError,
+    ModelUnavailableError,
+    RunError,
+    UsageError,
+)
 from attribeam.transforms.audit_settings import AuditSettings
 
 RESUME_HINT = "Finished chunks are kept; start the same command again to go on."
@@ -63,6 +70,18 @@ class ModelWorkersError(RunError):
 
 _BEAM_STEP = re.compile(r"\s*\[while running '[^']*'\]\s*$")
 _MAX_REASON_CHARS = 600
+
+
+def is_load_refusal(error: BaseException | None) -> bool:
+    """Whether models that raised this while they were loaded cannot be loaded as asked, however often it is tried."""
+    causes: list[BaseException] = []
+    while error is not None:
+        causes.append(error)
+        error = error.__cause__
+    passing = (ModelUnavailableError, ModelWorkersError, MemoryError, ConnectionError, TimeoutError)
+    if any(isinstance(one, passing) or is_disk_full(one) for one in causes):
+        return False
+    return isinstance(causes[0], ModelLoadError | UsageError | OSError | ValueError | ImportError)
 
 
 def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:

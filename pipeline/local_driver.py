@@ -63,15 +63,11 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
         check_previous(options.previous, check, settings.privacy)
     directory = OutputDirectory(Path(options.output))
     with directory.locked(), interrupted_once():
-        directory.remove_attempts()
-        if options.umask is not None:
-            directory.take_rights(options.umask)
         settings, options = with_auto_dtype(settings, options, directory.earlier_manifest())
         pool = open_pool(settings, options, plan)
         try:
             manifest, earlier_rows = _audit(settings, options, check, directory, pool, clock)
-        except UsageError:
-            directory.remove_working_folders()  # nothing else was changed
+        except UsageError:  # nothing was changed
             raise
         except BaseException as error:
             directory.end_running(_end_status(error))
@@ -99,7 +95,10 @@ def _audit(
     if start is None or len(start.finished) < len(plan.chunks):
         start = _start(settings, options, check, plan, directory, start_first_worker(pool), start)
     first, models, store, finished = start.worker, start.models, start.store, start.finished
-    for note in (*plan.notes, *damage_notes(store.damaged, finished, verify=options.verify, foreign=store.foreign)):
+    if options.umask is not None:
+        directory.take_rights(options.umask)
+    store.keep_only(finished)
+    for note in (*plan.notes, *damage_notes(store.damaged, finished, verify=options.verify)):
         progress.note(note)
     record = RunRecord(
         directory,
@@ -150,7 +149,7 @@ def _finished_start(
     if not are_unchanged(settings, earlier.models):
         return None
     store = ChunkStore(directory, configuration=configuration)
-    return _Start(None, earlier.models, store, store.keep_finished(plan.chunks, overwrite=False))
+    return _Start(None, earlier.models, store, store.fitting(plan.chunks))
 
 
 def _start(
@@ -167,7 +166,7 @@ def _start(
     if tried is not None and tried.models == models:
         return replace(tried, worker=worker)
     store = ChunkStore(directory, configuration=configuration_hash(settings, models, check.extra_fields))
-    return _Start(worker, models, store, store.keep_finished(plan.chunks, overwrite=options.overwrite))
+    return _Start(worker, models, store, {} if options.overwrite else store.fitting(plan.chunks))
 
 
 @dataclass(eq=False)

@@ -19,13 +19,14 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from attribeam.logs.files import ArrowStorage
-from attribeam.report.committed_chunks import DEAD_LETTERS, EVIDENCE, AuditStorage, CommittedChunks
+from attribeam.report.committed_chunks import AuditStorage, CommittedChunks
 from attribeam.report.earlier_versions import columns_to_read, completed, lacking, with_later_fields
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, RunManifest, RunStatus, sum_counts
 
 BATCH_ROWS = 4096
+_MEND = "start the audit's command again, which audits damaged chunks again"
 _COLUMN_BATCH_ROWS = 65_536
 
 
@@ -56,12 +57,14 @@ class AuditDirectory:
         """
         chunks = CommittedChunks(str(root), storage or ArrowStorage())
         manifest = _read_manifest(chunks)
-        if manifest.status is RunStatus.DONE and not manifest.chunks:
-            evidence, dead_letters = _all_files(chunks, EVIDENCE), _all_files(chunks, DEAD_LETTERS)
-        else:
-            committed = _chunk_manifests(chunks)
-            evidence = tuple(chunks.path(one.evidence.path) for one in committed)
-            dead_letters = tuple(chunks.path(one.dead_letters.path) for one in committed)
+        committed = _chunk_manifests(chunks)
+        if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {one.chunk for one in committed}):
+            raise RunError(
+                f"{chunks.root} should have {len(manifest.chunks)} finished chunks, but {len(lost)} have no manifest, "
+                f"first {min(lost)}; {_MEND}"
+            )
+        evidence = tuple(chunks.path(one.evidence.path) for one in committed)
+        dead_letters = tuple(chunks.path(one.dead_letters.path) for one in committed)
         return cls(chunks.root, chunks.storage, manifest, evidence, dead_letters)
 
     @cached_property
@@ -196,21 +199,16 @@ def _read_manifest(chunks: CommittedChunks) -> RunManifest:
         )
     try:
         with chunks.storage.open(path) as file:
-            return RunManifest.from_json(file.read().decode())
+            return RunManifest.from_json(file.read())
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}; was it written by another version of attribeam?") from error
+        raise RunError(f"{path} cannot be read: {error}; {_MEND}") from error
 
 
 def _chunk_manifests(chunks: CommittedChunks) -> tuple[ChunkManifest, ...]:
     try:
         return tuple(chunks.manifests())
     except (OSError, ValueError) as error:
-        raise RunError(f"a chunk's manifest cannot be read: {error}") from error
-
-
-def _all_files(chunks: CommittedChunks, folder: str) -> tuple[str, ...]:
-    """The Parquet files of a distributed run of an earlier version, which had no manifests."""
-    return tuple(chunks.path(folder, name) for name in sorted(chunks.storage.sizes(chunks.path(folder))))
+        raise RunError(f"a chunk's manifest cannot be read: {error}; {_MEND}") from error
 
 
 def evidence_columns(audit: AuditDirectory, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

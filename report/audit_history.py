@@ -6,16 +6,27 @@ Evidence is not read, so hundreds of audits are read in seconds, and memory hold
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from attribeam.report.support_distribution import ShareGroup, SupportCounts
 from attribeam.schemas import VERDICTS
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import (
+    AuditCounts,
+    Count,
+    FiniteNumber,
+    RunManifest,
+    RunStatus,
+    Share,
+    read_json,
+    utc_moment,
+)
 
 DAMAGED = "damaged"
 """The status of an audit whose manifest cannot be read."""
@@ -24,7 +35,7 @@ _MARKER = "_attribeam"
 _MANIFEST = "run_manifest.json"
 _METRICS = "metrics.json"
 _PAGE = "report.html"
-_EVIDENCE_METRICS = ("mean_answer_risk", "answers_at_risk")
+_LATEST = datetime(2999, 12, 31, tzinfo=UTC).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +120,14 @@ def read_entry(folder: Path) -> AuditEntry:
     """What an audit found; one whose manifest cannot be read is ``DAMAGED``."""
     name = folder.name.encode("utf-8", "replace").decode()
     try:
-        manifest = RunManifest.from_json((folder / _MANIFEST).read_text(encoding="utf-8"))
-        started_at = _moment(manifest.started_at)
+        manifest = RunManifest.from_json(_content(folder / _MANIFEST))
     except (OSError, ValueError) as error:
         reason = "it has no run_manifest.json" if isinstance(error, FileNotFoundError) else "it cannot be read"
         return AuditEntry(name, _written_at(folder), DAMAGED, f"run_manifest.json: {reason}")
     counts = manifest.counts
     entry = AuditEntry(
         name=name,
-        started_at=started_at,
+        started_at=utc_moment(manifest.started_at),
         status=str(manifest.status),
         rows=counts.rows,
         claims=counts.claim_count,
@@ -139,36 +149,68 @@ def _shares(counts: AuditCounts) -> dict[str, float]:
 def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
     """With what only ``metrics.json`` has."""
     try:
-        fields: dict[str, Any] = json.loads((folder / _METRICS).read_text(encoding="utf-8"))
-        if fields["started_at"] != manifest.started_at:
-            return replace(entry, note="metrics.json is of another run")
-        risks = {name: fields["metrics"][name] for name in _EVIDENCE_METRICS}
-        return replace(
-            entry,
-            metrics={**entry.metrics, **{name: float(value) for name, value in risks.items() if value is not None}},
-            errors={name: float(error) for name, error in fields.get("standard_errors", {}).items()},
-            groups={name: tuple(_groups(values)) for name, values in fields.get("groups", {}).items()},
-            failed_gates=tuple(_gate_text(gate) for gate in fields["quality_gates"] if gate["failed"]),
-        )
+        found = read_json(_Metrics, _content(folder / _METRICS), extra="ignore")
     except FileNotFoundError:
         return replace(entry, note="it has no metrics.json")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError):
         return replace(entry, note="metrics.json cannot be read")
+    if found.started_at != manifest.started_at:
+        return replace(entry, note="metrics.json is of another run")
+    return replace(
+        entry,
+        metrics={**entry.metrics, **{name: risk for name, risk in asdict(found.metrics).items() if risk is not None}},
+        errors=found.standard_errors,
+        groups={column: tuple(group.as_share() for group in groups) for column, groups in found.groups.items()},
+        failed_gates=tuple(str(gate) for gate in found.quality_gates if gate.failed),
+    )
 
 
-def _groups(values: Sequence[dict[str, Any]]) -> Iterator[ShareGroup]:
-    for one in values:
-        yield ShareGroup(one["value"], SupportCounts(*(int(one[support]) for support in VERDICTS)))
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    metric: str
+    operator: str
+    limit: FiniteNumber
+    value: FiniteNumber | None
+    failed: bool
+
+    def __str__(self) -> str:
+        value = "no value" if self.value is None else f"{self.value:.4g}"
+        return f"{self.metric} {self.operator} {self.limit:g}: {value}"
 
 
-def _gate_text(gate: Mapping[str, Any]) -> str:
-    value = "no value" if gate["value"] is None else f"{gate['value']:.4g}"
-    return f"{gate['metric']} {gate['operator']} {gate['limit']:g}: {value}"
+@dataclass(frozen=True, slots=True)
+class _Group:
+    value: str | None
+    supported: Count
+    weak: Count
+    unsupported: Count
+
+    def as_share(self) -> ShareGroup:
+        return ShareGroup(self.value, SupportCounts(self.supported, self.weak, self.unsupported))
 
 
-def _moment(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+@dataclass(frozen=True, slots=True)
+class _Risks:
+    mean_answer_risk: Share | None
+    answers_at_risk: Share | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Metrics:
+    """What is read of ``metrics.json``."""
+
+    started_at: str
+    metrics: _Risks
+    standard_errors: Mapping[str, Annotated[FiniteNumber, Field(ge=0)]]
+    groups: Mapping[str, tuple[_Group, ...]]
+    quality_gates: tuple[_Gate, ...]
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file; what is none, such as a pipe, is as good as missing."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return path.read_bytes()
 
 
 def _written_at(folder: Path) -> datetime:
@@ -178,4 +220,4 @@ def _written_at(folder: Path) -> datetime:
         path = folder / name
         if path.is_file():
             times.append(path.stat().st_mtime)
-    return datetime.fromtimestamp(max(times, default=0), UTC)
+    return datetime.fromtimestamp(max(0, min(max(times, default=0), _LATEST)), UTC)

@@ -55,14 +55,18 @@ class CommittedChunks:
 
         Raises:
             OSError: if it cannot be read.
-            ValueError: if it is no manifest of this version of the schema.
+            ValueError: if it is damaged: no manifest of this chunk in this version of the schema.
         """
         path = self.path(CHUNKS, f"{name}{_MANIFEST_SUFFIX}")
         with self.storage.open(path) as file:
-            try:
-                return ChunkManifest.from_json(file.read().decode())
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from error
+            content = file.read()
+        try:
+            found = ChunkManifest.from_json(content)
+            if found.chunk != name:
+                raise ValueError("it is the manifest of another chunk")
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        return found
 
     def manifests(self) -> Iterator[ChunkManifest]:
         """The manifests of all chunks in the order of the input.
@@ -72,15 +76,14 @@ class CommittedChunks:
         """
         return in_threads(self.read, self.names())
 
-    def readable_manifests(self) -> dict[str, ChunkManifest]:
-        """The manifests by the chunks' names, without those that are no manifests of this version.
+    def manifests_by_name(self) -> dict[str, ChunkManifest | None]:
+        """The manifests by the chunks' names; None for a damaged one.
 
         Raises:
             OSError: if one cannot be read.
         """
         names = self.names()
-        found = zip(names, in_threads(self._read_if_valid, names), strict=True)
-        return {name: manifest for name, manifest in found if manifest is not None}
+        return dict(zip(names, in_threads(self._read_if_valid, names), strict=True))
 
     def _read_if_valid(self, name: str) -> ChunkManifest | None:
         try:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from attribeam.report.audit_history import AuditEntry, read_history
+from attribeam.report.audit_history import AuditEntry, audit_folders, read_history
 from attribeam.report.history_alerts import WATCHED, Alert, find_alerts
 from attribeam.report.history_page import column_values, group_of, history_page
 from attribeam.report.messages import one_line
 from attribeam.report.output_file import STANDARD_OUTPUT, check_output, write_lines
+from attribeam.report.private_files import made_with, umask_of_folders
 from attribeam.schemas.errors import ExitCode, UsageError
 
 _HEADER = ("started (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         _check_column(entries, arguments.by)
     alerts = find_alerts(entries)
     if arguments.output is not None:
-        write_lines(arguments.output, [history_page(arguments.folder, entries, Path(arguments.output))])
+        with made_with(umask_of_folders(audit_folders(arguments.folder))):
+            write_lines(arguments.output, [history_page(arguments.folder, entries, Path(arguments.output))])
     lines = (one.to_json() for one in entries) if arguments.jsonl else _lines(entries, alerts, arguments.by)
     write_lines(STANDARD_OUTPUT, (f"{line}\n" for line in lines))
     newest = any(one.entry is entries[-1] and one.kind != "better" for one in alerts)

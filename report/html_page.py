@@ -34,6 +34,7 @@ from attribeam.report.page_data import (
 )
 from attribeam.report.passage_names import passage_names
 from attribeam.report.passage_use import retrieved_passages
+from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
 from attribeam.schemas import VERDICTS
@@ -197,5 +198,8 @@ def write_html_report(
     """
     check_output(str(output))
     earlier = None if previous is None else AuditDirectory.open(previous)
-    page = html_page(PageRequest(AuditDirectory.open(audit), earlier, answers, texts))
-    write_lines(str(output), [page])
+    request = PageRequest(AuditDirectory.open(audit), earlier, answers, texts)
+    shown = [one.manifest.options for one in (request.audit, earlier) if one is not None]
+    page = html_page(request)
+    with made_with(recorded_umask(*shown)):
+        write_lines(str(output), [page])

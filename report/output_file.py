@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from attribeam.report.messages import write_output
 from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.new_file import new_file
 
 STANDARD_OUTPUT = "-"
 
@@ -16,11 +17,22 @@ def check_output(output: str) -> None:
     """Refuse, before any work, an output that cannot be written.
 
     Raises:
-        UsageError: if the output is no file in an existing directory.
+        UsageError: if the output is no file in an existing directory; it may be there or not, but no link or device.
     """
+    if output == STANDARD_OUTPUT:
+        return
     path = Path(output)
-    if output != STANDARD_OUTPUT and (path.is_dir() or not path.parent.is_dir()):
-        raise UsageError(f"--output should be a file in an existing directory, was: {output!r}")
+    try:
+        is_file = path.parent.is_dir() and stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"--output {output!r} cannot be written: {error.strerror}") from error
+    if not is_file:
+        raise UsageError(
+            f"--output should be a file in an existing directory, and no link, was: {output!r}; {STANDARD_OUTPUT} is "
+            "standard output"
+        )
 
 
 def write_lines(output: str, parts: Iterable[str]) -> None:
@@ -32,14 +44,8 @@ def write_lines(output: str, parts: Iterable[str]) -> None:
     if output == STANDARD_OUTPUT:
         write_output(parts)
         return
-    path = Path(output)
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(parts)
-        partial.replace(path)
+        with new_file(Path(output)) as file:
+            file.writelines(part.encode() for part in parts)
     except OSError as error:
         raise RunError(f"{output!r} cannot be written: {error}") from error
-    finally:
-        with suppress(OSError):  # where it could not be made, it may not be removable either
-            partial.unlink()

@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check_usage(arguments)
     audit = AuditDirectory.open(arguments.audit)
-    with made_with(recorded_umask(audit.manifest.options)):
-        if arguments.format == HTML:
-            _write_page(arguments)
-        else:
+    if arguments.format == HTML:
+        _write_page(arguments)
+    else:
+        with made_with(recorded_umask(audit.manifest.options)):
             write_lines(arguments.output, _output_parts(arguments, audit))
     if audit.incomplete:
         _MESSAGES.say(audit.incomplete)

@@ -59,6 +59,10 @@ class ModelLoadError(AttribeamError, RuntimeError):
     """A model cannot be loaded or used; the message says which, why, and the way out."""
 
 
+class ModelUnavailableError(ModelLoadError):
+    """A model could not be loaded this time, but may be the next: the network failed, or memory ran out."""
+
+
 class RunError(AttribeamError):
     """A run, a report or a measurement failed; what is already written stays."""
 

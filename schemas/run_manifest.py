@@ -1,18 +1,79 @@
-"""What an audit records about itself: one manifest per chunk and one per run, as versioned JSON."""
+"""What an audit records about itself: one manifest per chunk and one per run, as versioned JSON.
+
+What is read back is checked: types, ranges, and that the numbers agree.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+
+from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.claim_rows import CLAIM_SUPPORTS
 from attribeam.schemas.evidence_record import Support
 from attribeam.schemas.version import SCHEMA_VERSION
+
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[FiniteNumber, Field(ge=0, le=1)]
+Seconds = Annotated[FiniteNumber, Field(ge=0, le=10**9)]
+_YEARS = range(2000, 3000)
+_T = TypeVar("_T")
+_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
+
+
+def utc_moment(text: str) -> datetime:
+    """The moment of an ISO 8601 text; one without an offset is in UTC.
+
+    Raises:
+        ValueError: if it is none of this millennium.
+    """
+    found = datetime.fromisoformat(text)
+    if found.year not in _YEARS:
+        raise ValueError(f"a year from {_YEARS.start} to {_YEARS.stop - 1} was expected")
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _moment_text(text: str) -> str:
+    utc_moment(text)
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_moment_text)]
+
+
+def _share_text(text: str) -> str:
+    if not 0 <= float(text) <= 1:
+        raise ValueError("a share from 0 to 1 was expected")
+    return text
+
+
+ShareText = Annotated[str, AfterValidator(_share_text)]
+
+
+def read_json(kind: type[_T], text: str | bytes, *, extra: Literal["forbid", "ignore"] = "forbid") -> _T:
+    """JSON text as ``kind``, whose types are taken strictly; ``extra`` says what becomes of unknown fields.
+
+    Raises:
+        ValueError: if it is something else; the message says where, and does not repeat what stands there.
+    """
+    try:
+        adapter = _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(kind))
+        found: _T = adapter.validate_json(text, strict=True, extra=extra)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from error
+    return found
 
 
 class RunStatus(StrEnum):
@@ -29,8 +90,8 @@ class InputFile:
     """One input file and its fingerprint: ``sha256`` is that of its content."""
 
     path: str
-    size_bytes: int
-    row_count: int
+    size_bytes: Count
+    row_count: Count
     sha256: str
 
 
@@ -39,8 +100,8 @@ class OutputFile:
     """One written Parquet file; ``path`` is relative to the output directory."""
 
     path: str
-    row_count: int
-    size_bytes: int
+    row_count: Count
+    size_bytes: Count
     sha256: str
 
 
@@ -50,7 +111,7 @@ class DeadLetterCount:
 
     stage: str
     reason: str
-    rows: int
+    rows: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +130,16 @@ class AuditCounts:
         answers: audited rows by ``answer_kind``; empty before schema version 1.2.
     """
 
-    rows: int = 0
-    audited: int = 0
+    rows: Count = 0
+    audited: Count = 0
     dead_letters: tuple[DeadLetterCount, ...] = ()
-    spans: Mapping[str, int] = field(default_factory=dict)
-    tokens: int | None = 0
-    rows_in_windows: int | None = 0
-    rows_unread: int | None = None
-    claims: Mapping[str, int] = field(default_factory=dict)
-    not_judged: Mapping[str, int] = field(default_factory=dict)
-    answers: Mapping[str, int] = field(default_factory=dict)
+    spans: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
+    tokens: Count | None = 0
+    rows_in_windows: Count | None = 0
+    rows_unread: Count | None = None
+    claims: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
+    not_judged: Mapping[Annotated[str, AfterValidator(ClaimKind)], Count] = field(default_factory=dict)
+    answers: Mapping[Annotated[str, AfterValidator(AnswerKind)], Count] = field(default_factory=dict)
 
     @property
     def by_support(self) -> Mapping[str, int]:
@@ -110,6 +171,23 @@ class AuditCounts:
         """True where every row was either audited or dead-lettered."""
         return self.rows == self.audited + self.dead_lettered
 
+    def contradictions(self, schema_version: str) -> Iterator[str]:
+        """Which of these numbers cannot be true at once."""
+        if schema_version == SCHEMA_VERSION and (bool(self.claims), bool(self.answers)) != (bool(self.spans),) * 2:
+            yield "spans, claims and answers should go together"
+        if not self.is_reconciled:
+            yield "rows should be those audited and those dead-lettered"
+        if self.audited > self.span_count:
+            yield "each audited row should have a span"
+        if any(number > self.spans.get(support, 0) for support, number in self.claims.items()):
+            yield "claims should be spans"
+        if self.answers and sum(self.answers.values()) != self.audited:
+            yield "answers should be the audited rows"
+        if sum(self.not_judged.values()) != (self.not_judged_count if self.claims else 0):
+            yield "not_judged should be the spans that are not judged"
+        if max(self.rows_in_windows or 0, self.rows_unread or 0) > self.audited:
+            yield "rows_in_windows and rows_unread should be audited rows"
+
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
@@ -121,39 +199,38 @@ class StageSeconds:
     """
 
     stage: str
-    wall_seconds: float
-    cpu_seconds: float
+    wall_seconds: Seconds
+    cpu_seconds: Seconds
 
 
 class _Manifest:
-    """JSON out and in, for both kinds of manifest.
-
-    ``_kind`` names the kind in errors; ``_readers`` makes the fields of that kind from what JSON has for them.
-    """
+    """JSON out and in, for both kinds of manifest; ``_kind`` names the kind in errors."""
 
     __slots__ = ()
     _kind: ClassVar[str]
-    _readers: ClassVar[Mapping[str, Callable[[Any], object]]]
 
     def to_json(self) -> str:
         """This manifest as JSON text."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"  # type: ignore[call-overload]
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str | bytes) -> Self:
         """The manifest that ``to_json`` wrote.
 
         Raises:
-            ValueError: if the text is no manifest of this kind in this version of the schema.
+            ValueError: if the text is no manifest of this kind in this version of the schema, or contradicts itself.
         """
         try:
-            fields: dict[str, Any] = json.loads(text)
-            fields["stages"] = fields.get("stages", ())
-            return cls(
-                **fields | {name: read(fields[name]) for name, read in {**_SHARED_READERS, **cls._readers}.items()}
-            )
-        except (TypeError, KeyError, AttributeError) as error:
+            found = read_json(cls, text)
+            if contradictions := [*found.contradictions()]:
+                raise ValueError(contradictions[0])
+        except ValueError as error:
             raise ValueError(f"a {cls._kind} manifest of schema {SCHEMA_VERSION} was expected: {error}") from error
+        return found
+
+    def contradictions(self) -> Iterator[str]:
+        """What cannot be true at once."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,21 +243,33 @@ class ChunkManifest(_Manifest):
     chunk: str
     source_file: str
     input_sha256: str
-    row_start: int
-    row_end: int
+    row_start: Count
+    row_end: Count
     configuration: str
     counts: AuditCounts
     evidence: OutputFile
     dead_letters: OutputFile
-    seconds: float
+    seconds: Seconds
     stages: tuple[StageSeconds, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
     _kind: ClassVar[str] = "chunk"
-    _readers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        "evidence": lambda one: OutputFile(**one),
-        "dead_letters": lambda one: OutputFile(**one),
-    }
+
+    def contradictions(self) -> Iterator[str]:
+        """See ``_Manifest``."""
+        yield from self.counts.contradictions(self.schema_version)
+        if self.counts.rows != self.row_end - self.row_start:
+            yield "counts.rows should be those from row_start to row_end"
+        if not self.chunk.endswith(f"-r{self.row_start:010d}"):
+            yield "chunk should name row_start"
+        for folder, file, rows in (
+            ("evidence", self.evidence, self.counts.span_count),
+            ("dead_letters", self.dead_letters, self.counts.dead_lettered),
+        ):
+            if not re.fullmatch(rf"{folder}/{re.escape(self.chunk)}(-[0-9a-f]{{12}})?\.parquet", file.path):
+                yield f"{folder}.path should be a file of the chunk in {folder}/"
+            if file.row_count != rows:
+                yield f"{folder}.row_count should be {rows}, as counts say"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +284,16 @@ class RunManifest(_Manifest):
         options: every setting as the user gave it, defaults filled in.
         models: provenance of the attributor and the parser, as in the files' metadata.
         stages: how long each stage worked in all chunks, those of an earlier run included; empty for a distributed run.
-        chunks: names of the committed chunks in input order; empty for distributed runs of versions without chunks.
+        chunks: names of the committed chunks in input order.
     """
 
     status: RunStatus
     attribeam_version: str
     runner: str
-    started_at: str
-    seconds: float
-    load_seconds: float
-    rows_per_second: float
+    started_at: Moment
+    seconds: Seconds
+    load_seconds: Seconds
+    rows_per_second: Annotated[FiniteNumber, Field(ge=0)]
     configuration: str
     inputs: tuple[InputFile, ...]
     options: Mapping[str, object]
@@ -216,11 +305,52 @@ class RunManifest(_Manifest):
     schema_version: str = SCHEMA_VERSION
 
     _kind: ClassVar[str] = "run"
-    _readers: ClassVar[Mapping[str, Callable[[Any], object]]] = {
-        "status": RunStatus,
-        "inputs": lambda some: tuple(InputFile(**one) for one in some),
-        "chunks": tuple,
-    }
+
+    def contradictions(self) -> Iterator[str]:
+        """See ``_Manifest``; options and models are checked as far as reports read them."""
+        yield from self.counts.contradictions(self.schema_version)
+        if self.status is RunStatus.DONE and self.counts.rows != sum(one.row_count for one in self.inputs):
+            yield "counts.rows should be those of the inputs"
+        read_json(_ReadModels, json.dumps(self.models), extra="ignore")
+        read_json(_ReadOptions, json.dumps(self.options), extra="ignore")
+        read_json(_ReadPrivacy, json.dumps(self.options.get("privacy", {})))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadFile:
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPrivacy:
+    """What masks are made of again; a wrong one would show texts that the audit has masked."""
+
+    redact: bool = False
+    redact_patterns: tuple[str, ...] = ()
+    redact_patterns_file: _ReadFile | None = None
+    no_texts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadOptions:
+    """Those of a run's options that logs are read with again."""
+
+    columns: tuple[tuple[str, str], ...] = ()
+    log_format: str = ""
+    max_text_chars: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadModels:
+    """Those of a run's models that are read as numbers."""
+
+    answer_risk_threshold: ShareText = "0"
+    supported_threshold: ShareText = "0"
+    weak_threshold: ShareText = "0"
+    verdict_precision: ShareText = "0"
+    verdict_recall: ShareText = "0"
+    verdict_false_alarms: ShareText = "0"
 
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
@@ -274,16 +404,3 @@ def sum_stage_seconds(parts: Iterable[Sequence[StageSeconds]]) -> tuple[StageSec
 def dead_letter_counts(rows: Mapping[tuple[str, str], int]) -> tuple[DeadLetterCount, ...]:
     """Counts by (stage, reason), sorted."""
     return tuple(DeadLetterCount(stage, reason, count) for (stage, reason), count in sorted(rows.items()))
-
-
-def _counts(fields: dict[str, Any]) -> AuditCounts:
-    letters = fields.pop("dead_letters")
-    if not isinstance(letters, list):
-        raise TypeError("dead_letters should be a list")
-    return AuditCounts(dead_letters=tuple(DeadLetterCount(**one) for one in letters), **fields)
-
-
-_SHARED_READERS: Mapping[str, Callable[[Any], object]] = {
-    "counts": _counts,
-    "stages": lambda some: tuple(StageSeconds(**one) for one in some),
-}

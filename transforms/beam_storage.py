@@ -19,6 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from attribeam.logs.files import ArrowStorage, local_status
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.new_file import unfinished_name
 from attribeam.transforms.s3_clients import reuse_s3_clients
 
 reuse_s3_clients()  # in workers, too, which import this module before they open a file
@@ -149,12 +150,13 @@ def put_file(path: str, local: Path) -> None:
         shutil.copyfileobj(source, target, _COPY_BYTES)
 
 
-def put_text(path: str, text: str, *, by: str) -> None:
-    """Replace a small file, so that readers see either the old or the new one; ``by`` is written first and renamed.
+def put_text(path: str, text: str) -> None:
+    """Replace a small file, so that readers see either the old or the new one: it is written beside it and renamed.
 
     Raises:
         OSError: if it cannot be written.
     """
+    by = f"{path.rpartition('/')[0]}/{unfinished_name()}"
     with _as_os_errors():
         with _created(by) as file:
             file.write(text.encode())

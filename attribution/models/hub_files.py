@@ -16,7 +16,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import tqdm as hub_tqdm
 
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 
 _SMALL_FILES = ("*.json", "*.jinja", "*.py", "*.model", "*.tiktoken", "*.txt")
 _HUB_ERRORS = (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError)
@@ -61,7 +61,8 @@ def _fetch(model: str, revision: str | None, patterns: Sequence[str], *, bars: t
     except _HUB_ERRORS as error:
         folder = _cached_folder(model, revision) if isinstance(error, LocalEntryNotFoundError) else None
         if folder is None:
-            raise ModelLoadError(f"model {model!r} {_explanation(model, revision, error)}") from error
+            kind = ModelLoadError if _is_final(error) else ModelUnavailableError
+            raise kind(f"model {model!r} {_explanation(model, revision, error)}") from error
         return folder
 
 
@@ -69,6 +70,13 @@ def _cached_folder(model: str, revision: str | None) -> Path | None:
     """The folder with files from an earlier fetch, which may lack some that the patterns name."""
     config = try_to_load_from_cache(model, "config.json", revision=revision)
     return Path(config).parent if isinstance(config, str) else None
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the next attempt would fail, too."""
+    if isinstance(error, LocalEntryNotFoundError):
+        return constants.is_offline_mode()
+    return isinstance(error, GatedRepoError | RepositoryNotFoundError | RevisionNotFoundError | HFValidationError)
 
 
 def _explanation(model: str, revision: str | None, error: Exception) -> str:

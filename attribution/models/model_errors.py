@@ -13,7 +13,7 @@ from transformers.utils import logging
 
 from attribeam.attribution.attention.batching import is_out_of_memory
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def as_load_errors(model: str) -> Iterator[None]:
             ) from error
         if not is_out_of_memory(error):
             raise
-        raise ModelLoadError(
+        raise ModelUnavailableError(
             f"model {model!r} does not fit into the free memory of its device; try --quantization nf4, which needs the "
             "least, or choose another --model, --device or --dtype"
         ) from error

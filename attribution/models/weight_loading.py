@@ -26,7 +26,7 @@ from attribeam.attribution.models.truncated_model import depth_matters, nested_n
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.models.weight_memory import free_memory, total_size, weight_groups
 from attribeam.attribution.options import AUTO_DTYPE, DTYPES, Quantization
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError, UsageError
 
 _TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -171,7 +171,7 @@ def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, dev
     needed = total_size(groups, dtype, options.quantization)
     if needed > available:
         least = total_size(groups, torch.bfloat16, Quantization.NF4)
-        raise ModelLoadError(
+        raise ModelUnavailableError(
             f"model {options.model!r} is too large for the device: layers 1 to {layer} need {format_size(needed)} for "
             f"their weights, but {device} has {format_size(available)} left; with --quantization nf4 --dtype "
             f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower --layer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from attribeam.lab.benchmarks.generated_rows import BenchmarkRow, benchmark_rows, made_up_pages
 from attribeam.schemas import (
-    VERDICTS,
+    AnswerKind,
     CharRange,
     EvidencePiece,
     Passage,
@@ -28,7 +28,15 @@ from attribeam.schemas import (
     evidence_row,
     evidence_schema,
 )
-from attribeam.schemas.run_manifest import AuditCounts, InputFile, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import (
+    AuditCounts,
+    ChunkManifest,
+    InputFile,
+    OutputFile,
+    RunManifest,
+    RunStatus,
+    sum_counts,
+)
 
 SPANS_PER_ANSWER = 10
 _DIFFERENT_ANSWERS = 500
@@ -55,26 +63,42 @@ def write_report_audit(root: Path, *, answers: int, seed: int = 13) -> Path:
     Texts repeat every 500 answers, but ids, times, evidence mass, support and unmatched values do not.
     """
     audit = root / "audit"
-    (audit / "evidence").mkdir(parents=True)
-    (audit / "dead_letters").mkdir()
+    for folder in ("evidence", "dead_letters", "_chunks"):
+        (audit / folder).mkdir(parents=True)
     log = root / "log.parquet"
     texts = _texts(str(log), min(answers, _DIFFERENT_ANSWERS), seed)
     random_numbers = np.random.default_rng(seed)
-    spans = {str(support): 0 for support in VERDICTS}
+    chunks: list[ChunkManifest] = []
     with pq.ParquetWriter(log, _log_schema(), compression="zstd") as writer:
         for start in range(0, answers, len(texts.rows)):
             rows = texts.rows[: answers - start]
             writer.write_table(_log_table(rows, start))
             evidence = _evidence(texts.evidence.slice(0, len(rows) * SPANS_PER_ANSWER), start, random_numbers)
-            pq.write_table(evidence, audit / "evidence" / f"part-{start:010d}.parquet", compression="zstd")
-            for one in pc.value_counts(evidence["support"]).to_pylist():
-                spans[one["values"]] += one["counts"]
-    pq.write_table(dead_letter_schema().empty_table(), audit / "dead_letters" / "part-0000000000.parquet")
-    manifest = _manifest(
-        log, AuditCounts(rows=answers, audited=answers, spans=spans, tokens=None, rows_in_windows=None)
-    )
+            chunks.append(_write_chunk(audit, str(log), evidence, range(start, start + len(rows))))
+    manifest = _manifest(log, sum_counts(one.counts for one in chunks), tuple(one.chunk for one in chunks))
     (audit / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     return audit
+
+
+def _write_chunk(audit: Path, log: str, evidence: pa.Table, rows: range) -> ChunkManifest:
+    name = f"00000-log-r{rows.start:010d}"
+    files = [OutputFile(f"{folder}/{name}.parquet", 0, 0, "") for folder in ("evidence", "dead_letters")]
+    for file, table in zip(files, (evidence, dead_letter_schema().empty_table()), strict=True):
+        pq.write_table(table, audit / file.path, compression="zstd")
+    spans = {one["values"]: one["counts"] for one in pc.value_counts(evidence["support"]).to_pylist()}
+    counts = AuditCounts(
+        rows=len(rows),
+        audited=len(rows),
+        spans=spans,
+        claims=spans,
+        tokens=None,
+        rows_in_windows=None,
+        answers={AnswerKind.ANSWER.value: len(rows)},
+    )
+    whole = replace(files[0], row_count=evidence.num_rows)
+    manifest = ChunkManifest(name, log, "", rows.start, rows.stop, "", counts, whole, files[1], 1.0)
+    (audit / "_chunks" / f"{name}.json").write_text(manifest.to_json(), encoding="utf-8")
+    return manifest
 
 
 def _texts(log: str, answers: int, seed: int) -> _Texts:
@@ -180,7 +204,7 @@ def _record_id(row: int) -> str:
     return f"row-{row:07d}"
 
 
-def _manifest(log: Path, counts: AuditCounts) -> RunManifest:
+def _manifest(log: Path, counts: AuditCounts, chunks: tuple[str, ...]) -> RunManifest:
     content = log.read_bytes()
     return RunManifest(
         status=RunStatus.DONE,
@@ -200,5 +224,5 @@ def _manifest(log: Path, counts: AuditCounts) -> RunManifest:
         },
         versions={},
         counts=counts,
-        chunks=(),
+        chunks=chunks,
     )

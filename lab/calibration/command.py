@@ -29,6 +29,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audit_summary import audit_title
 from attribeam.report.mark_file import Marks
 from attribeam.report.messages import print_lines
+from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.file_digest import file_sha256
 
@@ -70,7 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
     print_lines(_marks_line(marks, marked))
-    parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
+    with made_with(recorded_umask(audit.manifest.options)):
+        parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
     print_lines(*_lines(parts))
     print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "

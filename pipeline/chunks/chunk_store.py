@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +11,10 @@ from attribeam.logs.files import ArrowStorage
 from attribeam.pipeline.chunks.chunk_attempt import manifest_of
 from attribeam.pipeline.chunks.finished_chunks import FinishedChunks
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.output_directory import OutputDirectory, sync_folder, write_atomically
+from attribeam.pipeline.chunks.output_directory import OutputDirectory, write_atomically
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.report.committed_chunks import CommittedChunks
+from attribeam.schemas.new_file import sync_folder
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
 
 
@@ -31,20 +32,22 @@ class ChunkStore:
         """Names of the chunks that would have been kept, had their files been as they were written."""
         return self._finished.damaged
 
-    @property
-    def foreign(self) -> list[str]:
-        """Names of the finished chunks of an earlier run that this run has no place for."""
-        return self._finished.foreign
-
-    def keep_finished(self, chunks: Sequence[Chunk], *, overwrite: bool) -> dict[str, ChunkManifest]:
-        """Keep the chunks that are finished and fit, and remove all others; returns the manifests by name.
+    def fitting(self, chunks: Sequence[Chunk]) -> dict[str, ChunkManifest]:
+        """The manifests by name of the chunks that are finished and fit; changes nothing.
 
         Raises:
-            UsageError: if all finished chunks belong to another input or configuration; nothing was removed.
+            UsageError, OSError: as ``FinishedChunks.fitting``.
         """
-        finished = {} if overwrite else self._finished.fitting(chunks)
-        self._directory.remove_chunks_but(finished)
-        return finished
+        return self._finished.fitting(chunks)
+
+    def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
+        """Remove all chunks but ``kept``, and what was not finished.
+
+        Raises:
+            OSError: if something cannot be removed.
+        """
+        self._directory.remove_attempts()
+        self._directory.remove_chunks_but(kept)
 
     def commit(self, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
         """Move the attempt's files into place, then write the manifest, which makes the chunk exist."""

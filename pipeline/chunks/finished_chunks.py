@@ -1,14 +1,16 @@
-"""Which committed chunks a run may keep: the same rules for local and distributed runs."""
+"""Which committed chunks a run may keep, and that it removes no others unasked: for local and distributed runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attribeam.logs.files import fingerprint_file
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.report.committed_chunks import DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+
+_NAMED_LOGS = 3
 
 
 def is_of(manifest: ChunkManifest, chunk: Chunk, configuration: str) -> bool:
@@ -24,14 +26,13 @@ def is_of(manifest: ChunkManifest, chunk: Chunk, configuration: str) -> bool:
 class FinishedChunks:
     """Compares the committed chunks of an output with what a run of ``configuration`` would do.
 
-    ``damaged`` names the chunks that fit except for their files, ``foreign`` those of other rows, content or options.
+    ``damaged`` names the chunks whose manifest or files are not as they were written.
     """
 
     def __init__(self, committed: CommittedChunks, *, configuration: str) -> None:
         self._committed = committed
         self._configuration = configuration
         self.damaged: list[str] = []
-        self.foreign: list[str] = []
 
     def fitting(self, chunks: Sequence[Chunk], *, digests: bool = True) -> dict[str, ChunkManifest]:
         """The manifests by name of the chunks that are finished and fit.
@@ -40,28 +41,34 @@ class FinishedChunks:
         their SHA-256 where ``digests`` are asked for.
 
         Raises:
-            UsageError: if all finished chunks belong to another input or configuration.
+            UsageError: if there are finished chunks of other rows, content or options, which the run would remove.
             OSError: if the output cannot be read.
         """
-        there = self._committed.readable_manifests()
-        self._refuse_another_audit(there.values(), chunks)
-        same = [chunk.name for chunk in chunks if chunk.name in there and self._is_own(there[chunk.name], chunk)]
-        whole = self._whole({name: there[name] for name in same}, digests=digests)
-        self.damaged += [name for name in same if name not in whole]
-        self.foreign += sorted(there.keys() - set(same))
+        planned = {chunk.name: chunk for chunk in chunks}
+        there = self._committed.manifests_by_name()
+        lost = {name: one for name, one in there.items() if not self._is_redone(one, planned.get(name))}
+        if lost:
+            raise UsageError(self._refusal(lost))
+        whole = self._whole({name: one for name, one in there.items() if one is not None}, digests=digests)
+        self.damaged += [name for name in there if name not in whole]
         return whole
 
-    def _is_own(self, manifest: ChunkManifest, chunk: Chunk) -> bool:
-        return is_of(manifest, chunk, self._configuration)
+    def _is_redone(self, manifest: ChunkManifest | None, planned: Chunk | None) -> bool:
+        """Whether the run has the chunk, too: the very same, or one for a manifest that is damaged."""
+        return planned is not None and (manifest is None or is_of(manifest, planned, self._configuration))
 
-    def _refuse_another_audit(self, there: Iterable[ChunkManifest], chunks: Sequence[Chunk]) -> None:
-        contents = {chunk.input.sha256 for chunk in chunks}
-        found = [(one.configuration == self._configuration and one.input_sha256 in contents) for one in there]
-        if found and not any(found):
-            raise UsageError(
-                f"--output {self._committed.root!r} holds {len(found)} finished chunks of another input, other "
-                "options or versions; choose another --output, or give --overwrite to delete them"
-            )
+    def _refusal(self, lost: Mapping[str, ChunkManifest | None]) -> str:
+        rows = sum(one.counts.rows for one in lost.values() if one is not None)
+        logs = sorted({one.source_file for one in lost.values() if one is not None})
+        more = f" and {len(logs) - _NAMED_LOGS} more" if len(logs) > _NAMED_LOGS else ""
+        named = ", ".join(map(repr, logs[:_NAMED_LOGS])) + more
+        return (
+            f"--output {self._committed.root!r} holds {len(lost)} finished chunks with {rows:,} rows"
+            f"{f' of {named}' if logs else ''}, first {min(lost)}, that this run would remove: their logs are not in "
+            "--input at the same place, or have changed, or --rows-per-chunk, another option or a version is not the "
+            "same. Start the same command as before, choose another --output, or give --overwrite to audit all rows "
+            "again"
+        )
 
     def _whole(self, manifests: Mapping[str, ChunkManifest], *, digests: bool) -> dict[str, ChunkManifest]:
         """Those whose files are there as they were written."""
@@ -81,15 +88,8 @@ class FinishedChunks:
         return fingerprint_file(self._committed.storage, self._committed.path(file.path))[1] == file.sha256
 
 
-def damage_notes(
-    damaged: Sequence[str], finished: Mapping[str, ChunkManifest], *, verify: bool, foreign: Sequence[str] = ()
-) -> Iterator[str]:
-    """How many finished chunks are damaged or ``foreign``, and with ``verify`` how many are intact."""
-    if foreign:
-        yield (
-            f"{len(foreign)} finished chunks of an earlier run were removed, first {foreign[0]}: their logs are no "
-            "longer in --input or no longer the same, or --rows-per-chunk or another option has changed"
-        )
+def damage_notes(damaged: Sequence[str], finished: Mapping[str, ChunkManifest], *, verify: bool) -> Iterator[str]:
+    """How many finished chunks are damaged, and with ``verify`` how many are intact."""
     if damaged:
         yield (
             f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(finished)} finished chunks, first "

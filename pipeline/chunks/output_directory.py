@@ -1,6 +1,9 @@
 """The output directory of an audit: its layout and its lock.
 
-This module imports no library.
+The lock is one of the kernel (``flock``) on the file ``_attribeam``: it holds between all processes of a machine, those
+of containers included, and between machines as far as the file system passes it on, as NFS does unless it is mounted
+with ``nolock`` or ``local_lock``. Nothing that a link leads to is ever written to, for whoever may write here could
+else let an audit write elsewhere.
 """
 
 from __future__ import annotations
@@ -18,8 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
+from attribeam.report.committed_chunks import CHUNKS, DEAD_LETTERS, EVIDENCE
 from attribeam.report.private_files import take_rights
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.new_file import UNFINISHED, new_file
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 MARKER = "_attribeam"
@@ -29,11 +34,22 @@ RESULTS = (REPORT_PAGE, METRICS_JSON, METRICS_PROM)
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _CHUNK = r"\d{5,}-[A-Za-z0-9._-]+-r\d{10}"
-OWN_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet|part-\d{{5}}-of-\d{{5}}\.parquet")
-"""Names of evidence and dead letters. A distributed run adds a mark of the attempt; earlier versions numbered them."""
+OWN_PARQUET = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.parquet")
+"""Names of evidence and dead letters. A distributed run adds a mark of the attempt."""
 
-OWN_MANIFEST = re.compile(rf"{_CHUNK}(-[0-9a-f]{{12}})?\.json(\.new)?")
+OWN_MANIFEST = re.compile(rf"{_CHUNK}\.json")
 _OWN_ATTEMPT = re.compile(r".+-[0-9a-f]{32}")
+_ATTEMPTS = "_attempts"
+OWN_FOLDERS: Mapping[str, re.Pattern[str]] = {
+    EVIDENCE: OWN_PARQUET,
+    DEAD_LETTERS: OWN_PARQUET,
+    CHUNKS: OWN_MANIFEST,
+    _ATTEMPTS: _OWN_ATTEMPT,
+}
+"""The folders of an audit, and the names in each."""
+
+OWN_NAMES = re.compile("|".join(map(re.escape, (MARKER, "run_manifest.json", *RESULTS))))
+"""The files beside these folders."""
 
 
 class OutputDirectory:
@@ -41,75 +57,137 @@ class OutputDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.evidence = root / "evidence"
-        self.dead_letters = root / "dead_letters"
-        self.chunks = root / "_chunks"
-        self.attempts = root / "_attempts"
+        self.evidence = root / EVIDENCE
+        self.dead_letters = root / DEAD_LETTERS
+        self.chunks = root / CHUNKS
+        self.attempts = root / _ATTEMPTS
         self.run_manifest = root / "run_manifest.json"
         self.folders = (self.evidence, self.dead_letters, self.chunks, self.attempts)
 
     def check(self) -> None:
-        """Refuse a directory that holds other things than audits write; changes nothing.
+        """Refuse a directory that cannot be written to, or holds other things than audits write; changes nothing.
 
         Raises:
-            UsageError: if there is something else; the message names it.
+            UsageError: if it is one; the message names what is in the way.
         """
-        if self.root.exists() and not self.root.is_dir():
-            raise UsageError(f"--output should be a directory, but {str(self.root)!r} is a file")
-        if not self.root.exists() or not any(self.root.iterdir()):
-            return
-        if not (self.root / MARKER).is_file():
-            raise UsageError(
-                f"--output should be empty, new, or the directory of an earlier audit, but {str(self.root)!r} holds "
-                "other files; choose another directory"
-            )
-        for foreign in self._foreign_files():
+        with self._refused():
+            if self.root.exists() and not self.root.is_dir():
+                raise UsageError(f"--output should be a directory, but {str(self.root)!r} is a file")
+            self._check_writable()
+            if not self.root.exists() or not any(self.root.iterdir()):
+                return
+            if not os.path.lexists(self.root / MARKER):
+                raise UsageError(
+                    f"--output should be empty, new, or the directory of an earlier audit, but {str(self.root)!r} "
+                    "holds other files; choose another directory"
+                )
+            self.check_foreign()
+
+    def check_foreign(self) -> None:
+        """Refuse what no audit wrote where an audit writes: other files in its folders, links in place of its files.
+
+        Raises:
+            UsageError: if there is something; the message names it.
+        """
+        for foreign in _foreign_paths(self.root) if self.root.is_dir() else ():
             raise UsageError(f"--output holds {str(foreign)!r}, which no audit wrote; move it away")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Create the directory and hold its lock, which ends with this process at the latest.
 
+        What it created is removed again if the block fails, as far as it is still empty.
+
         Raises:
             UsageError: if another audit holds the lock, the directory holds other things than audits write, or it
                 cannot be written to.
             OSError: if the disk is full.
         """
-        with self._claimed() as marker:
-            try:
-                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(
-                    f"another audit is writing to {str(self.root)!r} ({marker.read().strip() or 'just started'}); "
-                    "wait for it to end, or choose another --output"
-                ) from None
-            marker.truncate(0)
-            marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
-            marker.flush()
-            yield
-
-    def _claimed(self) -> TextIO:
-        """Check and create the directory and its folders; returns the open file that the lock is on."""
+        made: list[Path] = []
         try:
-            self.check()
-            for folder in (self.root, *self.folders):
-                folder.mkdir(parents=True, exist_ok=True)
-                if folder == self.root:
-                    (self.root / MARKER).touch()
-            return (self.root / MARKER).open("r+", encoding="utf-8")
+            with self._refused():
+                self.check()
+                _make_folders(self.root, made)
+                marker = self._open_marker(made)
+            with marker:
+                try:
+                    with self._refused():
+                        self._hold(marker)
+                        for folder in self.folders:
+                            _make_folders(folder, made)
+                    yield
+                except BaseException:
+                    self._remove_made(made)
+                    raise
+        except BaseException:
+            self._remove_made(made)
+            raise
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Turn what the file system refuses into a ``UsageError``; a full disk is none."""
+        try:
+            yield
         except OSError as error:
             if error.errno in FULL_DISK:
                 raise
-            reason = error.strerror or str(error)
+            raise UsageError(self._unwritable(error.strerror or str(error))) from error
+
+    def _unwritable(self, reason: str) -> str:
+        return (
+            f"--output {str(self.root)!r} cannot be written to: {reason}; make it writable, or choose another directory"
+        )
+
+    def _check_writable(self) -> None:
+        there = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise UsageError(self._unwritable(f"{str(there)!r} is no directory"))
+        for folder in (there, *(one for one in self.folders if one.is_dir())):
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise UsageError(self._unwritable(f"{str(folder)!r} is not writable"))
+
+    def _open_marker(self, made: list[Path]) -> TextIO:
+        """The file that the lock is on; a link in its place is not followed."""
+        path = self.root / MARKER
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            made.append(path)
+        except FileExistsError:
+            descriptor = os.open(path, flags)
+        return os.fdopen(descriptor, "r+", encoding="utf-8")
+
+    def _hold(self, marker: TextIO) -> None:
+        """Take the lock of the marker, and say in it who has it."""
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(marker.fileno()), (self.root / MARKER).lstat()):
+                raise BlockingIOError
+        except (BlockingIOError, FileNotFoundError):
             raise UsageError(
-                f"--output {str(self.root)!r} cannot be written to: {reason}; make it writable, or choose another "
-                "directory"
-            ) from error
+                f"another audit is writing to {str(self.root)!r} ({marker.read().strip() or 'just started'}); "
+                "wait for it to end, or choose another --output"
+            ) from None
+        marker.truncate(0)
+        marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
+        marker.flush()
+
+    def _remove_made(self, made: list[Path]) -> None:
+        """Remove what this run made, as far as nothing was written into it."""
+        while made:
+            path = made.pop()
+            with suppress(OSError):
+                if path.name != MARKER:
+                    path.rmdir()
+                elif [*self.root.iterdir()] == [path]:
+                    path.unlink()
 
     def take_rights(self, umask: str) -> None:
         """Take the rights that ``umask`` denies from what earlier runs wrote, the directory itself included."""
-        inside = (path for folder in self.folders if folder.is_dir() for path in folder.rglob("*"))
-        take_rights([self.root, *self.root.iterdir(), *inside], umask)
+        take_rights(self.root.resolve(), OWN_NAMES, umask)
+        for folder, pattern in OWN_FOLDERS.items():
+            if (self.root / folder).is_dir():
+                take_rights(self.root / folder, pattern, umask)
 
     def earlier_manifest(self) -> RunManifest | None:
         """The run manifest of an earlier run; None if there is no readable one."""
@@ -127,6 +205,10 @@ class OutputDirectory:
         """Remove the unfinished work of interrupted runs."""
         for attempt in own_paths(self.attempts, _OWN_ATTEMPT):
             shutil.rmtree(attempt)
+        for folder in (self.root, self.chunks):
+            for path in folder.iterdir():
+                if UNFINISHED.fullmatch(path.name):
+                    path.unlink()
 
     def remove_working_folders(self) -> None:
         """Remove the folder of the attempts, which readers do not need, unless it holds a hidden file."""
@@ -176,15 +258,32 @@ class OutputDirectory:
         except OSError:
             replace_status(self.run_manifest, new)
 
-    def _foreign_files(self) -> Iterator[Path]:
-        patterns = (OWN_PARQUET, OWN_PARQUET, OWN_MANIFEST, _OWN_ATTEMPT)
-        for folder, pattern in zip(self.folders, patterns, strict=True):
-            if folder.exists() and not folder.is_dir():
-                yield folder
-            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-                own = pattern.fullmatch(path.name) and path.is_dir() == (folder == self.attempts)
-                if not own and not path.name.startswith("."):
-                    yield path
+
+def _foreign_paths(root: Path) -> Iterator[Path]:
+    for path in sorted(root.iterdir()):
+        if OWN_NAMES.fullmatch(path.name) and (path.is_symlink() or not path.is_file()):
+            yield path
+    for name, pattern in OWN_FOLDERS.items():
+        folder = root / name
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            yield folder
+            continue
+        for path in sorted(folder.iterdir()) if folder.exists() else ():
+            own = pattern.fullmatch(path.name) and not path.is_symlink() and path.is_dir() == (name == _ATTEMPTS)
+            if not own and not path.name.startswith("."):
+                yield path
+
+
+def _make_folders(path: Path, made: list[Path]) -> None:
+    """Make a folder and those above it that are missing; adds them to ``made``."""
+    missing = [one for one in (*reversed(path.parents), path) if not one.exists()]
+    for folder in missing:
+        try:
+            folder.mkdir()
+            made.append(folder)
+        except FileExistsError:  # another process was faster, or it is a link that leads nowhere
+            if not folder.is_dir():
+                raise
 
 
 def kept_names(kept: Mapping[str, ChunkManifest]) -> set[str]:
@@ -200,17 +299,8 @@ def own_paths(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a text file, so that readers see either the old or the new one, even after a power cut."""
-    new = path.with_name(f"{path.name}.new")
-    try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    with new_file(path) as file:
+        file.write(text.encode())
 
 
 def replace_status(path: Path, status: RunStatus) -> None:
@@ -219,16 +309,8 @@ def replace_status(path: Path, status: RunStatus) -> None:
     Raises:
         OSError, ValueError: if there is no readable manifest.
     """
-    old = path.read_bytes()
-    fields = json.loads(old) | {"status": status}
-    with path.open("r+b") as file:
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
+        old = file.read()
+        fields = json.loads(old) | {"status": status}
+        file.seek(0)
         file.write(json.dumps(fields, ensure_ascii=False).encode().ljust(len(old)))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -63,9 +63,13 @@ class WorkerNote:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """From a worker, before it ends: one paragraph for the user."""
+    """From a worker, before it ends: one paragraph for the user.
+
+    ``is_usage`` if the models cannot be loaded as asked.
+    """
 
     explanation: str
+    is_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

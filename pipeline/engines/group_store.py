@@ -6,7 +6,6 @@ count. Files are never written to again, so a retried or doubled attempt can onl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +16,15 @@ from apache_beam.io.filesystems import FileSystems
 from attribeam.pipeline.chunks.chunk_attempt import manifest_of
 from attribeam.pipeline.chunks.finished_chunks import FinishedChunks, is_of
 from attribeam.pipeline.chunks.input_plan import Chunk
-from attribeam.pipeline.chunks.output_directory import OWN_MANIFEST, OWN_PARQUET, RESULTS, kept_names
+from attribeam.pipeline.chunks.output_directory import OWN_FOLDERS, RESULTS, OutputDirectory, kept_names
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.report.committed_chunks import CHUNKS, DEAD_LETTERS, EVIDENCE, CommittedChunks
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.new_file import UNFINISHED
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.beam_storage import BeamStorage, delete_files, make_folders, put_file, put_text
 
-_OWN_NAMES: Mapping[str, re.Pattern[str]] = {CHUNKS: OWN_MANIFEST, EVIDENCE: OWN_PARQUET, DEAD_LETTERS: OWN_PARQUET}
+_FOLDERS = (CHUNKS, EVIDENCE, DEAD_LETTERS)
 _MARK_DIGITS = 12
 _MARK = ".taken_up"
 
@@ -61,9 +61,11 @@ class GroupStore:
         if removed:
             self.remove_results()
         delete_files(removed)
-        marks = [name for name in self.committed.storage.sizes(self.committed.path(CHUNKS)) if name.endswith(_MARK)]
-        delete_files([self.committed.path(CHUNKS, name) for name in marks])
-        make_folders([self.committed.path(folder) for folder in _OWN_NAMES])
+        for folder in (self.root, self.committed.path(CHUNKS)):
+            there = self.committed.storage.sizes(folder)
+            unfinished = [name for name in there if name.endswith(_MARK) or UNFINISHED.fullmatch(name)]
+            delete_files([f"{folder.rstrip('/')}/{name}" for name in unfinished])
+        make_folders([self.committed.path(folder) for folder in _FOLDERS])
 
     def remove_results(self) -> None:
         """Remove the page and the metrics of an earlier run, which are not those of the chunks that are to be.
@@ -74,9 +76,17 @@ class GroupStore:
         delete_files([path for path in map(self.committed.path, RESULTS) if FileSystems.exists(path)])
 
     def is_committed(self, chunk: Chunk) -> bool:
-        """Whether an attempt of this chunk has been committed."""
-        path = self.committed.path(CHUNKS, f"{chunk.name}.json")
-        return FileSystems.exists(path) and is_of(self.committed.read(chunk.name), chunk, self.configuration)
+        """Whether an attempt of this chunk has been committed; a damaged manifest is none.
+
+        Raises:
+            OSError: if the output cannot be read.
+        """
+        try:
+            return FileSystems.exists(self.committed.path(CHUNKS, f"{chunk.name}.json")) and is_of(
+                self.committed.read(chunk.name), chunk, self.configuration
+            )
+        except ValueError:
+            return False
 
     def mark_taken_up(self, chunk: Chunk) -> None:
         """Note that an attempt of this chunk has begun; the mark stays until ``keep_only``.
@@ -86,8 +96,7 @@ class GroupStore:
         Raises:
             OSError: if the output cannot be written.
         """
-        mark = self._mark(chunk)
-        put_text(mark, "taken up\n", by=f"{mark}.{uuid4().hex[:_MARK_DIGITS]}")
+        put_text(self._mark(chunk), "taken up\n")
 
     def was_taken_up(self, chunk: Chunk) -> bool:
         """Whether an attempt of this chunk has begun in this run."""
@@ -115,33 +124,29 @@ class GroupStore:
             delete_files([self.committed.path(file.path) for _, file in files])
             return
         manifest = manifest_of(chunk, placed, configuration=self.configuration)
-        unnamed = self.committed.path(CHUNKS, f"{name}.json.new")
-        put_text(self.committed.path(CHUNKS, f"{chunk.name}.json"), manifest.to_json(), by=unnamed)
+        put_text(self.committed.path(CHUNKS, f"{chunk.name}.json"), manifest.to_json())
 
 
-def check_output(root: str, *, overwrite: bool) -> None:
+def check_output(root: str) -> None:
     """Refuse an output whose folders hold what this run must not remove; changes nothing.
 
     Raises:
-        UsageError: if there are files that no audit writes, or, without ``overwrite``, an audit that has no manifests.
+        UsageError: if there is something that no audit writes.
         OSError: if the output cannot be read.
     """
+    if "://" not in root:
+        OutputDirectory(Path(root)).check_foreign()
+        return
     committed = CommittedChunks(root, BeamStorage())
-    for folder, pattern in _OWN_NAMES.items():
+    for folder in _FOLDERS:
         for name in committed.storage.sizes(committed.path(folder)):
-            if not pattern.fullmatch(name) and not name.startswith("."):
+            if not OWN_FOLDERS[folder].fullmatch(name) and not name.startswith("."):
                 raise UsageError(f"--output holds {committed.path(folder, name)!r}, which no audit wrote; move it away")
-    numbered = [name for name in _own_files(committed) if "/part-" in name]
-    if numbered and not overwrite:
-        raise UsageError(
-            f"--output holds files of an earlier version, such as {committed.path(numbered[0])!r}; choose another, or "
-            "give --overwrite"
-        )
 
 
 def _own_files(committed: CommittedChunks) -> Iterator[str]:
     """What audits wrote, relative to the root: manifests, then files; nothing hidden."""
-    for folder, pattern in _OWN_NAMES.items():
+    for folder in _FOLDERS:
         for name in sorted(committed.storage.sizes(committed.path(folder))):
-            if pattern.fullmatch(name):
+            if OWN_FOLDERS[folder].fullmatch(name):
                 yield f"{folder}/{name}"

@@ -78,7 +78,7 @@ def make_run_manifest(
         started_at=clock.started_at,
         seconds=round(seconds, 3),
         load_seconds=round(clock.load_seconds, 3),
-        rows_per_second=round(own_rows / (seconds - clock.load_seconds), 3) if own_rows else 0.0,
+        rows_per_second=round(own_rows / max(seconds - clock.load_seconds, 0.001), 3),
         configuration=configuration,
         inputs=plan.inputs,
         options={**plain_settings(settings), "run": options.given()},

@@ -30,7 +30,7 @@ from attribeam.pipeline.workers.model_messages import (
     TurnWanted,
 )
 from attribeam.pipeline.workers.shared_block import SharedBlock
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.elements import BlockOutcomes
 from attribeam.transforms.stage_metrics import add_stage_seconds
 
@@ -76,7 +76,8 @@ class RemoteModels:
         """The models' provenance, once a model worker has loaded them.
 
         Raises:
-            ModelWorkersError: if they cannot be loaded.
+            UsageError: if they cannot be loaded as asked.
+            ModelWorkersError: if they cannot be loaded this time.
         """
         message = self._receive()
         if not isinstance(message, ModelsReady):
@@ -211,7 +212,7 @@ class RemoteModels:
         with self._told_of_the_end():
             message: object = self._connection.recv()
         if isinstance(message, ModelsFailed):
-            self._error = ModelWorkersError(message.explanation)
+            self._error = (UsageError if message.is_usage else ModelWorkersError)(message.explanation)
             raise self._error
         return message
 

@@ -54,9 +54,13 @@ class ModelsReady:
 
 @dataclass(frozen=True, slots=True)
 class ModelsFailed:
-    """To every worker: blocks cannot be run any more; one paragraph for the user says why."""
+    """To every worker: blocks cannot be run any more; one paragraph for the user says why.
+
+    ``is_usage`` if the models cannot be loaded as asked.
+    """
 
     explanation: str
+    is_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class ModelService:
             worker.is_ready = True
             self._greet(message)
         elif isinstance(message, ModelsFailed):
-            self._fail(message.explanation)
+            self._fail(message.explanation, is_usage=message.is_usage)
 
     def _finish_block(self, worker: _ModelWorker, message: BlockDone | BlockFailed) -> None:
         if isinstance(message, BlockDone):
@@ -260,10 +260,13 @@ class ModelService:
         last = block.deaths >= block.job.tries
         block.client.send((BlockDied if last else ModelWorkerDied)(block.job.number, how))
 
-    def _fail(self, explanation: str) -> None:
-        """Tell all workers, present and future, that nothing can be run; the first reason counts."""
+    def _fail(self, explanation: str, *, is_usage: bool = False) -> None:
+        """Tell all workers, present and future, that nothing can be run; the first reason counts.
+
+        Models that could be loaded before were asked for rightly.
+        """
         if not isinstance(self._greeting, ModelsFailed):
-            self._greeting = ModelsFailed(explanation)
+            self._greeting = ModelsFailed(explanation, is_usage and self._greeting is None)
             self._tell_all(self._greeting)
 
     def _tell_all(self, message: object) -> None:

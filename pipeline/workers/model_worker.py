@@ -17,7 +17,7 @@ from attribeam.attribution.methods.method import Method
 from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
-from attribeam.pipeline.failures import explain_load_failure
+from attribeam.pipeline.failures import explain_load_failure, is_load_refusal
 from attribeam.pipeline.workers.model_messages import BlockDone, BlockFailed, ModelsFailed, ModelsReady, RunBlock
 from attribeam.pipeline.workers.shared_block import SharedBlock, receive_block
 from attribeam.transforms.audit_settings import AuditSettings
@@ -37,7 +37,7 @@ def _serve(connection: Connection, settings: AuditSettings) -> None:
         provenance = audit_provenance(method, settings.method, models)
     except Exception as error:
         logging.info("the models could not be loaded", exc_info=True)
-        connection.send(ModelsFailed(explain_load_failure(error, settings)))
+        connection.send(ModelsFailed(explain_load_failure(error, settings), is_load_refusal(error)))
         return
     gc.freeze()  # models stay; searching them for garbage again and again takes time
     gc.enable()

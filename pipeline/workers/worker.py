@@ -27,7 +27,7 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerFailed,
     WorkerNote,
 )
-from attribeam.pipeline.failures import explain_chunk_failure, explain_load_failure
+from attribeam.pipeline.failures import explain_chunk_failure, explain_load_failure, is_load_refusal
 from attribeam.pipeline.workers.model_client import FatalRowsError, RemoteModels
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.block_model import run_blocks_elsewhere
@@ -53,7 +53,7 @@ def _serve(connection: Connection, settings: AuditSettings, model_connection: Co
         models = load_models(settings, remote)
     except Exception as error:
         logging.info("the models could not be loaded", exc_info=True)
-        connection.send(WorkerFailed(explain_load_failure(error, settings)))
+        connection.send(WorkerFailed(explain_load_failure(error, settings), is_load_refusal(error)))
         return
     gc.freeze()  # models stay; searching them for garbage again and again takes time
     gc.enable()
@@ -78,8 +78,8 @@ def load_models(settings: AuditSettings, remote: RemoteModels | None = None) -> 
 
     Raises:
         ModelLoadError: if a model cannot be loaded.
-        ModelWorkersError: if ``remote`` models cannot be loaded.
-        UsageError: if the method cannot be used.
+        ModelWorkersError: if ``remote`` models cannot be loaded this time.
+        UsageError: if the method cannot be used, or ``remote`` models cannot be loaded as asked.
         FileNotFoundError, ValueError: if the parser cannot be.
     """
     parser = take_parser(settings.parser)

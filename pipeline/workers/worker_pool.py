@@ -16,6 +16,7 @@ from attribeam.pipeline.chunks.worker_messages import (
     RowsFinished,
     RunRows,
     WorkerDied,
+    WorkerFailed,
     WorkerNote,
 )
 from attribeam.pipeline.failures import RESUME_HINT, describe_failure, describe_rows
@@ -28,7 +29,7 @@ from attribeam.pipeline.workers.import_server import (
 )
 from attribeam.pipeline.workers.model_service import ModelService
 from attribeam.pipeline.workers.worker_start import run_worker
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
@@ -170,11 +171,14 @@ def start_first_worker(pool: WorkerPool) -> tuple[Worker, Mapping[str, str]]:
     """Start one worker and wait for its models; returns the worker and the models' provenance.
 
     Raises:
-        RunError: if they cannot be loaded.
+        UsageError: if they cannot be loaded as asked.
+        RunError: if they cannot be loaded this time.
     """
     worker = pool.start()
     while True:
         for _, message in pool.messages(timeout=_TICK_SECONDS):
             if isinstance(message, ModelsLoaded):
                 return worker, message.models
+            if isinstance(message, WorkerFailed) and message.is_usage:
+                raise UsageError(message.explanation)
             raise RunError(describe_failure(message, "while the models were loaded"))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         LogFormatError,
         LogReadError,
         ModelLoadError,
+        ModelUnavailableError,
         RunError,
         UsageError,
     )
@@ -57,6 +58,7 @@ __all__ = [
     "LogFormatError",
     "LogReadError",
     "ModelLoadError",
+    "ModelUnavailableError",
     "Passage",
     "QARecord",
     "Reason",
@@ -74,7 +76,7 @@ __all__ = [
 
 _ERRORS = (
     *("AttribeamError", "DataError", "ExitCode", "LogFormatError", "LogReadError", "ModelLoadError"),
-    *("RunError", "UsageError"),
+    *("ModelUnavailableError", "RunError", "UsageError"),
 )
 _MODULES = {
     "Attributor": "attribeam.attribution.attributor",

@@ -191,18 +191,40 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(
     assert status_of(tmp_path) is RunStatus.INTERRUPTED
 
 
-def test_finished_chunks_that_a_run_has_no_place_for_are_told(
-    audit: DistributedAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    audit.run(tmp_path, rows_per_chunk=14)
-    audit.run(tmp_path, quiet=False)
-    assert "2 finished chunks of an earlier run were removed, first 00000-log-r0000000000" in capsys.readouterr().err
+def test_no_finished_chunk_is_lost_unasked(audit: DistributedAudit, undisturbed: Path) -> None:
+    before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
+    with pytest.raises(UsageError, match=rf"holds 4 finished chunks with {ROWS} rows of .*log\.parquet'.*--overwrite"):
+        audit.run(undisturbed, rows_per_chunk=14)
+    assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
+
+
+def test_a_damaged_manifest_is_done_again_without_a_word_from_the_user(audit: DistributedAudit, tmp_path: Path) -> None:
+    audit.run(tmp_path)
+    before = contents(tmp_path)
+    damaged = tmp_path / "_chunks" / "00000-log-r0000000008.json"
+    damaged.write_text(damaged.read_text().replace('"audited": ', '"audited": -'))
+    with counted_rows() as starts:
+        audit.run(tmp_path)
+    assert starts == [8]
+    assert contents(tmp_path) == before
+    assert written_files(tmp_path) == named_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["evidence", "run_manifest.json"])
+def test_a_link_in_place_of_what_an_audit_writes_is_refused(audit: DistributedAudit, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).symlink_to(outside)
+    with pytest.raises(UsageError, match=f"{name}.*move it away"):
+        audit.run(tmp_path / "out")
+    assert list(outside.iterdir()) == []
 
 
 def test_another_configuration_is_refused_and_leaves_everything(audit: DistributedAudit, undisturbed: Path) -> None:
     before = written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()
     other = replace(audit, settings=replace(audit.settings, max_text_chars=5000))
-    with pytest.raises(UsageError, match=r"4 finished chunks of another input.*--overwrite"):
+    with pytest.raises(UsageError, match=r"4 finished chunks with .*--overwrite"):
         other.run(undisturbed)
     assert (written_files(undisturbed), (undisturbed / "run_manifest.json").read_bytes()) == before
 
@@ -289,15 +311,6 @@ def test_files_that_no_audit_wrote_are_refused_by_name(audit: DistributedAudit, 
         with pytest.raises(UsageError, match=f"{Path(foreign).name}.*move it away"):
             audit.run(tmp_path, overwrite=overwrite)
     assert (tmp_path / foreign).read_text() == "mine"
-
-
-def test_the_files_of_an_earlier_version_are_refused_without_overwrite(audit: DistributedAudit, tmp_path: Path) -> None:
-    old = tmp_path / "evidence" / "part-00000-of-00001.parquet"
-    old.parent.mkdir()
-    old.write_text("old")
-    with pytest.raises(UsageError, match=r"files of an earlier version.*--overwrite"):
-        audit.run(tmp_path)
-    assert old.read_text() == "old"
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from attribeam.pipeline.chunks.output_directory import RESULTS, write_atomically
 from attribeam.pipeline.outcome import run_record
 from attribeam.pipeline.outcome.run_record import RunRecord
 from attribeam.pipeline.workers import import_server
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 18
@@ -126,36 +126,73 @@ def test_a_finished_chunk_that_rots_is_audited_again(
 
 
 @pytest.mark.parametrize(
-    ("ending", "code", "status"),
-    [(KeyboardInterrupt(), 130, RunStatus.INTERRUPTED), (RunError("no memory is left"), 1, RunStatus.FAILED)],
+    ("ending", "code"),
+    [(KeyboardInterrupt(), 130), (RunError("no memory is left"), 1), (UsageError("there is no such model"), 2)],
 )
-def test_done_audit_that_lost_a_rotten_chunk_no_longer_says_done_while_models_load(
+def test_done_audit_with_a_rotten_chunk_stays_as_it_is_if_the_models_cannot_be_loaded(
     undisturbed: Path,
     audit: AuditProcess,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     ending: BaseException,
     code: int,
-    status: RunStatus,
 ) -> None:
     output = shutil.copytree(undisturbed, tmp_path / "out")
     sorted((output / "evidence").iterdir())[2].write_bytes(b"rotten")
-    while_loading: list[RunStatus] = []
+    before = _contents(output)
 
     def end_while_loading(_: object) -> NoReturn:
-        while_loading.append(_manifest(output).status)
-        assert _results(output) == []
         raise ending
 
     monkeypatch.setattr(local_driver, "start_first_worker", end_while_loading)
     assert audit.run_here(output, "--workers", "1") == code
-    assert _finished(output) == 4
-    assert (while_loading, _manifest(output).status) == ([RunStatus.RUNNING], status)
+    assert _contents(output) == before
 
 
-@pytest.mark.parametrize("more", [["--overwrite"], ["--rows-per-chunk", "5"]], ids=["overwrite", "other chunks"])
+@pytest.mark.parametrize("done", [True, False], ids=["done", "killed"])
+@pytest.mark.parametrize("change", ["another log", "other chunks", "a log that grew"])
+def test_no_finished_chunk_is_lost_unasked(
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str], done: bool, change: str
+) -> None:
+    output = shutil.copytree(undisturbed, tmp_path / "out")
+    if not done:
+        killed = replace(_manifest(output), status=RunStatus.RUNNING)
+        (output / "run_manifest.json").write_text(killed.to_json())
+    rows = log_rows(ROWS + (change == "a log that grew"))
+    log = write_log(tmp_path / "log.parquet", rows)
+    changed = audit if change == "other chunks" else replace(audit, log=log)
+    more = ["--rows-per-chunk", "5"] if change == "other chunks" else []
+    before = _contents(output)
+    assert changed.run_here(output, "--workers", "1", *more) == 2
+    assert f"holds 5 finished chunks with {ROWS} rows of {str(audit.log)!r}, first 000" in capfd.readouterr().err
+    assert _contents(output) == before
+
+
+def test_a_night_that_is_no_longer_given_is_not_lost_unasked(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output, logs = tmp_path / "out", tmp_path / "logs"
+    logs.mkdir()
+    nights = [write_log(logs / f"{night}.parquet", log_rows(4, first=100 * night)) for night in range(3)]
+    assert replace(audit, log=logs).run_here(output, "--workers", "1") == 0
+    before = _contents(output)
+    one_night = replace(audit, log=nights[0])
+    assert one_night.run_here(output, "--workers", "1") == 2
+    error = capfd.readouterr().err
+    assert f"holds 2 finished chunks with 8 rows of {str(nights[1])!r}, {str(nights[2])!r}, first 00001-1-r" in error
+    assert _contents(output) == before
+    assert one_night.run_here(output, "--workers", "1", "--overwrite") == 0
+    assert (_manifest(output).counts.rows, _finished(output)) == (4, 1)
+
+
+def _contents(output: Path) -> dict[str, bytes]:
+    """All that lies in it; the file of the lock says who had it last."""
+    paths = (path for path in output.rglob("*") if path.name != "_attribeam")
+    return {str(path.relative_to(output)): path.read_bytes() if path.is_file() else b"" for path in paths}
+
+
 def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(
-    undisturbed: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+    undisturbed: Path, audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = shutil.copytree(undisturbed, tmp_path / "out")
     assert _results(output) == sorted(RESULTS)
@@ -166,7 +203,7 @@ def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(
         raise RunError("no memory is left")
 
     monkeypatch.setattr(local_driver._ChunkRun, "run", end_at_the_first_row)
-    assert audit.run_here(output, "--workers", "1", *more) == 1
+    assert audit.run_here(output, "--workers", "1", "--overwrite") == 1
     assert found == [(RunStatus.RUNNING, [])]
     assert _results(output) == ["metrics.json", "metrics.prom"]
     assert json.loads((output / "metrics.json").read_text())["status"] == "failed"
@@ -309,14 +346,30 @@ def test_audit_whose_summary_cannot_be_printed_is_done(undisturbed: Path, audit:
     assert "Exception" not in done.stderr
 
 
-def test_a_model_that_cannot_load_ends_with_exit_code_1_before_any_chunk(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "more",
+    [["--model"], ["--dry-run", "--model"], ["--model-workers", "1", "--model"], ["--parser"]],
+    ids=["audit", "dry run", "model worker", "parser"],
+)
+def test_a_model_that_cannot_be_loaded_is_bad_usage_and_leaves_nothing(
+    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
-    assert audit.run_here(tmp_path / "out", "--model", str(tmp_path / "nowhere")) == 1
+    assert audit.run_here(tmp_path / "deep" / "out", *more, str(tmp_path / "nowhere")) == 2
     stderr = capfd.readouterr().err
     assert "nowhere" in stderr
     assert "Traceback" not in stderr
-    assert not list((tmp_path / "out" / "evidence").iterdir())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_that_cannot_be_had_this_time_end_with_exit_code_1_and_leave_nothing(
+    audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(_: object) -> NoReturn:
+        raise RunError("the hub is unreachable")
+
+    monkeypatch.setattr(local_driver, "start_first_worker", unreachable)
+    assert audit.run_here(tmp_path / "out") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(

@@ -224,7 +224,8 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Sch
 
 
 def _chunk_manifest(name: str, log: Path, rows: range, counts: AuditCounts) -> ChunkManifest:
-    evidence, letters = (OutputFile(f"{folder}/{name}.parquet", 0, 0, "") for folder in ("evidence", "dead_letters"))
+    evidence = OutputFile(f"evidence/{name}.parquet", counts.span_count, 0, "")
+    letters = OutputFile(f"dead_letters/{name}.parquet", counts.dead_lettered, 0, "")
     return ChunkManifest(name, str(log), "", rows.start, rows.stop, "", counts, evidence, letters, 1.0)
 
 

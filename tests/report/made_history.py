@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, InputFile, RunManifest, RunStatus
 
 FIRST_NIGHT = datetime(2026, 9, 1, 2, tzinfo=UTC)
 ERROR = 0.002
@@ -34,7 +34,9 @@ def made_night(
     (folder / "report.html").write_text("page", encoding="utf-8")
     claims = {"supported": 1000 - unsupported, "weak": 0, "unsupported": unsupported}
     letters = (DeadLetterCount("validate", "empty_answer", 2),)
-    counts = AuditCounts(rows=200, audited=198, dead_letters=letters, spans=claims, claims=claims)
+    counts = AuditCounts(
+        rows=200, audited=198, dead_letters=letters, spans=claims, claims=claims, answers={"answer": 198}
+    )
     manifest = RunManifest(
         status=status,
         attribeam_version="0.1.0",
@@ -44,7 +46,7 @@ def made_night(
         load_seconds=4.0,
         rows_per_second=2.5,
         configuration=configuration,
-        inputs=(),
+        inputs=(InputFile("log.parquet", 1000, 200, ""),),
         options={},
         models={},
         versions={},

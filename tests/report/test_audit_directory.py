@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,7 +35,8 @@ def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path: Path) -
 
 def test_a_batch_is_small_whatever_the_size_of_a_file(tmp_path: Path) -> None:
     count = BATCH_ROWS + 10
-    made = made_audit(tmp_path, record_ids=["ferry"], spans={0: (supported_span(),) * count})
+    spans = tuple(replace(supported_span(), span_index=index) for index in range(count))
+    made = made_audit(tmp_path, record_ids=["ferry"], spans={0: spans})
     sizes = [batch.num_rows for batch in AuditDirectory.open(made.root).evidence_batches(["text"])]
     assert sum(sizes) == count
     assert max(sizes) <= BATCH_ROWS
@@ -56,6 +58,22 @@ def test_a_chunk_without_its_manifest_does_not_count(tmp_path: Path) -> None:
         2,
     ]
     assert (audit.counts.audited, audit.counts.dead_lettered) == (1, 1)
+
+
+def test_a_done_audit_that_lost_a_manifest_is_an_error_and_not_a_smaller_audit(tmp_path: Path) -> None:
+    root = made_audit(tmp_path).root
+    sorted((root / "_chunks").iterdir())[0].unlink()
+    with pytest.raises(RunError, match=r"2 finished chunks, but 1 have no manifest, first .*start the audit's command"):
+        AuditDirectory.open(root)
+
+
+@pytest.mark.parametrize("damage", ['"row_end": 0', '"row_end": "2"', '"row_end": 9', '"row_end": NaN'])
+def test_a_damaged_manifest_of_a_chunk_is_told_by_name_with_the_way_out(tmp_path: Path, damage: str) -> None:
+    root = made_audit(tmp_path).root
+    path = sorted((root / "_chunks").iterdir())[0]
+    path.write_text(path.read_text().replace('"row_end": 2', damage))
+    with pytest.raises(RunError, match=f"{path.name}: .* was expected: .*; start the audit's command again"):
+        AuditDirectory.open(root)
 
 
 def test_the_counts_of_a_finished_audit_are_those_of_its_manifest(tmp_path: Path) -> None:

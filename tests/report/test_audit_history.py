@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -49,6 +50,44 @@ def test_an_entry_is_one_line_of_json(tmp_path: Path) -> None:
     assert "\n" not in entry.to_json()
 
 
+_HOSTILE_MOMENTS = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-13-01", "now", ""]
+
+
+@pytest.mark.parametrize("moment", _HOSTILE_MOMENTS)
+def test_a_manifest_of_no_possible_time_makes_a_damaged_entry(tmp_path: Path, moment: str) -> None:
+    path = made_night(tmp_path, 0) / "run_manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"started_at": moment}))
+    os.utime(path, (1e14, 1e14))
+    (entry,) = read_history(tmp_path)
+    assert (entry.status, entry.note) == (DAMAGED, "run_manifest.json: it cannot be read")
+
+
+_IMPOSSIBLE = [-1, float("nan"), float("inf"), "x", [1], {"x": 1}]
+_ODD = [None, 10**30, 1.5]
+_PLACES = {
+    "run_manifest.json": [("counts", "rows"), ("counts", "claims", "weak"), ("seconds",), ("options", "privacy")],
+    "metrics.json": [("metrics", "mean_answer_risk"), ("standard_errors", "unsupported_share"), ("groups", "team")],
+}
+
+
+@pytest.mark.parametrize(("name", "place"), [(name, place) for name, places in _PLACES.items() for place in places])
+def test_no_edited_figure_breaks_the_history(tmp_path: Path, name: str, place: tuple[str, ...]) -> None:
+    groups = {"team": [("gull", 500, 40)]}
+    path = made_night(tmp_path, 0, groups=groups) / name
+    made_history(tmp_path / "others", [60])
+    text = path.read_text()
+    for value in (*_IMPOSSIBLE, *_ODD):
+        fields = json.loads(text)
+        inner = fields
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = value
+        path.write_text(json.dumps(fields))
+        (entry,) = (one for one in read_history(tmp_path))
+        assert entry.status == DAMAGED or entry.note or value in _ODD
+        assert json.loads(entry.to_json())["name"] == path.parent.name
+
+
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"status": "done"}', b"\xff"])
 def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
     tmp_path: Path, content: str | bytes | None
@@ -74,15 +113,17 @@ def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(
         ("{", "metrics.json cannot be read"),
         ("[]", "metrics.json cannot be read"),
         ("{}", "metrics.json cannot be read"),
-        ('{"started_at": "2020-01-01"}', "metrics.json is of another run"),
+        ("of another run", "metrics.json is of another run"),
     ],
 )
 def test_without_good_metrics_the_figures_of_the_manifest_are_told(
     tmp_path: Path, content: str | None, note: str
 ) -> None:
-    folder = made_night(tmp_path, 0)
+    folder, other = made_night(tmp_path, 0), made_night(tmp_path, 1)
     (folder / "metrics.json").unlink()
-    if content is not None:
+    if content == "of another run":
+        shutil.copy(other / "metrics.json", folder)
+    elif content is not None:
         (folder / "metrics.json").write_text(content, encoding="utf-8")
     entry = read_entry(folder)
     assert (entry.note, entry.errors, entry.metrics["unsupported_share"]) == (note, {}, 0.06)

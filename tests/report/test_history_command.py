@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -66,6 +68,19 @@ def test_the_table_has_a_line_an_audit_oldest_first_and_the_alerts(
     assert lines[9:11] == ["", "alerts, the last 2 of 2"]
     assert "unsupported claims 12.00%, where" in lines[11]
     assert lines[12].endswith("2026-09-08: is not complete, its status is failed")
+
+
+def test_the_page_is_as_private_as_the_most_private_of_its_audits(tmp_path: Path) -> None:
+    made_history(tmp_path, CALM)
+    before = os.umask(0o022)
+    try:
+        _page(tmp_path)
+        assert stat.S_IMODE((tmp_path / "history.html").stat().st_mode) == 0o644
+        made_night(tmp_path, 8).chmod(0o700)
+        _page(tmp_path)
+        assert stat.S_IMODE((tmp_path / "history.html").stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_the_columns_of_the_table_are_aligned_for_wide_letters(

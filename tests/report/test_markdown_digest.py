@@ -23,8 +23,11 @@ def _rendered(markdown: str) -> str:
     return MarkdownIt("commonmark").enable("table").render(markdown)
 
 
+_ALONE = replace(unsupported_span(), span_index=0, claim_index=0)
+
+
 def test_figures_come_first_and_then_answers_by_risk(tmp_path: Path) -> None:
-    made = made_audit(tmp_path, spans={0: (supported_span(),), 2: (unsupported_span(),)})
+    made = made_audit(tmp_path, spans={0: (supported_span(),), 2: (_ALONE,)})
     lines = list(digest_lines(AuditDirectory.open(made.root), answers=2))
     text = "\n".join(lines)
     assert "| rows | 4 |  |" in lines
@@ -73,7 +76,7 @@ def test_hostile_texts_in_every_field_stay_text(tmp_path: Path) -> None:
     made = made_audit(
         tmp_path,
         record_ids=["x"],
-        spans={0: (replace(unsupported_span(), text=HOSTILE, unmatched_values=(HOSTILE,)),)},
+        spans={0: (replace(_ALONE, text=HOSTILE, unmatched_values=(HOSTILE,)),)},
         change=lambda record: replace(
             record,
             record_id=HOSTILE,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from attribeam.report.output_file import write_lines
-from attribeam.schemas.errors import RunError
+from attribeam.report.output_file import check_output, write_lines
+from attribeam.schemas.errors import RunError, UsageError
 
 
 def _failing() -> Iterator[str]:
@@ -27,9 +28,41 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_file_that_cannot_be_made_is_told_by_name(tmp_path: Path) -> None:
-    output = tmp_path / ("x" * 250)  # its unfinished file has a longer name, which no file system takes
+    output = tmp_path / ("x" * 300)
     with pytest.raises(RunError, match=r"x' cannot be written: .*File name too long"):
         write_lines(str(output), ["row"])
+
+
+@pytest.mark.parametrize("kind", ["link to a file", "link to nothing", "link to a device", "folder", "pipe"])
+def test_only_a_file_or_nothing_is_replaced(tmp_path: Path, kind: str) -> None:
+    output, outside = tmp_path / "page.html", tmp_path / "outside"
+    if kind == "folder":
+        output.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(output)
+    else:
+        output.symlink_to("/dev/null" if kind.endswith("device") else outside)
+    if kind == "link to a file":
+        outside.write_text("years of work")
+    with pytest.raises(UsageError, match="no link"):
+        check_output(str(output))
+
+
+def test_a_link_is_never_followed_wherever_it_lies(tmp_path: Path) -> None:
+    """Also one that appears after the check, and at the names that unfinished files once had."""
+    output, outside = tmp_path / "page.html", tmp_path / "outside"
+    outside.write_text("years of work")
+    for name in ("page.html", ".page.html.partial", "page.html.new", "page.html.partial"):
+        (tmp_path / name).symlink_to(outside)
+    write_lines(str(output), ["row"])
+    assert (output.read_text(), output.is_symlink(), outside.read_text()) == ("row", False, "years of work")
+
+
+@pytest.mark.parametrize("output", ["x" * 300, "missing/page.html", "file/page.html"])
+def test_an_output_that_no_file_can_have_is_refused(tmp_path: Path, output: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="--output"):
+        check_output(str(tmp_path / output))
 
 
 def test_lines_are_written_as_they_come_and_not_gathered(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_texts_that_would_steer_the_terminal_are_shown_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     piece = replace(supported_span().evidence[0], text=HOSTILE, passage_id=HOSTILE)
-    span = replace(unsupported_span(), unmatched_values=(HOSTILE,), evidence=(piece,))
+    span = replace(unsupported_span(), span_index=0, claim_index=0, unmatched_values=(HOSTILE,), evidence=(piece,))
     made = made_audit(tmp_path, record_ids=["x"], spans={0: (span,)}, change=_hostile)
     assert _show(made, f"ferry{HOSTILE}") == 0
     out = capsys.readouterr().out

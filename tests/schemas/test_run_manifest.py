@@ -17,7 +17,15 @@ from attribeam.schemas.run_manifest import (
     sum_counts,
 )
 
-COUNTS = AuditCounts(3, 2, (DeadLetterCount("validate", "no_passages", 1),), {"supported": 4, "weak": 1}, 120)
+COUNTS = AuditCounts(
+    rows=3,
+    audited=2,
+    dead_letters=(DeadLetterCount("validate", "no_passages", 1),),
+    spans={"supported": 4, "weak": 1},
+    tokens=120,
+    claims={"supported": 4},
+    answers={"answer": 2},
+)
 CHUNK = ChunkManifest(
     chunk="00000-log-r0000000000",
     source_file="log.parquet",
@@ -26,8 +34,8 @@ CHUNK = ChunkManifest(
     row_end=3,
     configuration="cd",
     counts=COUNTS,
-    evidence=OutputFile("evidence/x.parquet", 5, 900, "ef"),
-    dead_letters=OutputFile("dead_letters/x.parquet", 1, 400, "01"),
+    evidence=OutputFile("evidence/00000-log-r0000000000.parquet", 5, 900, "ef"),
+    dead_letters=OutputFile("dead_letters/00000-log-r0000000000.parquet", 1, 400, "01"),
     seconds=1.5,
 )
 RUN = RunManifest(
@@ -81,7 +89,7 @@ def test_claims_and_kinds_add_up() -> None:
 
 
 def test_in_a_manifest_of_before_claims_each_span_was_one() -> None:
-    fields = json.loads(RUN.to_json())
+    fields = json.loads(RUN.to_json()) | {"schema_version": "1.1"}
     for name in ("claims", "not_judged", "answers"):
         del fields["counts"][name]
     counts = RunManifest.from_json(json.dumps(fields)).counts

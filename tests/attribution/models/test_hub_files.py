@@ -27,7 +27,7 @@ from attribeam.attribution.models import hub_files
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ModelOptions
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 
 NAME = "brigg/lighthouse"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -176,8 +176,9 @@ def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
     monkeypatch.setattr(hub_files, "snapshot_download", refuse)
-    with pytest.raises(ModelLoadError, match=complaint):
+    with pytest.raises(ModelLoadError, match=complaint) as raised:
         read_model_directory(ModelOptions(model=NAME, revision="v9"))
+    assert isinstance(raised.value, ModelUnavailableError) == ("unreachable" in complaint or "fetched" in complaint)
     assert not cache.exists()
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
-from attribeam.pipeline.chunks.finished_chunks import damage_notes
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.pipeline.chunks.output_directory import OutputDirectory
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
+from attribeam.schemas import new_file
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.file_digest import file_sha256
-from attribeam.schemas.run_manifest import AuditCounts, InputFile, OutputFile
+from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, InputFile, OutputFile
 
 CHUNK = Chunk("00000-log-r0000000000", RowRange("log.parquet", 0, 3), InputFile("log.parquet", 10, 3, "aa"))
 
@@ -29,14 +34,24 @@ def directory(tmp_path: Path) -> Iterator[OutputDirectory]:
 
 
 def _commit(directory: OutputDirectory, chunk: Chunk = CHUNK, *, configuration: str = "c") -> None:
-    folder = directory.attempts / f"{chunk.name}-attempt"
+    folder = directory.attempts / f"{chunk.name}-{'0' * 32}"
     folder.mkdir()
     (folder / "evidence.parquet").write_bytes(b"12345")
     (folder / "letters.parquet").write_bytes(b"678")
     paths = (folder / "evidence.parquet", folder / "letters.parquet")
-    evidence, letters = (OutputFile(path.name, 1, path.stat().st_size, file_sha256(path)) for path in paths)
-    attempt = ChunkAttempt(str(folder), evidence, letters, AuditCounts(rows=3, audited=3), 1.0)
+    evidence, letters = (OutputFile(path.name, 0, path.stat().st_size, file_sha256(path)) for path in paths)
+    rows = chunk.rows.row_count
+    counts = AuditCounts(rows=rows, audited=rows, spans={"weak": rows}, claims={"weak": rows}, answers={"answer": rows})
+    attempt = ChunkAttempt(str(folder), replace(evidence, row_count=rows), letters, counts, 1.0)
     ChunkStore(directory, configuration=configuration).commit(chunk, attempt)
+
+
+def _keep(directory: OutputDirectory, chunks: Sequence[Chunk], *, configuration: str = "c") -> dict[str, ChunkManifest]:
+    """What a run of the same command does before its first row."""
+    store = ChunkStore(directory, configuration=configuration)
+    kept = store.fitting(chunks)
+    store.keep_only(kept)
+    return kept
 
 
 def _names(directory: OutputDirectory) -> list[str]:
@@ -51,59 +66,91 @@ def test_a_commit_moves_the_files_and_clears_the_attempt(directory: OutputDirect
 
 def test_a_fitting_chunk_is_kept(directory: OutputDirectory) -> None:
     _commit(directory)
-    finished = ChunkStore(directory, configuration="c").keep_finished([CHUNK], overwrite=False)
+    finished = _keep(directory, [CHUNK])
     assert finished[CHUNK.name].evidence.path == f"evidence/{CHUNK.name}.parquet"
     assert len(_names(directory)) == 3
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param(replace(CHUNK, rows=RowRange("log.parquet", 0, 2)), id="rows"),
-        pytest.param(replace(CHUNK, rows=RowRange("b/log.parquet", 0, 3)), id="file"),
-        pytest.param(replace(CHUNK, name="00001-log-r0000000000"), id="place in the run"),
-    ],
+SECOND = replace(CHUNK, name="00000-log-r0000000003", rows=RowRange("log.parquet", 3, 5))
+OTHER_LOG = replace(
+    CHUNK,
+    name="00001-gone-r0000000000",
+    rows=RowRange("gone.parquet", 0, 3),
+    input=InputFile("gone.parquet", 10, 3, "bb"),
 )
-def test_a_chunk_of_another_run_is_removed(directory: OutputDirectory, other: Chunk) -> None:
-    _commit(directory)
-    assert ChunkStore(directory, configuration="c").keep_finished([other], overwrite=False) == {}
-    assert _names(directory) == []
 
 
 @pytest.mark.parametrize(
-    ("configuration", "chunk"),
+    ("configuration", "planned", "lost"),
     [
-        pytest.param("new", CHUNK, id="configuration"),
-        pytest.param("c", replace(CHUNK, input=replace(CHUNK.input, sha256="bb")), id="content of the input"),
+        pytest.param("new", [CHUNK], "1 finished chunks with 3 rows of 'log.parquet'", id="configuration"),
+        pytest.param(
+            "c", [replace(CHUNK, input=replace(CHUNK.input, sha256="bb"))], "1 finished chunks", id="content of the log"
+        ),
+        pytest.param("c", [replace(CHUNK, rows=RowRange("log.parquet", 0, 2))], "1 finished chunks", id="rows"),
+        pytest.param("c", [replace(CHUNK, rows=RowRange("b/log.parquet", 0, 3))], "1 finished chunks", id="file"),
+        pytest.param("c", [replace(CHUNK, name="00001-log-r0000000000")], "1 finished chunks", id="place in the run"),
+        pytest.param("c", [CHUNK], "2 finished chunks with 5 rows of 'gone.parquet', 'log.parquet'", id="fewer logs"),
     ],
 )
-def test_an_audit_of_something_else_is_not_lost_unasked(
-    directory: OutputDirectory, configuration: str, chunk: Chunk
+def test_no_finished_chunk_is_lost_unasked(
+    directory: OutputDirectory, configuration: str, planned: list[Chunk], lost: str
 ) -> None:
     _commit(directory)
+    if lost.startswith("2"):
+        _commit(directory, SECOND)
+        _commit(directory, OTHER_LOG)
     before = _names(directory)
-    with pytest.raises(UsageError, match="1 finished chunks of another input"):
-        ChunkStore(directory, configuration=configuration).keep_finished([chunk], overwrite=False)
+    with pytest.raises(UsageError, match=f"{lost}.*--overwrite"):
+        _keep(directory, planned, configuration=configuration)
     assert before == _names(directory) != []
-    assert ChunkStore(directory, configuration=configuration).keep_finished([chunk], overwrite=True) == {}
+    ChunkStore(directory, configuration=configuration).keep_only({})
     assert _names(directory) == []
 
 
-def test_chunk_whose_log_is_no_longer_there_is_removed_and_told(directory: OutputDirectory) -> None:
-    gone = replace(CHUNK, name="00001-gone-r0000000000", input=InputFile("gone.parquet", 10, 3, "bb"))
-    for chunk in (CHUNK, gone):
-        _commit(directory, chunk)
-    store = ChunkStore(directory, configuration="c")
-    finished = store.keep_finished([CHUNK], overwrite=False)
-    assert (list(finished), store.foreign, store.damaged) == ([CHUNK.name], [gone.name], [])
-    (note,) = damage_notes(store.damaged, finished, verify=False, foreign=store.foreign)
-    assert note.startswith(f"1 finished chunks of an earlier run were removed, first {gone.name}: ")
-
-
-def test_overwrite_redoes_what_fits(directory: OutputDirectory) -> None:
+def test_a_log_that_is_added_costs_no_finished_chunk(directory: OutputDirectory) -> None:
     _commit(directory)
-    assert ChunkStore(directory, configuration="c").keep_finished([CHUNK], overwrite=True) == {}
-    assert _names(directory) == []
+    assert list(_keep(directory, [CHUNK, OTHER_LOG])) == [CHUNK.name]
+    assert len(_names(directory)) == 3
+
+
+STEPS = ["evidence moves", "dead letters move", "the manifest is written", "the manifest is renamed", "all is cleared"]
+
+
+@pytest.mark.parametrize("step", range(len(STEPS)), ids=STEPS)
+def test_a_run_that_is_killed_at_any_step_of_a_commit_is_finished_by_the_next(
+    directory: OutputDirectory, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """The process ends before the step; nothing of it can clean up."""
+    _killed_at(step, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        _commit(directory)
+    monkeypatch.undo()
+    kept = _keep(directory, [CHUNK])
+    assert bool(kept) == (STEPS[step] == "all is cleared")
+    if not kept:
+        assert [path for path in directory.root.rglob("*") if path.is_file()] == [directory.root / "_attribeam"]
+        _commit(directory)
+    assert len(_names(directory)) == 3
+    assert _keep(directory, [CHUNK]).keys() == {CHUNK.name}
+
+
+def _killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def dying(call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*given: object, **named: object) -> object:
+            calls.append(call.__name__)
+            if len(calls) > step:
+                raise KeyboardInterrupt
+            return call(*given, **named)
+
+        return wrapped
+
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    monkeypatch.setattr(Path, "replace", dying(Path.replace))
+    monkeypatch.setattr(new_file, "unfinished_name", dying(new_file.unfinished_name))
+    monkeypatch.setattr(shutil, "rmtree", dying(shutil.rmtree))
 
 
 @pytest.mark.parametrize("content", [b"1", b"00000", None], ids=["cut", "rotten", "gone"])
@@ -114,15 +161,16 @@ def test_a_chunk_whose_file_is_not_as_written_is_redone(directory: OutputDirecto
     if content is None:
         path.unlink()
     store = ChunkStore(directory, configuration="c")
-    assert store.keep_finished([CHUNK], overwrite=False) == {}
+    assert store.fitting([CHUNK]) == {}
     assert store.damaged == [CHUNK.name]
+    store.keep_only({})
     assert _names(directory) == []
 
 
 def test_a_chunk_whose_dead_letters_are_rotten_is_redone(directory: OutputDirectory) -> None:
     _commit(directory)
     (directory.root / "dead_letters" / f"{CHUNK.name}.parquet").write_bytes(b"000")
-    assert ChunkStore(directory, configuration="c").keep_finished([CHUNK], overwrite=False) == {}
+    assert _keep(directory, [CHUNK]) == {}
 
 
 def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> None:
@@ -130,8 +178,7 @@ def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> 
     (directory.chunks / ".cache").mkdir()
     (directory.attempts / ".DS_Store").touch()
     (directory.evidence / f".{CHUNK.name}.parquet").touch()
-    store = ChunkStore(directory, configuration="c")
-    assert store.keep_finished([CHUNK], overwrite=True) == {}
+    ChunkStore(directory, configuration="c").keep_only({})
     directory.remove_working_folders()
     left = ["_attempts/.DS_Store", "_chunks/.cache", f"evidence/.{CHUNK.name}.parquet"]
     assert _names(directory) == left
@@ -139,16 +186,82 @@ def test_hidden_files_and_folders_are_left_alone(directory: OutputDirectory) -> 
 
 def test_files_without_a_manifest_are_removed(directory: OutputDirectory) -> None:
     _commit(directory)
-    orphan = replace(CHUNK, name="00000-log-r0000000003", rows=RowRange("log.parquet", 3, 5))
-    _commit(directory, orphan)
-    (directory.chunks / f"{orphan.name}.json").unlink()
-    ChunkStore(directory, configuration="c").keep_finished([CHUNK, orphan], overwrite=False)
-    assert [name for name in _names(directory) if orphan.name in name] == []
+    _commit(directory, SECOND)
+    (directory.chunks / f"{SECOND.name}.json").unlink()
+    _keep(directory, [CHUNK, SECOND])
+    assert [name for name in _names(directory) if SECOND.name in name] == []
     assert len(_names(directory)) == 3
 
 
-def test_a_manifest_that_cannot_be_read_is_no_manifest(directory: OutputDirectory) -> None:
+HOSTILE = [None, True, -1, 2**63, 1e400, math.nan, 0.5, "", "x", "../../x", [], [1], {}, {"x": 1}]
+
+
+def _leaves(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The places of all values within a JSON value, itself included."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from _leaves(one, *path, key)
+
+
+def _changed(text: str, path: Sequence[str | int], new: object) -> str:
+    root = [json.loads(text)]
+    place: Any = root
+    for key in (0, *path)[:-1]:
+        place = place[key]
+    place[(0, *path)[-1]] = new
+    return json.dumps(root[0])
+
+
+REFUSED = {"source_file", "input_sha256", "configuration"}
+UNKNOWABLE = {"seconds", "schema_version", "tokens", "rows_in_windows", "rows_unread", "support", "weak"}
+
+
+def _outcome(directory: OutputDirectory) -> str:
+    store = ChunkStore(directory, configuration="c")
+    try:
+        kept = store.fitting([CHUNK])
+    except UsageError:
+        return "refused"
+    assert store.damaged == ([] if kept else [CHUNK.name])
+    return "kept" if kept else "redone"
+
+
+def test_a_manifest_that_is_edited_is_redone_or_refused_as_that_of_another_audit(directory: OutputDirectory) -> None:
+    """Every value of it in turn becomes every hostile one; it is kept only where it still can be true."""
     _commit(directory)
-    (directory.chunks / f"{CHUNK.name}.json").write_text("{")
-    assert ChunkStore(directory, configuration="c").keep_finished([CHUNK], overwrite=False) == {}
+    path = directory.chunks / f"{CHUNK.name}.json"
+    text = path.read_text()
+    outcomes = Counter[str]()
+    for place in _leaves(json.loads(text)):
+        for new in HOSTILE:
+            path.write_text(_changed(text, place, new))
+            outcome = _outcome(directory)
+            outcomes[outcome] += 1
+            assert outcome != "refused" or place[-1] in REFUSED
+            assert outcome != "kept" or place[-1] in UNKNOWABLE or json.loads(path.read_text()) == json.loads(text)
+    assert outcomes["redone"] > 200
+    assert {"refused", "kept"} < outcomes.keys()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 5000, b'"\\ud800"'])
+def test_a_manifest_that_cannot_be_read_is_redone(directory: OutputDirectory, content: bytes) -> None:
+    _commit(directory)
+    (directory.chunks / f"{CHUNK.name}.json").write_bytes(content)
+    assert _keep(directory, [CHUNK]) == {}
     assert _names(directory) == []
+
+
+def test_a_manifest_of_another_name_is_damaged(directory: OutputDirectory) -> None:
+    _commit(directory)
+    (directory.chunks / f"{CHUNK.name}.json").rename(directory.chunks / f"{SECOND.name}.json")
+    assert _keep(directory, [CHUNK, SECOND]) == {}
+    assert _names(directory) == []
+
+
+def test_a_damaged_chunk_of_a_log_that_is_not_read_again_is_not_lost_unasked(directory: OutputDirectory) -> None:
+    _commit(directory)
+    _commit(directory, OTHER_LOG)
+    (directory.chunks / f"{OTHER_LOG.name}.json").write_text("{")
+    with pytest.raises(UsageError, match=f"1 finished chunks with 0 rows, first {OTHER_LOG.name}"):
+        _keep(directory, [CHUNK])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
-from attribeam.pipeline.chunks.output_directory import OutputDirectory, write_atomically
+from attribeam.pipeline.chunks.output_directory import OutputDirectory, replace_status, write_atomically
 from attribeam.schemas.errors import UsageError
+from attribeam.schemas.new_file import unfinished_name
+from attribeam.schemas.run_manifest import RunStatus
 
 HOLD = """
 import sys
@@ -67,6 +72,151 @@ def test_output_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path, m
     (tmp_path / "link").symlink_to("/nowhere/at/all")
     with pytest.raises(UsageError, match=r"cannot be written to: .*choose another"), OutputDirectory(root).locked():
         pass
+
+
+def _tree(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Modes and contents of all files below a folder."""
+    return {
+        str(path.relative_to(root)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for path in root.rglob("*")
+    }
+
+
+LINKS = [
+    *("_attribeam", "run_manifest.json", "report.html", "metrics.json", "metrics.prom"),
+    *("evidence", "dead_letters", "_chunks", "_attempts"),
+    *("evidence/00000-log-r0000000000.parquet", "_chunks/00000-log-r0000000000.json", f"_attempts/x-{'0' * 32}"),
+]
+
+
+@pytest.mark.parametrize("place", LINKS)
+def test_a_link_in_place_of_what_an_audit_writes_is_refused_and_not_followed(tmp_path: Path, place: str) -> None:
+    root, outside = tmp_path / "out", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("years of work")
+    (outside / "file").chmod(0o666)
+    with OutputDirectory(root).locked():
+        pass
+    path = root / place
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside if "." not in place and place != "_attribeam" else outside / "file")
+    before = _tree(tmp_path)
+    with pytest.raises(UsageError, match=f"{place}.*move it away"), OutputDirectory(root).locked():
+        pass
+    assert _tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["_attribeam", "run_manifest.json"])
+def test_a_link_that_appears_after_the_check_is_not_written_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    directory, outside = OutputDirectory(tmp_path / "out"), tmp_path / "outside"
+    outside.write_text('{"status": "running"}' + " " * 9)
+    with directory.locked():
+        pass
+    (directory.root / name).unlink(missing_ok=True)
+    (directory.root / name).symlink_to(outside)
+    monkeypatch.setattr(OutputDirectory, "check", lambda _: None)
+    with pytest.raises((UsageError, OSError)), directory.locked():
+        replace_status(directory.run_manifest, RunStatus.DONE)
+    assert json.loads(outside.read_text()) == {"status": "running"}
+
+
+def test_rights_are_taken_from_what_an_audit_wrote_and_nothing_else(tmp_path: Path) -> None:
+    root, outside = tmp_path / "out", tmp_path / "outside"
+    outside.touch()
+    (tmp_path / "link").symlink_to(root, target_is_directory=True)
+    directory = OutputDirectory(tmp_path / "link")
+    root.mkdir(0o755)
+    with directory.locked():
+        own = [root / "metrics.json", root / "evidence" / "00000-log-r0000000000.parquet"]
+        foreign = [outside, root / "notes.txt", root / "evidence" / ".DS_Store"]
+        for path in (*own, *foreign):
+            path.touch()
+            path.chmod(0o644)
+        (root / "link").symlink_to(outside)
+        directory.take_rights("077")
+    modes = {oct(path.stat().st_mode & 0o777) for path in (root, *directory.folders, *own)}
+    assert modes == {"0o700", "0o600"}
+    assert {oct(path.stat().st_mode & 0o777) for path in foreign} == {"0o644"}
+
+
+@pytest.mark.parametrize("there", ["nothing", "an empty folder", "an audit"])
+def test_what_a_run_made_before_it_failed_is_removed_again(tmp_path: Path, there: str) -> None:
+    root = tmp_path / "deep" / "out"
+    if there != "nothing":
+        root.mkdir(parents=True)
+    if there == "an audit":
+        with OutputDirectory(root).locked():
+            (root / "run_manifest.json").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="no such model"), OutputDirectory(root).locked():
+        raise UsageError("no such model")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_run_wrote_before_it_failed_stays(tmp_path: Path) -> None:
+    directory = OutputDirectory(tmp_path / "out")
+    written = directory.evidence / "00000-log-r0000000000.parquet"
+    with pytest.raises(FileExistsError), directory.locked():
+        written.write_bytes(b"") or written.touch(exist_ok=False)
+    assert written.exists()
+    assert (directory.root / "_attribeam").exists()
+
+
+@pytest.mark.parametrize("unwritable", [".", "out", "out/evidence"])
+def test_an_unwritable_output_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwritable: str
+) -> None:
+    """Also by a dry run, which makes nothing that could fail; the tests may run as root, who may write everywhere."""
+    if unwritable != ".":
+        with OutputDirectory(tmp_path / "out").locked():
+            pass
+    before = sorted(tmp_path.rglob("*"))
+    access = os.access
+    denied = (tmp_path / unwritable).resolve()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).resolve() != denied and access(path, mode))
+    with pytest.raises(UsageError, match="is not writable; make it writable"):
+        OutputDirectory(tmp_path / "out").check()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(UsageError, match="No locks available"), OutputDirectory(tmp_path / "out").locked():
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another run has just ended that removes what it made."""
+    flock = fcntl.flock
+
+    def remove_then_lock(file: TextIO, mode: int) -> None:
+        (tmp_path / "_attribeam").unlink()
+        flock(file, mode)
+
+    with OutputDirectory(tmp_path).locked():
+        (tmp_path / "run_manifest.json").touch()
+    monkeypatch.setattr(fcntl, "flock", remove_then_lock)
+    with pytest.raises(UsageError, match="another audit is writing"), OutputDirectory(tmp_path).locked():
+        pass
+
+
+def test_what_killed_runs_had_not_finished_is_removed(tmp_path: Path) -> None:
+    directory = OutputDirectory(tmp_path)
+    with directory.locked():
+        unfinished = [tmp_path / unfinished_name(), directory.chunks / unfinished_name()]
+        kept = [tmp_path / ".hidden.new", directory.chunks / ".DS_Store"]
+        for path in (*unfinished, *kept):
+            path.touch()
+        directory.remove_attempts()
+    assert [path.exists() for path in (*unfinished, *kept)] == [False, False, True, True]
 
 
 def test_full_disk_is_no_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

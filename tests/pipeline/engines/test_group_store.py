@@ -32,8 +32,9 @@ def attempt(folder: Path, text: str = "evidence") -> ChunkAttempt:
     for name, content in (("evidence", text), ("dead_letters", "letters")):
         (folder / f"{name}.parquet").write_text(content)
         digest = hashlib.sha256(content.encode()).hexdigest()
-        files[name] = OutputFile(f"{name}.parquet", 3, len(content), digest)
-    return ChunkAttempt(str(folder), files["evidence"], files["dead_letters"], AuditCounts(rows=3, audited=3), 1.0)
+        files[name] = OutputFile(f"{name}.parquet", 3 if name == "evidence" else 0, len(content), digest)
+    counts = AuditCounts(rows=3, audited=3, spans={"weak": 3}, claims={"weak": 3}, answers={"answer": 3})
+    return ChunkAttempt(str(folder), files["evidence"], files["dead_letters"], counts, 1.0)
 
 
 def fitting(store: GroupStore) -> tuple[dict[str, ChunkManifest], list[str]]:
@@ -65,10 +66,10 @@ def test_two_attempts_at_the_same_moment_leave_one_whole_chunk(
 ) -> None:
     put_text = group_store.put_text
 
-    def let_the_other_in(path: str, text: str, *, by: str) -> None:
+    def let_the_other_in(path: str, text: str) -> None:
         monkeypatch.setattr(group_store, "put_text", put_text)
         store.commit(CHUNK, attempt(tmp_path / "b", "of the second"))
-        put_text(path, text, by=by)
+        put_text(path, text)
 
     monkeypatch.setattr(group_store, "put_text", let_the_other_in)
     store.commit(CHUNK, attempt(tmp_path / "a"))
@@ -104,6 +105,6 @@ def test_another_configuration_does_not_take_a_chunk_for_its_own(store: GroupSto
 def test_hidden_files_stay(store: GroupStore, tmp_path: Path) -> None:
     hidden = tmp_path / "out" / "evidence" / ".DS_Store"
     hidden.write_text("")
-    group_store.check_output(store.root, overwrite=False)
+    group_store.check_output(store.root)
     store.keep_only({})
     assert hidden.exists()

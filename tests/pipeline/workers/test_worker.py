@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from multiprocessing import Pipe
+from pathlib import Path
 
 import pytest
+from tests.attribution.tiny_models import save_tiny_model
 
+from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.worker_messages import ModelsLoaded, WorkerDied, WorkerFailed
 from attribeam.pipeline.failures import (
@@ -15,9 +18,11 @@ from attribeam.pipeline.failures import (
     explain_chunk_failure,
     explain_load_failure,
     is_disk_full,
+    is_load_refusal,
 )
 from attribeam.pipeline.workers import worker
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.pipeline.workers.worker import load_models
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 from attribeam.transforms.audit_settings import AuditSettings
 
 MODELS = {"model": "tiny"}
@@ -86,6 +91,44 @@ def test_too_little_memory_has_its_own_way_out() -> None:
 def test_a_model_that_cannot_load_says_why() -> None:
     error = ModelLoadError("model 'x' has no config.json")
     assert explain_load_failure(error, AuditSettings()) == f"the attributor cannot be loaded: {error}"
+
+
+FAULTS = ["no directory", "an empty one", "a broken config", "no such type", "no weights", "damaged weights"]
+
+
+def _broken_model(folder: Path, fault: str) -> Path:
+    if fault == "an empty one":
+        folder.mkdir()
+    if fault in FAULTS[:2]:
+        return folder
+    weights = save_tiny_model(folder) / "model.safetensors"
+    if fault == "no weights":
+        weights.unlink()
+    elif fault == "damaged weights":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    else:
+        (folder / "config.json").write_text('{"model_type": "no_such_type"}' if fault == "no such type" else "{")
+    return folder
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path: Path, fault: str) -> None:
+    settings = AuditSettings(model=ModelOptions(model=str(_broken_model(tmp_path / "broken", fault))))
+    with pytest.raises(ModelLoadError, match="broken") as raised:
+        load_models(settings)
+    assert is_load_refusal(raised.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ModelUnavailableError("no network"), MemoryError(), ConnectionResetError(), FULL, RuntimeError("a bug")],
+    ids=["network", "memory", "connection", "disk", "bug"],
+)
+def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_into(error: Exception) -> None:
+    wrapped = ModelLoadError("the language model cannot be loaded")
+    wrapped.__cause__ = error
+    assert not is_load_refusal(error)
+    assert is_load_refusal(wrapped) == (str(error) == "a bug")
 
 
 def test_a_parser_that_cannot_load_is_told_with_both_options() -> None:
