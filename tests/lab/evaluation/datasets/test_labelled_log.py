@@ -131,7 +131,7 @@ def test_log_of_plain_texts_and_whole_numbers_as_ids_is_read(tmp_path):
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):
     columns = {name: [""] for name in ("record_id", "question", "answer")} | {"passages": [[""]]}
     pq.write_table(pa.table(columns), tmp_path / "l")
-    with pytest.raises(DataError, match=r"labels in a column span_labels, has: .*'Labels' in docs/schema\.md"):
+    with pytest.raises(DataError, match=r"labels in a column span_labels, the file has: .*'Labels' in docs/schema\.md"):
         load_log(tmp_path / "l")
 
 
