@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -20,6 +21,14 @@ def is_disk_full(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno in FULL_DISK:
         return True
     return any(os.strerror(code) in str(error) for code in FULL_DISK)
+
+
+_REFUSALS = ("MemoryError", os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the system has refused memory, even if Beam has turned the cause into text."""
+    return isinstance(error, MemoryError) or any(text in _root_message(error) for text in _REFUSALS)
 
 
 def row_text(rows: RowRange) -> str:
@@ -84,8 +93,6 @@ def explain_chunk_failure(error: BaseException, rows: RowRange) -> str:
     reason = _root_message(error)
     if is_disk_full(error):
         return f"the disk is full: {where} could not be written. Free some space. {RESUME_HINT}"
-    if isinstance(error, MemoryError) or "MemoryError" in reason:
-        return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
     if (fault := _method_fault(error, reason)) is not None:
         return f"{fault}. Mend the method, then start the same command again"
     return (

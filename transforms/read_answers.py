@@ -59,7 +59,8 @@ class ReadAnswers(beam.DoFn):
         if isinstance(record, RowFault):
             raise record
         check_record(record)
-        self._check_lengths(record)
+        if record.char_count > self._max_text_chars:
+            raise self._too_long(record)
         return record
 
     def _missing(self, field: str, *, there: bool) -> RowFault:
@@ -67,12 +68,14 @@ class ReadAnswers(beam.DoFn):
         found = "was None" if there else "is not there; rename it, or map it with columns={...}"
         return RowFault(Reason.MISSING_VALUE, f"the field {name!r} should have a value, {found}", column=name)
 
-    def _check_lengths(self, record: QARecord) -> None:
-        passages = [("passages", text) for one in record.passages for text in (one.text, one.title or "")]
-        for field, text in (("question", record.question), ("answer", record.answer), *passages):
-            if len(text) > self._max_text_chars:
-                message = f"{field} should have at most {self._max_text_chars} code points, has {len(text)}"
-                raise RowFault(Reason.TEXT_TOO_LONG, f"{message}; raise max_text_chars", column=field)
+    def _too_long(self, record: QARecord) -> RowFault:
+        texts = {"question": record.question, "answer": record.answer}
+        field = next((name for name, text in texts.items() if len(text) > self._max_text_chars), "passages")
+        message = (
+            f"question, passages and answer should have at most {self._max_text_chars} code points together, have "
+            f"{record.char_count}; raise max_text_chars"
+        )
+        return RowFault(Reason.TEXT_TOO_LONG, message, column=field)
 
     def _refuse(self, given: Mapping[str, object] | QARecord | None, fault: RowFault) -> beam.pvalue.TaggedOutput:
         fields = {"record_id": given.record_id, "answer": given.answer} if isinstance(given, QARecord) else given or {}
