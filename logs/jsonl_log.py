@@ -8,7 +8,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -18,7 +18,8 @@ from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
-_BLOCK_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OUTLINES = 8
 _outlines: dict[tuple[int, ...], _Outline] = {}
@@ -51,12 +52,11 @@ class JsonlLog:
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """Parse the blocks of lines that hold a wanted row."""
         kinds = {part.column: _picked(self.schema.field(part.column).type, part.members) for part in parts}
-        for block, start in enumerate(self._outline.starts):
-            first_row = block * BATCH_ROWS
-            wanted = rows[bisect_left(rows, first_row) : bisect_left(rows, first_row + BATCH_ROWS)]
+        for (first_row, start), (end_row, _) in pairwise([*self._outline.starts, (self.row_count, 0)]):
+            wanted = rows[bisect_left(rows, first_row) : bisect_left(rows, end_row)]
             if not wanted:
                 continue
-            objects = [one for _, one in islice(_objects(self._file, start), BATCH_ROWS)]
+            objects = [one for _, one in islice(_objects(self._file, start), end_row - first_row)]
             faults: dict[int, RowFault] = {}
             batch = pa.record_batch(
                 {name: _values(objects, name, kind, first_row, faults) for name, kind in kinds.items()}
@@ -68,21 +68,32 @@ class JsonlLog:
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What is known of a file that was read through; ``starts`` are the bytes at which every 256th row begins."""
+    """What is known of a file that was read through; ``starts`` are each block's first row and the byte it begins at."""
 
     schema: pa.Schema
     row_count: int
-    starts: tuple[int, ...]
+    starts: tuple[tuple[int, int], ...]
 
 
 def _read_outline(file: BinaryIO) -> _Outline:
     schema, starts, row_count = pa.schema([]), [], 0
-    found = _objects(file, 0)
-    while block := list(islice(found, BATCH_ROWS)):
-        starts.append(block[0][0])
+    for block in _blocks(_objects(file, 0)):
+        starts.append((row_count, block[0][0]))
         row_count += len(block)
         schema = _with_types(schema, [one for _, one in block], row_count)
     return _Outline(schema, row_count, tuple(starts))
+
+
+def _blocks(found: Iterator[tuple[int, _Object]]) -> Iterator[list[tuple[int, _Object]]]:
+    """Objects in blocks of ``BATCH_ROWS`` at most; one that begins ``_BLOCK_BYTES`` behind its block's first ends it."""
+    block: list[tuple[int, _Object]] = []
+    for start, one in found:
+        block.append((start, one))
+        if len(block) == BATCH_ROWS or start - block[0][0] >= _BLOCK_BYTES:
+            yield block
+            block = []
+    if block:
+        yield block
 
 
 def _keep_outline(identity: tuple[int, ...], outline: _Outline) -> None:
@@ -140,7 +151,7 @@ def _objects(file: BinaryIO, start: int) -> Iterator[tuple[int, _Object]]:
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     rest = b""
-    while block := file.read(_BLOCK_BYTES):
+    while block := file.read(_READ_BYTES):
         *lines, rest = (rest + block).split(b"\n")
         yield from lines
     if rest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,6 +68,8 @@ BATCH_BYTES = 1 << 27
 """The most bytes that are read of a log at once, unless a few rows have more."""
 MOST_ITEMS = 10_000
 """The most passages, or target spans, of one row."""
+MOST_BYTE_PAIRS = 1 << 32
+"""The most bytes of a row's answer times those of its passages: attention and evidence take time for each pair."""
 MOST_CARRIED_BYTES = 1 << 18
 """The most bytes of one value of an extra column, which every evidence record of its row repeats."""
 _BYTES_PER_CODE_POINT = 4
@@ -255,8 +257,7 @@ class RowValidator:
 
     Attributes:
         column_map: names the columns in messages.
-        max_text_chars: the most code points of the texts of a row, see ``QARecord.char_count``; none of its other texts
-            may be longer either.
+        max_text_chars: the most code points of a row, see ``check_size``, and of any other text of it.
     """
 
     column_map: ColumnMap
@@ -298,8 +299,7 @@ class RowValidator:
             generator=self._text("generator", raw.generator),
             extra_columns=tuple(_checked_extra_value(name, value) for name, value in raw.extra_columns),
         )
-        if record.char_count > self.max_text_chars:
-            raise self._long_text("passages", f"{record.char_count} with its question and answer")
+        check_size(record, self.max_text_chars, column=self.column_map.column_of("passages"))
         return record
 
     def record_id(self, raw: RawRow) -> str:
@@ -404,6 +404,28 @@ class RowValidator:
     ) -> RowFault:
         column = self.column_map.column_of(field)
         return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
+
+
+def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
+    """Refuse a row whose time or memory could stop an audit.
+
+    Raises:
+        RowFault: TEXT_TOO_LONG if question, passages with their titles, and answer have more than ``max_text_chars``
+            code points together, or answer and passages make more than ``MOST_BYTE_PAIRS``; it names ``column``.
+    """
+    texts = [record.question, record.answer, *(one.text for one in record.passages)]
+    chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
+    if chars > max_text_chars:
+        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, "raise --max-text-chars")
+    of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
+    if of_answer * sum(of_passages) > MOST_BYTE_PAIRS:
+        found = f"{of_answer} in the answer times {sum(of_passages)} in the passages"
+        _refuse_size(column, f"{MOST_BYTE_PAIRS} pairs of bytes", found, "log fewer passages or a shorter answer")
+
+
+def _refuse_size(column: str, most: str, found: object, way_out: str) -> NoReturn:
+    message = f"column {column!r} should hold, with question and answer, at most {most}, holds {found}; {way_out}"
+    raise RowFault(Reason.TEXT_TOO_LONG, message, column=column)
 
 
 def _checked_extra_value(name: str, value: object | RowFault) -> tuple[str, object]:

@@ -73,12 +73,6 @@ class QARecord:
     generator: str | None = None
     extra_columns: tuple[tuple[str, object], ...] = ()
 
-    @property
-    def char_count(self) -> int:
-        """Code points of the question, the passages with their titles, and the answer."""
-        of_passages = sum(len(one.text) + len(one.title or "") for one in self.passages)
-        return len(self.question) + of_passages + len(self.answer)
-
 
 SPAN_LABELS = "span_labels"
 """Column with one struct per target span, in the order of ``target_spans``."""
