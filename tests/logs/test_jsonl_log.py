@@ -61,7 +61,7 @@ def test_large_lines_make_small_blocks(tmp_path: Path, monkeypatch: pytest.Monke
     assert told(QALog(file, JSONL), [7, 31]) == [expected[7], expected[31]]
     with Path(file).open("rb") as opened:
         batches = list(JsonlReader().open(opened).batches([ColumnPart("answer")], range(40)))
-    assert max(one.rows.num_rows for one in batches) <= 4
+    assert max(one.rows.num_rows for one in batches) < 6
 
 
 def test_fields_that_only_later_lines_have_are_found(tmp_path: Path) -> None:

@@ -45,13 +45,13 @@ def comparable(found: list[QARecord | FaultyRow]) -> list[object]:
 
 def test_value_that_many_rows_share_is_never_copied_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BATCH_BYTES", 1 << 22, raising=False)
-    table = pa.Table.from_pylist(ROWS[:200], schema=LOG_SCHEMA)
+    table = pa.Table.from_pylist([log_row(number) for number in range(200)], schema=LOG_SCHEMA)
     shared = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int8()), pa.array(["x" * (1 << 20)]))
     pool = pa.logging_memory_pool(pa.default_memory_pool())
     before = pool.max_memory()
     found = outcomes(table.set_column(3, "answer", shared), "table", LogOptions(max_text_chars=1000))
     assert pool.max_memory() - before < 16 << 20
-    assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.TEXT_TOO_LONG] * 199
+    assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.TEXT_TOO_LONG] * 200
 
 
 def polars_frame(table: pa.Table) -> object:
