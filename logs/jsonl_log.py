@@ -68,7 +68,7 @@ class JsonlLog:
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """What is known of a file that was read through; ``starts`` are each block's first row and the byte it begins at."""
+    """What is known of a file that was read through; ``starts`` are each block's first row and its byte."""
 
     schema: pa.Schema
     row_count: int
@@ -85,7 +85,7 @@ def _read_outline(file: BinaryIO) -> _Outline:
 
 
 def _blocks(found: Iterator[tuple[int, _Object]]) -> Iterator[list[tuple[int, _Object]]]:
-    """Objects in blocks of ``BATCH_ROWS`` at most; one that begins ``_BLOCK_BYTES`` behind its block's first ends it."""
+    """Objects in blocks of ``BATCH_ROWS`` at most; one ``_BLOCK_BYTES`` or more behind a block's first is its last."""
     block: list[tuple[int, _Object]] = []
     for start, one in found:
         block.append((start, one))

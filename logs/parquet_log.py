@@ -81,7 +81,7 @@ def _wanted_groups(metadata: pq.FileMetaData, rows: Sequence[int]) -> Iterator[t
 
 
 def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
-    """How many rows have ``BATCH_BYTES`` at most: each may have all that the columns hold, if they have dictionaries."""
+    """How many rows have ``BATCH_BYTES`` at most, if each has all that the columns hold, as with a dictionary."""
     chunks = [group.column(index) for index in range(group.num_columns)]
     read = [one for one in chunks if one.path_in_schema in columns]
     size = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
