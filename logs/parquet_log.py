@@ -84,7 +84,7 @@ def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
     """How many rows have ``BATCH_BYTES`` at most, if each has all that the columns hold, as with a dictionary."""
     chunks = [group.column(index) for index in range(group.num_columns)]
     read = [one for one in chunks if one.path_in_schema in columns]
-    size = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
+    size: int = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
     return min(BATCH_ROWS, BATCH_BYTES // max(1, size))
 
 

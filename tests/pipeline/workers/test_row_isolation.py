@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +15,11 @@ from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers import import_server
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 6
 FATAL_WORD, HUNGRY_WORD = "kraken", "leviathan"
@@ -82,6 +87,24 @@ def test_row_that_ends_its_worker_is_a_dead_letter_and_no_other_record_differs(
     assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 1, 1)
     assert f"a worker process ended by {how} at rows 0 to 4" in stderr
     assert "row 1 of" in stderr
+
+
+def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_record(
+    audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = ChunkStore.commit
+
+    def commit_and_kill(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
+        if server := import_server._server()._forkserver_pid if chunk.rows.row_start == 0 else None:
+            os.kill(server, signal.SIGKILL)
+            os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+        return commit(self, chunk, attempt)
+
+    whole = _with_answers(audit, {})
+    assert whole.run_here(tmp_path / "expected", "--workers", "1") == 0
+    monkeypatch.setattr(ChunkStore, "commit", commit_and_kill)
+    assert whole.run_here(tmp_path / "out", "--workers", "2") == 0
+    assert output_digests(tmp_path / "out") == output_digests(tmp_path / "expected")
 
 
 def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(
