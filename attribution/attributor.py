@@ -191,7 +191,7 @@ class Attributor:
                 ``--columns`` has them; "" for a field that the table does not have, whatever its columns are called.
             extra_columns: columns that are carried through to the evidence.
             name: the ``source_file`` of the records.
-            max_text_chars: longest text of one field in code points; a longer one is a dead letter.
+            max_text_chars: the most code points of a row's texts together; a longer row is a dead letter.
             progress: whether to show a progress bar.
 
         Raises:

@@ -167,7 +167,7 @@ class LogOptions:
     Attributes:
         columns: (field of the QA record, column of the log) pairs where the names differ.
         extra_columns: columns of the log that are kept in ``QARecord.extra_columns``.
-        max_text_chars: longest text of one field in code points; a longer one makes its row faulty.
+        max_text_chars: the most code points of a row's texts together; a longer row is faulty.
         format: what kind of file it is, see ``attribeam.logs.reader``.
     """
 

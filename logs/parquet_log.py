@@ -11,9 +11,14 @@ import pyarrow.parquet as pq
 
 from attribeam.logs.columns import ColumnPart
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
+from attribeam.logs.rows import BATCH_BYTES
 from attribeam.schemas.errors import DataError, LogFormatError
 
 _BUFFER_BYTES = 1 << 20
+_BYTES_PER_VALUE = 64
+"""What a value takes as a Python object; a file may hold millions of nulls in a few bytes."""
+_LEAST_ROWS = 4
+"""Rows of a batch whose size cannot be told: reading them one by one takes twice the time."""
 _MAGIC = (b"PAR1", b"PARE")
 
 
@@ -77,9 +82,8 @@ class ParquetLog:
         """Read the row groups that hold a wanted row, each from its beginning to the last one in it."""
         columns = self._leaf_paths(parts)
         for group, first_row, wanted in _wanted_groups(self._parquet.metadata, rows):
-            found = self._parquet.iter_batches(
-                batch_size=BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False
-            )
+            count = max(min(_LEAST_ROWS, len(wanted)), _rows_of_batch(self._parquet.metadata.row_group(group), columns))
+            found = self._parquet.iter_batches(batch_size=count, row_groups=[group], columns=columns, use_threads=False)
             yield from _wanted_rows(found, first_row, wanted)
 
     def _leaf_paths(self, parts: Sequence[ColumnPart]) -> list[str]:
@@ -97,6 +101,14 @@ def _wanted_groups(metadata: pq.FileMetaData, rows: Sequence[int]) -> Iterator[t
         if wanted := rows[bisect_left(rows, first_row) : bisect_left(rows, end)]:
             yield group, first_row, wanted
         first_row = end
+
+
+def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
+    """How many rows have ``BATCH_BYTES`` at most, if each has all that the columns hold, as with a dictionary."""
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    read = [one for one in chunks if one.path_in_schema in columns]
+    size: int = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
+    return min(BATCH_ROWS, BATCH_BYTES // max(1, size))
 
 
 def _wanted_rows(found: Iterator[pa.RecordBatch], first_row: int, rows: Sequence[int]) -> Iterator[LogBatch]:

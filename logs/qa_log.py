@@ -95,7 +95,8 @@ class QALog:
             columns = self._column_map(log)
             validator = RowValidator(columns, self.options.max_text_chars)
             for batch in self._batches(log, columns.parts(), rows):
-                for row, raw in enumerate(raw_rows(batch.rows, columns), start=batch.first_row):
+                found = raw_rows(batch.rows, columns, self.options.max_text_chars)
+                for row, raw in enumerate(found, start=batch.first_row):
                     source = RowSource(self.path, row)
                     fault = batch.faults.get(row)
                     if fault is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,9 +53,26 @@ class FaultyRow:
 _MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
 
 
-RawText = bytes | int | None
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What stands in the place of a value that is too large to be read: its size, as messages tell it."""
+
+    size: str
+
+
+RawText = bytes | int | Unread | None
 RawSpan = tuple[int | None, int | None]
-_Reader = Callable[[pa.Array], list[Any]]
+_Reader = Callable[[pa.Array, int], list[Any]]
+
+BATCH_BYTES = 1 << 27
+"""The most bytes that are read of a log at once, unless a few rows have more."""
+MOST_ITEMS = 10_000
+"""The most passages, or target spans, of one row."""
+MOST_BYTE_PAIRS = 1 << 32
+"""The most bytes of a row's answer times those of its passages: attention and evidence take time for each pair."""
+MOST_CARRIED_BYTES = 1 << 18
+"""The most bytes of one value of an extra column, which every evidence record of its row repeats."""
+_BYTES_PER_CODE_POINT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,69 +86,107 @@ class RawPassage:
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """One row as it stands in the file; nothing of it is checked yet.
+    """One row as it stands in the file; nothing of it is checked yet but its size.
 
     ``answered_at`` is a text or a number of microseconds since 1970 in UTC. An extra column whose value cannot be
     read holds the fault.
     """
 
     record_id: RawText
-    question: bytes | None
-    passages: list[RawPassage | None] | None
-    answer: bytes | None
-    target_spans: list[RawSpan | None] | None
-    answered_at: bytes | int | None
-    generator: bytes | None
+    question: RawText
+    passages: list[RawPassage | None] | Unread | None
+    answer: RawText
+    target_spans: list[RawSpan | None] | Unread | None
+    answered_at: RawText
+    generator: RawText
     extra_columns: tuple[tuple[str, object | RowFault], ...]
 
 
-def raw_rows(batch: pa.RecordBatch, column_map: ColumnMap) -> Iterator[RawRow]:
-    """The rows of a batch, in order."""
-    values = {name: _field_values(name, column, batch, column_map) for name, column in _READERS.items()}
+def raw_rows(batch: pa.RecordBatch, column_map: ColumnMap, max_text_chars: int) -> Iterator[RawRow]:
+    """The rows of a batch, in order; values that are certainly too large are never made Python objects of."""
+    most_bytes = _BYTES_PER_CODE_POINT * max_text_chars
+    rows = max(1, BATCH_BYTES // max(1, batch.nbytes))  # each row may stand for the whole of a dictionary
+    for start in range(0, batch.num_rows, rows):
+        yield from _raw_rows(batch.slice(start, rows), column_map, most_bytes)
+
+
+def _raw_rows(batch: pa.RecordBatch, column_map: ColumnMap, most_bytes: int) -> Iterator[RawRow]:
+    values = {name: _field_values(name, column, batch, column_map, most_bytes) for name, column in _READERS.items()}
     extra = [(field.name, plain_array(batch.column(field.name))) for field in column_map.extra_fields]
     for index in range(batch.num_rows):
         row = {name: column[index] for name, column in values.items()}
-        yield RawRow(**row, extra_columns=tuple((name, _read_extra_value(name, array[index])) for name, array in extra))
+        carried = tuple((name, _read_extra_value(name, array, index)) for name, array in extra)
+        yield RawRow(**row, extra_columns=carried)
 
 
-def text_values(array: pa.Array) -> list[RawText]:
+def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
     """Bytes of each text, or the number where the column holds integers."""
     plain = plain_array(array)
-    values: list[RawText] = (plain.cast(pa.large_binary()) if is_text(plain.type) else plain).to_pylist()
-    return values
+    if not is_text(plain.type):
+        return cast("list[RawText]", plain.to_pylist())
+    plain = plain.cast(pa.large_binary())
+    sizes = pc.binary_length(plain)
+    if (pc.max(sizes).as_py() or 0) <= most_bytes:
+        return cast("list[RawText]", plain.to_pylist())
+    pairs = zip(plain, sizes.to_pylist(), strict=True)
+    return [Unread(f"{size} bytes") if (size or 0) > most_bytes else one.as_py() for one, size in pairs]
 
 
-def _field_values(name: str, reader: _Reader, batch: pa.RecordBatch, column_map: ColumnMap) -> list[Any]:
+def _field_values(
+    name: str, reader: _Reader, batch: pa.RecordBatch, column_map: ColumnMap, most_bytes: int
+) -> list[Any]:
     if not column_map.has(name):
         return [None] * batch.num_rows
-    return reader(batch.column(column_map.column_of(name)))
+    return reader(batch.column(column_map.column_of(name)), most_bytes)
 
 
-def _passage_values(array: pa.Array) -> list[list[RawPassage | None] | None]:
-    items = _items(array)
+def _passage_values(array: pa.Array, most_bytes: int) -> list[list[RawPassage | None] | Unread | None]:
+    return _list_values(array, lambda items: _passages_of(items, most_bytes))
+
+
+def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
     if is_text(items.type) or pa.types.is_null(items.type):
-        passages = [None if text is None else RawPassage(text, None, None) for text in text_values(items)]
-    else:
-        columns = [_member(items, name) for name in ("text", "title", "passage_id")]
-        valid = items.is_valid().to_pylist()
-        passages = [RawPassage(*one) if there else None for there, *one in zip(valid, *columns, strict=True)]
-    return _group_by_row(array, passages)
+        return [None if text is None else RawPassage(text, None, None) for text in text_values(items, most_bytes)]
+    columns = [_member(items, name, most_bytes) for name in ("text", "title", "passage_id")]
+    valid = items.is_valid().to_pylist()
+    return [RawPassage(*values) if there else None for there, *values in zip(valid, *columns, strict=True)]
 
 
-def _range_values(array: pa.Array) -> list[list[RawSpan | None] | None]:
-    items = _items(array)
+def _range_values(array: pa.Array, _: int) -> list[list[RawSpan | None] | Unread | None]:
+    return _list_values(array, _ranges_of)
+
+
+def _ranges_of(items: pa.Array) -> list[RawSpan | None]:
     if pa.types.is_null(items.type):
-        return _group_by_row(array, [None] * len(items))
+        return [None] * len(items)
     starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
     valid = items.is_valid().to_pylist()
-    ranges = [(start, end) if there else None for there, start, end in zip(valid, starts, ends, strict=True)]
-    return _group_by_row(array, ranges)
+    return [(start, end) if there else None for there, start, end in zip(valid, starts, ends, strict=True)]
 
 
-def _moment_values(array: pa.Array) -> list[bytes | int | None]:
+def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list[Any]:
+    """The list of each row, of the items that ``read`` gives; None where the list itself is null."""
+    plain = plain_array(array)
+    if pa.types.is_null(plain.type):
+        return [None] * len(plain)
+    sizes = pc.list_value_length(plain)
+    if (pc.max(sizes).as_py() or 0) > MOST_ITEMS:
+        plain = pc.if_else(pc.greater(sizes, MOST_ITEMS), pa.scalar(None, plain.type), plain)
+    items, start = read(plain_array(pc.list_flatten(plain))), 0
+    grouped: list[Any] = []
+    for size in sizes.to_pylist():
+        if size is None or size > MOST_ITEMS:
+            grouped.append(None if size is None else Unread(f"{size} items"))
+        else:
+            grouped.append(items[start : start + size])
+            start += size
+    return grouped
+
+
+def _moment_values(array: pa.Array, most_bytes: int) -> list[RawText]:
     plain = plain_array(array)
     if is_text(plain.type):
-        return text_values(plain)
+        return text_values(plain, most_bytes)
     if pa.types.is_date32(plain.type):
         return [None if days is None else days * 86_400 * 10**6 for days in plain.cast(pa.int32()).to_pylist()]
     ticks = plain.cast(pa.int64()).to_pylist()
@@ -152,30 +207,17 @@ _READERS: dict[str, _Reader] = {
 }
 
 
-def _member(items: pa.Array, name: str) -> list[RawText]:
+def _member(items: pa.Array, name: str, most_bytes: int) -> list[RawText]:
     """A field of structs; None everywhere if they have no such field."""
     index = items.type.get_field_index(name)
-    return [None] * len(items) if index < 0 else text_values(pc.struct_field(items, name))
+    return [None] * len(items) if index < 0 else text_values(pc.struct_field(items, name), most_bytes)
 
 
-def _items(array: pa.Array) -> pa.Array:
-    """The items of all lists of a column, one after the other; none where the column holds nulls only."""
-    plain = plain_array(array)
-    return pa.nulls(0) if pa.types.is_null(plain.type) else plain_array(pc.list_flatten(plain))
-
-
-def _group_by_row(array: pa.Array, items: list[Any]) -> list[Any]:
-    """The items of each row's list, None where the list itself is null."""
-    plain = plain_array(array)
-    lengths = [None] * len(plain) if pa.types.is_null(plain.type) else pc.list_value_length(plain).to_pylist()
-    grouped, start = [], 0
-    for length in lengths:
-        grouped.append(None if length is None else items[start : start + length])
-        start += length or 0
-    return grouped
-
-
-def _read_extra_value(name: str, scalar: pa.Scalar) -> object | RowFault:
+def _read_extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
+    if array.nbytes > MOST_CARRIED_BYTES and (size := array.slice(index, 1).nbytes) > MOST_CARRIED_BYTES:
+        expected = f"values of at most {MOST_CARRIED_BYTES} bytes"
+        return RowFault(Reason.TEXT_TOO_LONG, _unreadable_message(name, expected, f"one of {size}"), column=name)
+    scalar = array[index]
     try:
         if pa.types.is_temporal(scalar.type):
             return _ticks(scalar)
@@ -215,7 +257,7 @@ class RowValidator:
 
     Attributes:
         column_map: names the columns in messages.
-        max_text_chars: longest text in code points.
+        max_text_chars: the most code points of a row, see ``check_size``, and of any other text of it.
     """
 
     column_map: ColumnMap
@@ -246,7 +288,7 @@ class RowValidator:
         question = self._needed_text("question", raw.question)
         passages = self._passages(raw.passages)
         answer = self.answer(raw)
-        return QARecord(
+        record = QARecord(
             record_id=record_id,
             question=question,
             passages=passages,
@@ -257,6 +299,8 @@ class RowValidator:
             generator=self._text("generator", raw.generator),
             extra_columns=tuple(_checked_extra_value(name, value) for name, value in raw.extra_columns),
         )
+        check_size(record, self.max_text_chars, column=self.column_map.column_of("passages"))
+        return record
 
     def record_id(self, raw: RawRow) -> str:
         """The row's id as text; RowFault where it is missing, empty or unreadable."""
@@ -273,7 +317,9 @@ class RowValidator:
             raise self._fault(Reason.EMPTY_ANSWER, "answer", "an answer", found, "leave such rows out of the log")
         return text
 
-    def _passages(self, raw: list[RawPassage | None] | None) -> tuple[Passage, ...]:
+    def _passages(self, raw: list[RawPassage | None] | Unread | None) -> tuple[Passage, ...]:
+        if isinstance(raw, Unread):
+            raise self._long_list("passages", raw)
         if not raw:
             found = "null" if raw is None else "an empty list"
             raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, "log what was retrieved")
@@ -293,7 +339,9 @@ class RowValidator:
             passage_id=self._text("passages", raw.passage_id, f" in the id of passage {index}"),
         )
 
-    def _target_spans(self, raw: list[RawSpan | None] | None, answer: str) -> tuple[CharRange, ...] | None:
+    def _target_spans(self, raw: list[RawSpan | None] | Unread | None, answer: str) -> tuple[CharRange, ...] | None:
+        if isinstance(raw, Unread):
+            raise self._long_list("target_spans", raw)
         return tuple(self._target_span(index, one, len(answer)) for index, one in enumerate(raw)) if raw else None
 
     def _target_span(self, index: int, raw: RawSpan | None, length: int) -> CharRange:
@@ -308,7 +356,7 @@ class RowValidator:
             raise self._fault(Reason.SPAN_OUT_OF_RANGE, "target_spans", expected, found, way_out)
         return CharRange(char_start, char_end)
 
-    def _answered_at(self, raw: bytes | int | None) -> datetime | None:
+    def _answered_at(self, raw: RawText) -> datetime | None:
         """A moment in UTC; one without a time zone is taken as UTC."""
         text = raw if isinstance(raw, int) else self._text("answered_at", raw)
         if text is None:
@@ -331,6 +379,8 @@ class RowValidator:
         return text
 
     def _text(self, field: str, raw: RawText, where: str = "") -> str | None:
+        if isinstance(raw, Unread):
+            raise self._long_text(field, f"one of {raw.size}{where}")
         if raw is None or isinstance(raw, int):
             return None if raw is None else str(raw)
         try:
@@ -339,16 +389,43 @@ class RowValidator:
             found = f"other bytes at byte {error.start}{where}"
             raise self._fault(Reason.INVALID_UTF8, field, "UTF-8", found, "write the log anew as UTF-8") from None
         if len(text) > self.max_text_chars:
-            expected = f"texts of at most {self.max_text_chars} code points"
-            found = f"one of {len(text)}{where}"
-            raise self._fault(Reason.TEXT_TOO_LONG, field, expected, found, "raise --max-text-chars")
+            raise self._long_text(field, f"one of {len(text)}{where}")
         return text
+
+    def _long_text(self, field: str, found: str) -> RowFault:
+        expected = f"texts of at most {self.max_text_chars} code points, all of a row together"
+        return self._fault(Reason.TEXT_TOO_LONG, field, expected, found, "raise --max-text-chars")
+
+    def _long_list(self, field: str, found: Unread) -> RowFault:
+        return self._fault(Reason.TEXT_TOO_LONG, field, f"at most {MOST_ITEMS} items", found.size, "log fewer")
 
     def _fault(
         self, reason: Reason, field: str, expected: str, found: str, way_out: str = "complete the log"
     ) -> RowFault:
         column = self.column_map.column_of(field)
         return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
+
+
+def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
+    """Refuse a row whose time or memory could stop an audit.
+
+    Raises:
+        RowFault: TEXT_TOO_LONG if question, passages with their titles, and answer have more than ``max_text_chars``
+            code points together, or answer and passages make more than ``MOST_BYTE_PAIRS``; it names ``column``.
+    """
+    texts = [record.question, record.answer, *(one.text for one in record.passages)]
+    chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
+    if chars > max_text_chars:
+        _refuse_size(column, f"{max_text_chars} code points, all of a row together", chars, "raise --max-text-chars")
+    of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
+    if of_answer * sum(of_passages) > MOST_BYTE_PAIRS:
+        found = f"{of_answer} in the answer times {sum(of_passages)} in the passages"
+        _refuse_size(column, f"{MOST_BYTE_PAIRS} pairs of bytes", found, "log fewer passages or a shorter answer")
+
+
+def _refuse_size(column: str, most: str, found: object, way_out: str) -> NoReturn:
+    message = f"column {column!r} should hold, with question and answer, at most {most}, holds {found}; {way_out}"
+    raise RowFault(Reason.TEXT_TOO_LONG, message, column=column)
 
 
 def _checked_extra_value(name: str, value: object | RowFault) -> tuple[str, object]:

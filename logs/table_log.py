@@ -81,7 +81,7 @@ class TableLog:
         seen: set[object] = set()
         row = 0
         for batch in _small(self._opened[1]):
-            for raw in raw_rows(batch.select(names), self.columns):
+            for raw in raw_rows(batch.select(names), self.columns, self.options.max_text_chars):
                 source = RowSource(self.name, row)
                 yield _explained(validator.outcome(raw, source, duplicate=_is_repeated(raw, seen)))
                 row += 1

@@ -30,6 +30,14 @@ def is_disk_full(error: BaseException) -> bool:
     return any(os.strerror(code) in str(error) for code in FULL_DISK)
 
 
+_REFUSALS = ("MemoryError", os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the system has refused memory, even if Beam has turned the cause into text."""
+    return isinstance(error, MemoryError) or any(text in _root_message(error) for text in _REFUSALS)
+
+
 def row_text(rows: RowRange) -> str:
     """``rows 0 to 500 of 'logs/a.parquet'``."""
     return f"rows {rows.row_start} to {rows.row_end} of {rows.file!r}"
@@ -114,8 +122,6 @@ def explain_chunk_failure(error: BaseException, rows: RowRange, *, hides: bool =
             f"an output file would be too large for `ulimit -f` or for its file system: {where} could not be written. "
             f"Raise the limit, or choose another --output. {RESUME_HINT}"
         )
-    if isinstance(error, MemoryError) or "MemoryError" in reason:
-        return f"{where} do not fit into memory. Try fewer --workers or a smaller --token-budget. {RESUME_HINT}"
     if (fault := _method_fault(error, reason)) is not None:
         return f"{fault}. Mend the method, then start the same command again"
     if hides and not isinstance(error, AttribeamError):

@@ -28,7 +28,7 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerDied,
     WorkerNote,
 )
-from attribeam.pipeline.failures import describe_failure, describe_rows
+from attribeam.pipeline.failures import describe_death, describe_failure, describe_rows
 from attribeam.pipeline.interruption import interrupted_once
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.options.devices import plan_model_workers
@@ -47,6 +47,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 
 _TICK_SECONDS = 1.0
 _DEATHS_OF_A_SUSPECT = 2
+_MOST_IDLE_DEATHS = 3
 
 
 def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
@@ -186,6 +187,7 @@ class _ChunkRun:
     _reported: dict[Worker, int] = field(default_factory=dict)
     _deaths: Counter[str] = field(default_factory=Counter)
     _suspects: list[Chunk] = field(default_factory=list)
+    _idle_deaths: int = 0
 
     def run(self, first: Worker | None, *, workers: int) -> None:
         """Run all unfinished chunks. ``first`` has its models loaded, or is None if there is nothing to do."""
@@ -224,8 +226,8 @@ class _ChunkRun:
         elif isinstance(message, ChunkAttempt):
             self._commit(self._running.pop(worker), message, reported=self._reported.pop(worker, 0))
             self._assign_chunk(worker)
-        elif isinstance(message, WorkerDied) and worker in self._running:
-            self._replace_worker(worker, message)
+        elif isinstance(message, WorkerDied):
+            self._replace_worker(worker, message) if worker in self._running else self._go_on_without(message)
         else:
             raise RunError(describe_failure(message, self._describe_work(worker)))
 
@@ -247,6 +249,23 @@ class _ChunkRun:
         else:
             self._suspects.append(chunk)
         if self._waiting:
+            self.pool.start()
+
+    def _go_on_without(self, death: WorkerDied) -> None:
+        """A worker has ended that had no rows: another takes its place, a few times; then the others do its work.
+
+        Raises:
+            RunError: if there are no others.
+        """
+        if not self._waiting:
+            return
+        self._idle_deaths += 1
+        replaced = self._idle_deaths <= _MOST_IDLE_DEATHS
+        if not replaced and self.pool.is_empty:
+            raise RunError(describe_death(death.how, "before it had any rows, as others did"))
+        plan = "another takes its place" if replaced else "the others go on without it; try fewer --workers"
+        self.progress.note(f"a worker process ended by {death.how} before it had any rows; {plan}")
+        if replaced:
             self.pool.start()
 
     def _audit_suspects(self) -> None:

@@ -26,7 +26,7 @@ class AuditSettings:
         log_format: what kind of files the logs are, see ``attribeam.logs.reader``.
         span_kinds: which target spans are chosen, see ``attribeam.attribution.answers.target_spans``.
         parser: "bundled", an installed spaCy pipeline's name, or a directory.
-        max_text_chars: longest text of one field in code points; a longer one is a dead letter.
+        max_text_chars: the most code points of a row's texts together; a longer row is a dead letter.
         dead_letter_text: write the answer's text into dead letters.
         privacy: what of the texts is masked or left out in everything that is written.
         threads: CPU threads of one model; part of the settings because sums depend on it.

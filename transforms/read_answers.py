@@ -8,6 +8,8 @@ from typing import Any
 import apache_beam as beam
 
 from attribeam.attribution.record_input import check_record, outcome_of
+from attribeam.logs.rows import check_size
+from attribeam.logs.table_log import in_python
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, Stage
 from attribeam.schemas.errors import DataError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -59,20 +61,16 @@ class ReadAnswers(beam.DoFn):
         if isinstance(record, RowFault):
             raise record
         check_record(record)
-        self._check_lengths(record)
+        try:
+            check_size(record, self._max_text_chars, column=self._names.get("passages", "passages"))
+        except RowFault as fault:
+            raise RowFault(fault.reason, in_python(str(fault)), column=fault.column) from fault
         return record
 
     def _missing(self, field: str, *, there: bool) -> RowFault:
         name = self._names.get(field, field)
         found = "was None" if there else "is not there; rename it, or map it with columns={...}"
         return RowFault(Reason.MISSING_VALUE, f"the field {name!r} should have a value, {found}", column=name)
-
-    def _check_lengths(self, record: QARecord) -> None:
-        passages = [("passages", text) for one in record.passages for text in (one.text, one.title or "")]
-        for field, text in (("question", record.question), ("answer", record.answer), *passages):
-            if len(text) > self._max_text_chars:
-                message = f"{field} should have at most {self._max_text_chars} code points, has {len(text)}"
-                raise RowFault(Reason.TEXT_TOO_LONG, f"{message}; raise max_text_chars", column=field)
 
     def _refuse(self, given: Mapping[str, object] | QARecord | None, fault: RowFault) -> beam.pvalue.TaggedOutput:
         fields = {"record_id": given.record_id, "answer": given.answer} if isinstance(given, QARecord) else given or {}

@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -118,9 +119,14 @@ def _with_sentences(runs: Sequence[Run], passages: Sequence[Passage]) -> Iterato
 
 
 def _covered_sentences(runs: Sequence[Run], text: str) -> Iterator[CharRange]:
-    for sentence in text_sentences(text):
-        covered = sum(
-            max(0, min(end, sentence.char_end) - max(start, sentence.char_start)) for _, _, start, end, _ in runs
-        )
-        if covered >= WHOLE_SHARE * (sentence.char_end - sentence.char_start):
+    sentences = text_sentences(text)
+    covered: dict[CharRange, int] = {}
+    for _, _, start, end, _ in runs:
+        first = bisect_right(sentences, start, key=lambda one: one.char_end)
+        for place in range(first, bisect_left(sentences, end, key=lambda one: one.char_start)):
+            sentence = sentences[place]
+            inside = min(end, sentence.char_end) - max(start, sentence.char_start)
+            covered[sentence] = covered.get(sentence, 0) + inside
+    for sentence, count in covered.items():
+        if count >= WHOLE_SHARE * (sentence.char_end - sentence.char_start):
             yield sentence

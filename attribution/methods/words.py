@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +72,11 @@ class WordMatches:
         return dict(found)
 
     def _chosen(self, ranges: Sequence[CharRange]) -> npt.NDArray[np.bool_]:
-        return np.array([any(word.overlaps(chars) for chars in ranges) for word in self.words], dtype=np.bool_)
+        chosen = np.zeros(len(self.words), dtype=np.bool_)
+        for chars in ranges:
+            first = bisect_right(self.words, chars.char_start, key=lambda word: word.char_end)
+            chosen[first : bisect_left(self.words, chars.char_end, key=lambda word: word.char_start)] = True
+        return chosen
 
 
 def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:

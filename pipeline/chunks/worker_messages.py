@@ -5,6 +5,7 @@ This module imports no model library, because the driver loads no models.
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,6 +73,10 @@ class WorkerFailed:
     is_usage: bool = False
 
 
+OUT_OF_MEMORY = errno.ENOMEM
+"""The exit code of a process that was refused memory: it ends then, as it does where the kernel kills it instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
     """The process ended silently; ``exit_code`` is negative for a signal."""
@@ -80,12 +85,14 @@ class WorkerDied:
 
     @property
     def how(self) -> str:
-        """``signal SIGKILL`` or ``exit code 1``."""
+        """See ``how_it_ended``."""
         return how_it_ended(self.exit_code)
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """``signal SIGKILL`` or ``exit code 1``."""
+    """``signal SIGKILL``, ``a lack of memory`` or ``exit code 1``."""
+    if exit_code == OUT_OF_MEMORY:
+        return "a lack of memory"
     if exit_code is not None and exit_code < 0:
         return f"signal {signal.Signals(-exit_code).name}"
     return f"exit code {exit_code}"

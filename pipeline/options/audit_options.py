@@ -329,7 +329,7 @@ def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
     add("--extra-columns", type=name_list, default=(), metavar="COLUMN,...", help="columns to carry into the evidence")
     add(
         "--max-text-chars", type=positive_integer, default=_SETTINGS.max_text_chars, metavar="N",
-        help="longest text of a field; a longer one makes its row a dead letter (default: %(default)s)",
+        help="the most code points of a row's texts together; a longer row is a dead letter (default: %(default)s)",
     )  # fmt: skip
     add("--dead-letter-text", action="store_true", help="write the answers' texts into dead letters")
 

@@ -80,7 +80,7 @@ class BlockDone:
 
 @dataclass(frozen=True, slots=True)
 class BlockFailed:
-    """From a model worker, and on to the worker: the models raised an error, ``MemoryError: ...``."""
+    """From a model worker, and on to the worker: the models raised an error, ``ValueError: ...``."""
 
     number: int
     error: str

@@ -17,14 +17,18 @@ from attribeam.attribution.methods.method import Method
 from attribeam.attribution.methods.models import load_audit_models
 from attribeam.attribution.methods.provenance import audit_provenance
 from attribeam.attribution.methods.registry import resolve_method
-from attribeam.pipeline.failures import explain_load_failure, is_load_refusal
+from attribeam.pipeline.failures import explain_load_failure, is_load_refusal, is_out_of_memory
 from attribeam.pipeline.workers.model_messages import BlockDone, BlockFailed, ModelsFailed, ModelsReady, RunBlock
 from attribeam.pipeline.workers.shared_block import SharedBlock, receive_block
 from attribeam.transforms.audit_settings import AuditSettings
 
 
 def serve_blocks(connection: Connection, settings: AuditSettings) -> None:
-    """Load the models on the device of ``settings``, then run blocks until the other end is closed."""
+    """Load the models on the device of ``settings``, then run blocks until the other end is closed.
+
+    Raises:
+        MemoryError: if a block needs more memory than there is.
+    """
     with suppress(BrokenPipeError, ConnectionResetError, EOFError):
         _serve(connection, settings)
 
@@ -58,6 +62,8 @@ def _run_block(
         place = block.write(_outcomes(block.read(0), method, models))
     except Exception as error:
         logging.info("a block failed", exc_info=True)
+        if is_out_of_memory(error):
+            raise MemoryError from error
         return BlockFailed(job.number, f"{type(error).__name__}: {error}")
     return BlockDone(job.number, place, waited, time.perf_counter() - wall, time.process_time() - cpu)
 

@@ -27,7 +27,12 @@ from attribeam.pipeline.chunks.worker_messages import (
     WorkerFailed,
     WorkerNote,
 )
-from attribeam.pipeline.failures import explain_chunk_failure, explain_load_failure, is_load_refusal
+from attribeam.pipeline.failures import (
+    explain_chunk_failure,
+    explain_load_failure,
+    is_load_refusal,
+    is_out_of_memory,
+)
 from attribeam.pipeline.workers.model_client import FatalRowsError, RemoteModels
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.block_model import run_blocks_elsewhere
@@ -39,8 +44,14 @@ _REPORT_SECONDS = 0.5
 def serve(connection: Connection, settings: AuditSettings, model_connection: Connection | None = None) -> None:
     """Load the models, then audit what the driver sends; the first failure is reported and ends the process.
 
+    A lack of memory is not reported: the process should end by it, as by a kill, so that the rows are found that need
+    too much.
+
     With a ``model_connection``, model workers have the models. It ends silently when the driver closes its end of the
     pipe.
+
+    Raises:
+        MemoryError: if rows need more memory than there is.
     """
     with suppress(BrokenPipeError, ConnectionResetError):
         _serve(connection, settings, model_connection)
@@ -66,6 +77,8 @@ def _serve(connection: Connection, settings: AuditSettings, model_connection: Co
             attempt = _run(connection, settings, job, remote)
         except Exception as error:
             logging.info("a chunk failed", exc_info=True)
+            if is_out_of_memory(error):
+                raise MemoryError from error
             connection.send(WorkerFailed(explain_chunk_failure(error, job.rows, hides=settings.privacy.hides)))
             return
         connection.send(attempt)

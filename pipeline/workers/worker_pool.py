@@ -94,6 +94,11 @@ class WorkerPool:
         self._workers.append(worker)
         return worker
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no worker is left."""
+        return not self._workers
+
     def messages(self, timeout: float) -> Iterator[tuple[Worker, FromWorker]]:
         """Messages of the workers; waits up to ``timeout`` seconds for the first one."""
         by_connection = {worker.connection: worker for worker in self._workers}

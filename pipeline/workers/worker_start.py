@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from attribeam.pipeline.workers.import_server import end_with_driver, name_process, silence_libraries
@@ -19,18 +22,31 @@ def run_worker(
 ) -> None:
     """Audit until the driver sends None or ends; models run where ``model_connection`` leads, or here if it is None."""
     _prepare(verbose, settings)
-    from attribeam.pipeline.workers.worker import serve
+    with _ended_by_lack_of_memory():
+        from attribeam.pipeline.workers.worker import serve
 
-    serve(connection, settings, model_connection)
+        serve(connection, settings, model_connection)
 
 
 def run_model_worker(connection: Connection, settings: AuditSettings, verbose: bool) -> None:
     """Run blocks of other processes until the driver ends."""
     _prepare(verbose, settings)
     name_process(MODEL_WORKER)
-    from attribeam.pipeline.workers.model_worker import serve_blocks
+    with _ended_by_lack_of_memory():
+        from attribeam.pipeline.workers.model_worker import serve_blocks
 
-    serve_blocks(connection, settings)
+        serve_blocks(connection, settings)
+
+
+@contextmanager
+def _ended_by_lack_of_memory() -> Iterator[None]:
+    """End this process at once if it is refused memory, whatever its threads do."""
+    try:
+        yield
+    except MemoryError:
+        from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY
+
+        os._exit(OUT_OF_MEMORY)
 
 
 def _prepare(verbose: bool, settings: AuditSettings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.logs.log_files import BROKEN_TEXT
 
+from attribeam.logs.rows import MOST_ITEMS
 from attribeam.schemas import Reason, Stage
 
 LONGEST = 200
@@ -28,6 +29,13 @@ FAULTS: dict[str, tuple[dict[str, object], Stage, Reason, str]] = {
         {"passages": [{"text": "a", "title": BROKEN_TEXT}]}, Stage.READ, Reason.INVALID_UTF8, "passages"
     ),
     "long passage": ({"passages": [{"text": "a" * 201}]}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"),
+    "long passages": ({"passages": [{"text": "a" * 90}] * 2}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"),
+    "too many passages": (
+        {"passages": [None] * (MOST_ITEMS + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"
+    ),
+    "too many spans": (
+        {"target_spans": [None] * (MOST_ITEMS + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "target_spans"
+    ),
     "span beyond the answer": (
         {"answer": "🙂🙂", "target_spans": [{"char_start": 0, "char_end": 3}]},
         Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE, "target_spans",

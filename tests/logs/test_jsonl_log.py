@@ -17,6 +17,7 @@ from tests.logs.log_files import log_row, write_jsonl, write_log
 
 from attribeam.logs import jsonl_log
 from attribeam.logs.columns import ColumnPart, LogOptions
+from attribeam.logs.jsonl_log import JsonlReader
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import FaultyRow
@@ -52,6 +53,18 @@ def test_picked_rows_are_those_of_a_whole_reading(picked: set[int], tmp_path_fac
     assert log.check().row_count == len(rows)
     whole = told(log)
     assert told(log, sorted(picked)) == [whole[row] for row in sorted(picked)]
+
+
+def test_large_lines_make_small_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [log_row(number) for number in range(40)]
+    expected = told(QALog(write_jsonl(tmp_path / "whole.jsonl", rows), JSONL))
+    file = write_jsonl(tmp_path / "log.jsonl", rows)
+    monkeypatch.setattr(jsonl_log, "_BATCH_BYTES", 3 * len(json.dumps(rows[0])))
+    assert told(QALog(file, JSONL)) == expected
+    assert told(QALog(file, JSONL), [7, 31]) == [expected[7], expected[31]]
+    with Path(file).open("rb") as opened:
+        batches = list(JsonlReader().open(opened).batches([ColumnPart("answer")], range(40)))
+    assert max(one.rows.num_rows for one in batches) < 6
 
 
 def test_fields_that_only_later_lines_have_are_found(tmp_path: Path) -> None:

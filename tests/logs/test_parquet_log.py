@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
+from attribeam.logs import parquet_log
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.parquet_log import ParquetReader
 from attribeam.logs.qa_log import QALog
@@ -77,6 +78,29 @@ def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path
     write_log(tmp_path / "log.parquet", [log_row(0)], schema=schema)
     with pytest.raises(DataError, match=r"log\.parquet' .* nested more than 100 levels deep.*; write it anew"):
         QALog(str(tmp_path / "log.parquet")).check()
+
+
+def test_value_that_many_rows_share_makes_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    value, rows = "word " * 50_000, 250
+    monkeypatch.setattr(parquet_log, "BATCH_BYTES", 8 * len(value), raising=False)
+    pq.write_table(pa.table({"answer": pa.array([value] * rows)}), tmp_path / "shared.parquet")
+    assert (tmp_path / "shared.parquet").stat().st_size < len(value)
+    with (tmp_path / "shared.parquet").open("rb") as file:
+        batches = [one.rows for one in ParquetReader().open(file).batches([ColumnPart("answer")], range(rows))]
+    assert sum(one.num_rows for one in batches) == rows
+    assert max(one.nbytes for one in batches) < 8 * len(value)
+
+
+def test_neighbour_of_a_large_row_is_read_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_log, "BATCH_BYTES", 1 << 16, raising=False)
+    answers = ["small"] * 9
+    answers[5] = "word " * 100_000
+    pq.write_table(pa.table({"answer": pa.array(answers)}), tmp_path / "log.parquet", use_dictionary=False)
+    before = pa.total_allocated_bytes()
+    with (tmp_path / "log.parquet").open("rb") as file:
+        (batch,) = ParquetReader().open(file).batches([ColumnPart("answer")], [4])
+        assert pa.total_allocated_bytes() - before < len(answers[5])
+    assert (batch.first_row, batch.rows.to_pylist()) == (4, [{"answer": "small"}])
 
 
 def test_only_needed_columns_are_read(tmp_path: Path) -> None:

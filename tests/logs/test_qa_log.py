@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -21,10 +22,11 @@ from hypothesis import strategies as st
 from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
+from attribeam.logs import rows as log_rows
 from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog, file_errors_named
-from attribeam.logs.rows import FaultyRow
+from attribeam.logs.rows import MOST_CARRIED_BYTES, FaultyRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason
 from attribeam.schemas.errors import DataError, ExitCode, LogFormatError, LogReadError, RunError
 
@@ -221,6 +223,50 @@ def test_passages_may_be_plain_strings(tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.parquet", rows, schema=schema)
     assert records(file)[0].passages == (Passage("One."), Passage(""))
     assert reasons(file) == [None, Reason.MISSING_VALUE, Reason.INVALID_UTF8]
+
+
+SIZE = 4 << 20
+LARGE = {
+    "record_id": {"record_id": "x" * SIZE},
+    "question": {"question": "x" * SIZE},
+    "answer": {"answer": b"\xff" * SIZE},
+    "generator": {"generator": "x" * SIZE},
+    "passages": {"passages": [{"text": "x" * SIZE}]},
+    "title": {"passages": [{"text": "a", "title": "x" * SIZE}]},
+    "many": {"passages": [{"text": "x" * 600}] * (SIZE // 600)},
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_row_is_refused_unread_and_leaves_its_neighbours_untouched(tmp_path: Path, name: str) -> None:
+    rows = [log_row(number) for number in range(3)]
+    clean = read(write_log(tmp_path / "log.parquet", rows))
+    file = write_log(tmp_path / "log.parquet", [rows[0], {**rows[1], **LARGE[name]}, rows[2]])
+    tracemalloc.start()
+    try:
+        before, refused, after = read(file)
+        assert tracemalloc.get_traced_memory()[1] < (2 * SIZE if name == "many" else SIZE // 4)
+    finally:
+        tracemalloc.stop()
+    assert (before, after) == (clean[0], clean[2])
+    assert isinstance(refused, FaultyRow)
+    assert refused.fault.reason is Reason.TEXT_TOO_LONG
+    assert refused.record_id == (None if name == "record_id" else "row-1")
+    assert len(str(refused.fault)) < 300
+
+
+def test_answer_and_passages_may_make_so_many_pairs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, answer="Ada."), log_row(2, answer="é" * 40)])
+    monkeypatch.setattr(log_rows, "MOST_BYTE_PAIRS", 60 * 79)
+    assert reasons(file) == [None, None, Reason.TEXT_TOO_LONG]
+    assert "pairs of bytes, holds 80 in the answer times 60 in the passages" in str(read(file)[2])
+
+
+def test_large_carried_value_is_a_fault_of_its_row(tmp_path: Path) -> None:
+    schema = LOG_SCHEMA.append(pa.field("trail", pa.list_(pa.int64())))
+    trail = [0] * (MOST_CARRIED_BYTES // 8 + 1)
+    file = write_log(tmp_path / "log.parquet", [log_row(0, trail=[1]), log_row(1, trail=trail)], schema=schema)
+    assert reasons(file, LogOptions(extra_columns=("trail",))) == [None, Reason.TEXT_TOO_LONG]
 
 
 def test_duplicate_rows_are_faulty(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.logs.faults import FAULTS
-from tests.logs.log_files import log_row, write_log
+from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
+from attribeam.logs import rows
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow
@@ -40,6 +41,17 @@ def comparable(found: list[QARecord | FaultyRow]) -> list[object]:
         one if isinstance(one, QARecord) else (one.source, one.record_id, one.fault.reason, one.fault.column)
         for one in found
     ]
+
+
+def test_value_that_many_rows_share_is_never_copied_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BATCH_BYTES", 1 << 22, raising=False)
+    table = pa.Table.from_pylist([log_row(number) for number in range(200)], schema=LOG_SCHEMA)
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int8()), pa.array(["x" * (1 << 20)]))
+    pool = pa.logging_memory_pool(pa.default_memory_pool())
+    before = pool.max_memory()
+    found = outcomes(table.set_column(3, "answer", shared), "table", LogOptions(max_text_chars=1000))
+    assert pool.max_memory() - before < 16 << 20
+    assert [one.fault.reason for one in found if isinstance(one, FaultyRow)] == [Reason.TEXT_TOO_LONG] * 200
 
 
 def polars_frame(table: pa.Table) -> object:

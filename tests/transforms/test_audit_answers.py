@@ -158,7 +158,8 @@ def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers() -> None:
 def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_for() -> None:
     for wanted, answer in ((False, None), (True, given(0)["answer"])):
         (refused,) = outcomes(AuditSettings(max_text_chars=20, dead_letter_text=wanted), given(0))
-        assert (refused.value.reason, refused.value.column, refused.value.answer) == ("text_too_long", "answer", answer)
+        letter = refused.value
+        assert (letter.reason, letter.column, letter.answer) == ("text_too_long", "passages", answer)
 
 
 def test_half_of_a_surrogate_pair_is_refused() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NoReturn, SupportsIndex
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attribeam.attribution.evidence import readable_pieces
 from attribeam.attribution.evidence.readable_pieces import Run, readable_runs, text_of
-from attribeam.schemas import Passage
+from attribeam.schemas import CharRange, Passage
 
 HARBOUR = (
     "The harbour bell of Ostrand was cast in 1874 by two brothers from the inland town of Vell, who also made "
@@ -52,6 +54,28 @@ def test_neighbours_join_over_white_space_marks_and_one_function_word(
 ) -> None:
     expected = [(joined, 2.0)] if joined else [(first, 1.0), (second, 1.0)]
     assert pieces(run(first), run(second)) == expected
+
+
+class _Untouched(tuple[CharRange, ...]):
+    """Sentences that count how often one is looked at, and cannot be gone through."""
+
+    looked = 0
+
+    def __getitem__(self, place: SupportsIndex) -> CharRange:  # type: ignore[override]
+        type(self).looked += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("only the sentences that a run touches should be looked at")
+
+
+def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "Bells ring. " * 4000
+    sentences = _Untouched([CharRange(start, start + 11) for start in range(0, len(text), 12)])
+    monkeypatch.setattr(readable_pieces, "text_sentences", lambda _: sentences)
+    assert readable_runs([(0, False, 24_000, 24_005, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_005, 1.0)]
+    assert readable_runs([(0, False, 24_000, 24_010, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_011, 1.0)]
+    assert _Untouched.looked < 100
 
 
 def test_faint_piece_and_piece_without_content_are_dropped() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,14 @@ from tests.pipeline.audit_process import AuditProcess, output_digests, read_all
 from tests.pipeline.small_log import log_rows, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
+from attribeam.pipeline.chunks.chunk_store import ChunkStore
+from attribeam.pipeline.chunks.input_plan import Chunk
+from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.workers import import_server
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
 ROWS = 6
-FATAL_WORD = "kraken"
+FATAL_WORD, HUNGRY_WORD = "kraken", "leviathan"
 KILLING_IMPORTS = f"""
 import os
 import signal
@@ -29,6 +34,8 @@ parse_each = prepare_rows.parse_each
 def parse_or_die(parser, answers):
     if any("{FATAL_WORD}" in answer for answer in answers):
         os.kill(os.getpid(), signal.SIGKILL)
+    if any("{HUNGRY_WORD}" in answer for answer in answers):
+        raise MemoryError
     return parse_each(parser, answers)
 
 prepare_rows.parse_each = parse_or_die
@@ -37,7 +44,7 @@ prepare_rows.parse_each = parse_or_die
 
 @pytest.fixture
 def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuditProcess]:
-    """An audit whose workers kill themselves when they parse an answer with the fatal word."""
+    """An audit whose workers kill themselves, or run out of memory, when they parse an answer with a fatal word."""
     (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(import_server, "_IMPORTS", "killing_imports")
@@ -64,12 +71,13 @@ def _evidence_digests(output: Path) -> list[str]:
     return [digest for name, digest in output_digests(output).items() if name.startswith("evidence/")]
 
 
-def test_row_that_kills_its_worker_is_a_dead_letter_and_no_other_record_differs(
-    audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("word", "how"), [(FATAL_WORD, "signal SIGKILL"), (HUNGRY_WORD, "a lack of memory")])
+def test_row_that_ends_its_worker_is_a_dead_letter_and_no_other_record_differs(
+    word: str, how: str, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
     assert _with_answers(audit, {1: None}).run_here(tmp_path / "expected", "--workers", "1") == 0
-    fatal = _with_answers(audit, {1: f"The {FATAL_WORD} ate it."})
+    fatal = _with_answers(audit, {1: f"The {word} ate it."})
     assert fatal.run_here(output, "--workers", "2") == 0
     stderr = capfd.readouterr().err
     assert _reasons(read_all(output / "dead_letters")) == [(1, "read", "worker_died")]
@@ -77,8 +85,26 @@ def test_row_that_kills_its_worker_is_a_dead_letter_and_no_other_record_differs(
     assert _evidence_digests(output) == _evidence_digests(tmp_path / "expected")
     counts = RunManifest.from_json((output / "run_manifest.json").read_text()).counts
     assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 1, 1)
-    assert "a worker process ended by signal SIGKILL at rows 0 to 4" in stderr
+    assert f"a worker process ended by {how} at rows 0 to 4" in stderr
     assert "row 1 of" in stderr
+
+
+def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_record(
+    audit: AuditProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = ChunkStore.commit
+
+    def commit_and_kill(self: ChunkStore, chunk: Chunk, attempt: ChunkAttempt) -> ChunkManifest:
+        if server := import_server._server()._forkserver_pid if chunk.rows.row_start == 0 else None:
+            os.kill(server, signal.SIGKILL)
+            os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+        return commit(self, chunk, attempt)
+
+    whole = _with_answers(audit, {})
+    assert whole.run_here(tmp_path / "expected", "--workers", "1") == 0
+    monkeypatch.setattr(ChunkStore, "commit", commit_and_kill)
+    assert whole.run_here(tmp_path / "out", "--workers", "2") == 0
+    assert output_digests(tmp_path / "out") == output_digests(tmp_path / "expected")
 
 
 def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(

@@ -6,13 +6,16 @@ import errno
 import os
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import NoReturn
 
+import pyarrow as pa
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.chunks.worker_messages import ModelsLoaded, WorkerDied, WorkerFailed
+from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
 from attribeam.pipeline.failures import (
     describe_failure,
     explain_chunk_failure,
@@ -84,8 +87,29 @@ def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log() -> None:
     assert "--input" not in text
 
 
-def test_too_little_memory_has_its_own_way_out() -> None:
-    assert "fewer --workers" in explain_chunk_failure(MemoryError(), ROWS)
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("Traceback ...\npyarrow.lib.ArrowMemoryError: malloc of size 64 failed [while running 'Read']"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes."),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    ],
+)
+def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(worker, "_run", fail)
+    ours, theirs = Pipe()
+    ours.send(RunRows(ROWS, OutputSchemas(pa.schema([]), pa.schema([])), "folder"))
+    with pytest.raises(MemoryError):
+        worker.serve(theirs, AuditSettings())
+    assert ours.recv() == ModelsLoaded(MODELS)
+    assert not ours.poll()
+    assert WorkerDied(OUT_OF_MEMORY).how == "a lack of memory"
 
 
 def test_a_model_that_cannot_load_says_why() -> None:
