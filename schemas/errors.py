@@ -49,8 +49,8 @@ class LogReadError(DataError):
     exit_code = ExitCode.FAILED
 
 
-class ModelLoadError(AttribeamError, RuntimeError):
-    """A model cannot be loaded or used; the message says which, why, and the way out."""
+class ModelLoadError(UsageError, RuntimeError):
+    """A model cannot be loaded or used as asked for; the message says which, why, and the way out."""
 
 
 class RunError(AttribeamError):

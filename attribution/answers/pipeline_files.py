@@ -6,11 +6,12 @@ Imports no spaCy, so that a finished audit can tell whether its parser is still 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from attribeam.schemas.json_file import read_object
 
 BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
 _META = "meta.json"
@@ -48,10 +49,9 @@ def pipeline_meta(folder: Path) -> Mapping[str, Any]:
     """What a pipeline's meta.json says.
 
     Raises:
-        OSError, ValueError: if it cannot be read.
+        DataError: if it cannot be read.
     """
-    meta: Mapping[str, Any] = json.loads((folder / _META).read_text(encoding="utf-8"))
-    return meta
+    return read_object(folder / _META)
 
 
 def _data_folder(folder: Path) -> Path:
