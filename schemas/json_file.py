@@ -54,7 +54,7 @@ def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
     except (OSError, ValueError) as error:  # a null character in the path is a ValueError
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path} should be a readable file: {error}") from error
+        raise DataError(f"{path} should be a readable file: {getattr(error, 'strerror', error)}") from error
 
 
 def read_object(path: Path, *, limit: int = LARGEST_FILE) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN
 
 from attribeam import Attributor
+from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
