@@ -118,7 +118,7 @@ try:
 except BaseException as error:
     sys.exit(" ".join(str(error).split())[:300])
 """
-_TRIAL_BYTES, _TRIAL_SECONDS = 2**30, 5
+_TRIAL_BYTES, _TRIAL_SECONDS = 2**30, 3
 """What the trial of a tokenizer may take; a large file may take more to be read."""
 
 

@@ -12,7 +12,7 @@ from transformers.utils import logging
 from attribeam.attribution.attention.batching import is_out_of_memory
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
 from attribeam.schemas import RowFault
-from attribeam.schemas.errors import AttribeamError, ModelLoadError
+from attribeam.schemas.errors import AttribeamError, DataError, ModelLoadError
 
 _LONGEST_FAULT = 500
 
@@ -22,6 +22,8 @@ def as_load_errors(model: str) -> Iterator[None]:
     """Turn whatever a missing, broken or hostile model makes libraries raise into ``ModelLoadError``."""
     try:
         yield
+    except DataError as error:
+        raise ModelLoadError(f"model {model!r}: {error}") from error
     except AttribeamError:
         raise
     except BaseException as error:

@@ -357,4 +357,12 @@ SETTINGS_DAMAGED: Mapping[str, Damage] = {
     "settings are endless": _link(SETTINGS, "/dev/zero"),
 }
 
-HOSTILE = {**CONFIGS_DAMAGED, **TOKENIZERS_DAMAGED, **WEIGHTS_DAMAGED, **SETTINGS_DAMAGED}
+HARMLESS = frozenset(
+    {
+        "added words far away", "architecture is a number", "empty added word", "enormous weights", "index of one tensor",
+        "quantised by nobody", "tokenizer of an odd class", "tokenizer with code", "weights of bytes",
+    }
+)  # fmt: skip
+"""Those whose oddity is without effect: their attention is taken as of any model."""
+
+DAMAGES = {**CONFIGS_DAMAGED, **TOKENIZERS_DAMAGED, **WEIGHTS_DAMAGED, **SETTINGS_DAMAGED}
