@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -44,7 +45,7 @@ def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
         DataError: if it cannot be read, is no regular file or has more than ``limit`` bytes.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise DataError(f"{path} should be a regular file, is a pipe or a device; replace it")
@@ -55,6 +56,17 @@ def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} should be a readable file: {getattr(error, 'strerror', error)}") from error
+
+
+def check_regular(paths: Iterable[Path]) -> None:
+    """Check that there are only regular files and folders among the paths; those that lead nowhere count as missing.
+
+    Raises:
+        DataError: if there is a pipe or a device, which a library would wait for, or read without end.
+    """
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path} should be a regular file, is a pipe or a device; remove it")
 
 
 def read_object(path: Path, *, limit: int = LARGEST_FILE) -> dict[str, Any]:

@@ -38,8 +38,8 @@ from attribeam.attribution.models.language_model import (
     check_causal,
     language_model_provenance,
 )
-from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights

@@ -16,7 +16,7 @@ from typing import Any
 
 from attribeam.attribution.models.local_revision import read_header
 from attribeam.schemas.errors import DataError
-from attribeam.schemas.json_file import read_object
+from attribeam.schemas.json_file import check_regular, read_object
 
 TOKENIZER = "tokenizer.json"
 _CONFIG = "config.json"
@@ -43,9 +43,7 @@ def check_files(folder: Path) -> None:
     Raises:
         DataError: if it does not; the message names the file, what was expected and what was found.
     """
-    for path in sorted(folder.iterdir()):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise DataError(f"{path} should be a regular file, is a pipe or a device; remove it")
+    check_regular(sorted(folder.iterdir()))
     found = {name: read_object(folder / name) for name in _OBJECTS if (folder / name).is_file()}
     for path, key, value in _numbers(found.get(_CONFIG, {})):
         _check_number(folder / _CONFIG, path, key, value)

@@ -68,7 +68,12 @@ def _exceptions(room: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_room_has_a_hierarchy_of_its_own(room: str) -> None:
-    known = {"AttribeamError", *(one.__name__ for one in AttribeamError.__subclasses__()), "LogFormatError", "ModelLoadError"}
+    known = {
+        "AttribeamError",
+        *(one.__name__ for one in AttribeamError.__subclasses__()),
+        "LogFormatError",
+        "ModelLoadError",
+    }
     others = {name for name, bases in _exceptions(room).items() if not bases & known} - _OF_ONE_ROW_OR_INSIDE
     assert others == ({"AttribeamError"} if room == "schemas" else set())
 

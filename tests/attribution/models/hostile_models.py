@@ -76,7 +76,7 @@ def _says(name: str = CONFIG, **changes: object) -> Damage:
 
 def _config_of(kind: str, **changes: object) -> Damage:
     """The config of another architecture beside the same weights."""
-    return lambda folder: _holds(CONFIG, json.dumps(CONFIGS[kind].to_diff_dict() | changes, default=str))(folder)
+    return _holds(CONFIG, json.dumps(CONFIGS[kind].to_diff_dict() | changes, default=str))
 
 
 def _model(**changes: object) -> Damage:
@@ -92,6 +92,16 @@ def _weights(change: Callable[[torch.Tensor], torch.Tensor], name: str = "") -> 
     def write(folder: Path) -> None:
         found = load_file(folder / WEIGHTS)
         save_file({key: change(one) if name in key else one for key, one in found.items()}, folder / WEIGHTS)
+
+    return write
+
+
+def _named(rename: Callable[[str], str | None]) -> Damage:
+    """Weights under other names, without those that get none."""
+
+    def write(folder: Path) -> None:
+        found = {rename(name): one for name, one in load_file(folder / WEIGHTS).items()}
+        save_file({name: one for name, one in found.items() if name is not None}, folder / WEIGHTS)
 
     return write
 
@@ -182,7 +192,9 @@ CONFIGS_DAMAGED: Mapping[str, Damage] = {
     "config is a list": _holds(CONFIG, "[]"),
     "config is null": _holds(CONFIG, "null"),
     "config nested deep": _holds(CONFIG, _nested("[", "]")),
-    "config with a part nested deep": _holds(CONFIG, '{"model_type":"llama","x":' + _nested('{"a":', "}")[:-DEEP] + "1" + "}" * DEEP + "}"),
+    "config with a part nested deep": _holds(
+        CONFIG, '{"model_type":"llama","x":' + '{"a":' * DEEP + "1" + "}" * DEEP + "}"
+    ),
     "config is a folder": _folder(CONFIG),
     "config links in a circle": _link(CONFIG, CONFIG),
     "config is a queue": _queue(CONFIG),
@@ -213,7 +225,9 @@ CONFIGS_DAMAGED: Mapping[str, Damage] = {
     "negative positions": _says(max_position_embeddings=-5),
     "a billion labels": _says(num_labels=BILLION),
     "a billion experts": _config_of("gpt_oss", num_local_experts=BILLION),
-    "a billion layers inside": _holds(CONFIG, json.dumps({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "num_hidden_layers": BILLION}, "vision_config": {}})),
+    "a billion layers inside": _says(
+        model_type="gemma3", text_config={"model_type": "gemma3_text", "num_hidden_layers": BILLION}
+    ),
     "layers of unknown kinds": _says(layer_types=["nonsense"] * 4),
     "layers of no kind": _says(layer_types=[1, None, {}, []]),
     "more kinds than layers": _says(layer_types=["full_attention"] * 4000),
@@ -233,7 +247,7 @@ CONFIGS_DAMAGED: Mapping[str, Damage] = {
     "activation of its own": _says(hidden_act="nonsense"),
     "config of another kind of weights": _config_of("gpt2"),
     "an encoder-decoder": _says(is_encoder_decoder=True),
-}  # fmt: skip
+}
 
 TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
     "no tokenizer": _all_of(_without(TOKENIZER), _without(TOKENIZER_CONFIG)),
@@ -242,7 +256,7 @@ TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
     "garbage tokenizer": _holds(TOKENIZER, b"\xff\xfe\x00" * 99),
     "tokenizer is null": _holds(TOKENIZER, "null"),
     "tokenizer nested deep": _holds(TOKENIZER, _nested("[", "]")),
-    "normalizers nested deep": _edited(TOKENIZER, lambda values: values.update(normalizer=json.loads(_nested(_NORMALIZERS, "]}", 100)))),
+    "normalizers nested deep": _says(TOKENIZER, normalizer=json.loads(_nested(_NORMALIZERS, "]}", 100))),
     "tokenizer is a queue": _queue(TOKENIZER),
     "tokenizer is endless": _link(TOKENIZER, "/dev/zero"),
     "tokenizer of other words": _edited(TOKENIZER, _larger_vocabulary),
@@ -251,22 +265,65 @@ TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
     "tokenizer without words": _model(vocab={}, merges=[]),
     "merges of no words": _model(merges=[["qq", "zz"]]),
     "merges of three": _model(merges=[["a", "b", "c"]]),
-    "unigram of nothing": _edited(TOKENIZER, lambda values: values.update(model={"type": "Unigram", "vocab": [], "unk_id": 7})),
-    "unigram far away": _edited(TOKENIZER, lambda values: values.update(model={"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": BILLION})),
-    "words without an unknown one": _edited(TOKENIZER, lambda values: values.update(model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"})),
-    "pieces without an unknown one": _edited(TOKENIZER, lambda values: values.update(model={"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "b", "continuing_subword_prefix": "##", "max_input_chars_per_word": 5})),
-    "map of garbage": _edited(TOKENIZER, lambda values: values.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "/////w=="})),
-    "map of nothing": _edited(TOKENIZER, lambda values: values.update(normalizer={"type": "Precompiled", "precompiled_charsmap": ""})),
-    "map that points away": _edited(TOKENIZER, lambda values: values.update(normalizer={"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8="})),
-    "split by a bad pattern": _edited(TOKENIZER, lambda values: values.update(pre_tokenizer={"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False})),
-    "split by a slow pattern": _edited(TOKENIZER, lambda values: values.update(pre_tokenizer={"type": "Split", "pattern": {"Regex": "(.*)*(.*)*x"}, "behavior": "Isolated", "invert": False})),
-    "split by a large pattern": _edited(TOKENIZER, lambda values: values.update(pre_tokenizer={"type": "Split", "pattern": {"Regex": "((((a{99}){99}){99}){99}){99}"}, "behavior": "Isolated", "invert": False})),
-    "text grows without end": _edited(TOKENIZER, lambda values: values.update(normalizer={"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 30}] * 8})),
-    "every letter dropped": _edited(TOKENIZER, lambda values: values.update(normalizer={"type": "Replace", "pattern": {"Regex": "."}, "content": ""})),
-    "post-processor of no words": _edited(TOKENIZER, lambda values: values.update(post_processor={"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}], "pair": [], "special_tokens": {}})),
+    "unigram of nothing": _says(TOKENIZER, model={"type": "Unigram", "vocab": [], "unk_id": 7}),
+    "unigram far away": _says(TOKENIZER, model={"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": BILLION}),
+    "words without an unknown one": _says(TOKENIZER, model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"}),
+    "pieces without an unknown one": _says(
+        TOKENIZER,
+        model={
+            "type": "WordPiece",
+            "vocab": {"a": 0},
+            "unk_token": "b",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 5,
+        },
+    ),
+    "map of garbage": _says(TOKENIZER, normalizer={"type": "Precompiled", "precompiled_charsmap": "/////w=="}),
+    "map of nothing": _says(TOKENIZER, normalizer={"type": "Precompiled", "precompiled_charsmap": ""}),
+    "map that points away": _says(
+        TOKENIZER, normalizer={"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8="}
+    ),
+    "split by a bad pattern": _says(
+        TOKENIZER, pre_tokenizer={"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}
+    ),
+    "split by a slow pattern": _says(
+        TOKENIZER,
+        pre_tokenizer={"type": "Split", "pattern": {"Regex": "(.*)*(.*)*x"}, "behavior": "Isolated", "invert": False},
+    ),
+    "split by a large pattern": _says(
+        TOKENIZER,
+        pre_tokenizer={
+            "type": "Split",
+            "pattern": {"Regex": "((((a{99}){99}){99}){99}){99}"},
+            "behavior": "Isolated",
+            "invert": False,
+        },
+    ),
+    "text grows without end": _says(
+        TOKENIZER,
+        normalizer={
+            "type": "Sequence",
+            "normalizers": [{"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 30}] * 8,
+        },
+    ),
+    "every letter dropped": _says(TOKENIZER, normalizer={"type": "Replace", "pattern": {"Regex": "."}, "content": ""}),
+    "post-processor of no words": _says(
+        TOKENIZER,
+        post_processor={
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}],
+            "pair": [],
+            "special_tokens": {},
+        },
+    ),
     "added words far away": _edited(TOKENIZER, lambda values: values["added_tokens"][0].update(id=BILLION)),
     "added words of a number": _edited(TOKENIZER, lambda values: values["added_tokens"][0].update(content=5)),
-    "empty added word": _edited(TOKENIZER, lambda values: values["added_tokens"].append(values["added_tokens"][0] | {"id": VOCABULARY_SIZE, "content": ""})),
+    "empty added word": _edited(
+        TOKENIZER,
+        lambda values: values["added_tokens"].append(
+            values["added_tokens"][0] | {"id": VOCABULARY_SIZE, "content": ""}
+        ),
+    ),
     "tokenizer settings nested deep": _holds(TOKENIZER_CONFIG, _nested("[", "]")),
     "tokenizer settings are a list": _holds(TOKENIZER_CONFIG, "[]"),
     "tokenizer settings are garbage": _holds(TOKENIZER_CONFIG, b"\xff" * 9),
@@ -281,7 +338,7 @@ TOKENIZERS_DAMAGED: Mapping[str, Damage] = {
     "chat with code": _says(TOKENIZER_CONFIG, chat_template="{{ cycler.__init__.__globals__.os.system('touch RAN') }}"),
     "chat is a number": _says(TOKENIZER_CONFIG, chat_template=5),
     "chat is a queue": _queue("chat_template.jinja"),
-}  # fmt: skip
+}
 
 WEIGHTS_DAMAGED: Mapping[str, Damage] = {
     "no weights": _without(WEIGHTS),
@@ -323,8 +380,8 @@ WEIGHTS_DAMAGED: Mapping[str, Damage] = {
     "infinite weights": _weights(lambda one: one * float("inf")),
     "enormous weights": _weights(lambda one: one * 1e38),
     "NaN in one place": _weights(lambda one: one.index_fill(0, torch.tensor([0]), float("nan")), "embed_tokens"),
-    "layer left out": lambda folder: save_file({name: one for name, one in load_file(folder / WEIGHTS).items() if ".1." not in name}, folder / WEIGHTS),
-    "other names": lambda folder: save_file({f"x.{name}": one for name, one in load_file(folder / WEIGHTS).items()}, folder / WEIGHTS),
+    "layer left out": _named(lambda name: None if ".1." in name else name),
+    "other names": _named("x.{}".format),
     "weights are a queue": _queue(WEIGHTS),
     "weights are a folder": _folder(WEIGHTS),
     "weights link in a circle": _link(WEIGHTS, WEIGHTS),
@@ -340,7 +397,7 @@ WEIGHTS_DAMAGED: Mapping[str, Damage] = {
     "index of a queue": _all_of(_indexed({"model.embed_tokens.weight": "b.safetensors"}), _queue("b.safetensors")),
     "index is a queue": _all_of(_without(WEIGHTS), _queue(INDEX)),
     "an adapter": _holds("adapter_config.json", "{}"),
-}  # fmt: skip
+}
 
 SETTINGS_DAMAGED: Mapping[str, Damage] = {
     "settings are garbage": _holds(SETTINGS, b"\xff" * 9),
@@ -359,10 +416,17 @@ SETTINGS_DAMAGED: Mapping[str, Damage] = {
 
 HARMLESS = frozenset(
     {
-        "added words far away", "architecture is a number", "empty added word", "enormous weights", "index of one tensor",
-        "quantised by nobody", "tokenizer of an odd class", "tokenizer with code", "weights of bytes",
+        "added words far away",
+        "architecture is a number",
+        "empty added word",
+        "enormous weights",
+        "index of one tensor",
+        "quantised by nobody",
+        "tokenizer of an odd class",
+        "tokenizer with code",
+        "weights of bytes",
     }
-)  # fmt: skip
+)
 """Those whose oddity is without effect: their attention is taken as of any model."""
 
 DAMAGES = {**CONFIGS_DAMAGED, **TOKENIZERS_DAMAGED, **WEIGHTS_DAMAGED, **SETTINGS_DAMAGED}

@@ -53,7 +53,9 @@ def test_a_directory_whose_oddity_has_no_effect_serves_and_runs_no_code(good: Pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["a billion layers", "config nested deep", "map that points away", "weights are a queue"])
+@pytest.mark.parametrize(
+    "name", ["a billion layers", "config nested deep", "map that points away", "weights are a queue"]
+)
 def test_models_check_ends_with_bad_usage(
     good: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

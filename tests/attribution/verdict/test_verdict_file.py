@@ -94,7 +94,7 @@ FIELDS: list[tuple[str, object, str]] = [
     ("words.trees", lambda old: old * 20, r"words\.trees should have at most 2000 items"),
     ("claims.bias", NAN, r"claims\.bias should be a finite number"),
     ("claims.inputs", {}, r"claims\.inputs should have at least 1 item"),
-    ("claims.inputs.words.scale", 0, r"claims\.inputs\.words\.scale should be greater than or equal to 0\.000000001, was: 0"),
+    ("claims.inputs.words.scale", 0, r"words\.scale should be greater than or equal to 0\.000000001, was: 0"),
     ("claims.inputs.words.weight", 1e300, r"claims\.inputs\.words\.weight should be less than or equal to"),
     ("claims.inputs.words.mean", "a", r"claims\.inputs\.words\.mean should be a valid number, was: 'a'"),
     ("answers.records", None, r"answers\.records should be there, is missing"),
