@@ -30,7 +30,12 @@ from attribeam.attribution.answers.parser_output import (
     sentence_ends,
     tag_code_as_names,
 )
-from attribeam.attribution.answers.pipeline_files import check_pipeline, package_folder, pipeline_folder, pipeline_identity
+from attribeam.attribution.answers.pipeline_files import (
+    check_pipeline,
+    package_folder,
+    pipeline_folder,
+    pipeline_identity,
+)
 from attribeam.schemas import CharRange, Reason, RowFault
 
 if TYPE_CHECKING:

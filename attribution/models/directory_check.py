@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ _LIMITS = (
 )
 """The largest whole number of a config by its key; the first pattern that is found in the key counts."""
 
-_POSITIVE = re.compile(r"layers$|^n_(layer|head|embd|positions)$|heads$|^vocab_size$|^hidden_size$|^max_position_emb")
+_POSITIVE = re.compile(
+    r"(num_hidden_layers|n_layers?|num_attention_heads|n_heads?|vocab_size|hidden_size|n_embd|max_position_embeddings"
+    r"|n_positions)"
+)
 _QUANTISED_PACKING = 16
 """The most weights that one number of a quantised file can stand for, with room to spare."""
 
@@ -45,25 +49,25 @@ def check_files(folder: Path) -> None:
     """
     check_regular(sorted(folder.iterdir()))
     found = {name: read_object(folder / name) for name in _OBJECTS if (folder / name).is_file()}
-    for path, key, value in _numbers(found.get(_CONFIG, {})):
-        _check_number(folder / _CONFIG, path, key, value)
+    for place, key, value in _numbers(found.get(_CONFIG, {})):
+        _check_number(folder / _CONFIG, place, key, value)
 
 
 def _numbers(found: object, path: str = "", key: str = "") -> Iterator[tuple[str, str, int]]:
-    """The whole numbers in a JSON object, each with its path and its last key."""
+    """The whole numbers in a JSON object, each with its path and its key, which those of a list do not have."""
     if isinstance(found, dict):
         for name, value in found.items():
             yield from _numbers(value, f"{path}.{name}" if path else name, name)
     elif isinstance(found, list):
         for value in found:
-            yield from _numbers(value, path, key)
+            yield from _numbers(value, path)
     elif isinstance(found, int) and not isinstance(found, bool):
         yield path, key, found
 
 
 def _check_number(file: Path, path: str, key: str, value: int) -> None:
     limit = next(most for pattern, most in _LIMITS if pattern.search(key))
-    least = 1 if _POSITIVE.search(key) else None
+    least = 1 if _POSITIVE.fullmatch(key) else None
     if (limit is not None and value > limit) or (least is not None and value < least):
         expected = f"at most {limit:,}" if least is None else f"from 1 to {limit:,}"
         raise DataError(f"{file}: {path[:99]} should be {expected}, was: {str(value)[:30]}; choose another --model")
@@ -96,10 +100,7 @@ def _count(name: str, tensor: dict[str, Any], *, quantised: bool) -> int:
     start, end = tensor["data_offsets"]
     if not quantised and name.endswith(".weight") and "F" not in tensor["dtype"]:
         raise ValueError(f"{name[:99]} should have real numbers, has {tensor['dtype']}")
-    count = 1
-    for size in tensor["shape"]:
-        count *= size
-    return min(count, 2 * (end - start))
+    return min(prod(map(int, tensor["shape"])), 2 * (int(end) - int(start)))
 
 
 _RUNNING = {"Precompiled", "Replace", "Split", "Regex"}

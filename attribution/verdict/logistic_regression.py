@@ -66,8 +66,9 @@ class LogisticRegression:
             ValueError: if it does not fit ``RegressionForm``.
         """
         form = RegressionForm.model_validate(found)
-        numbers = np.array([(one.mean, one.scale, one.weight) for one in form.inputs.values()])
-        return cls(tuple(form.inputs), *numbers.T, form.bias)
+        numbers = [(one.mean, one.scale, one.weight) for one in form.inputs.values()]
+        mean, scale, weights = np.array(numbers).T
+        return cls(tuple(form.inputs), mean, scale, weights, form.bias)
 
     def to_json(self) -> dict[str, object]:
         """One object per number, by name."""
