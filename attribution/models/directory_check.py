@@ -26,7 +26,7 @@ _LARGEST_TOKENIZER = 2**28
 
 _LIMITS = (
     (re.compile(r"layers?$|^n_layers?$|blocks$|depth$|groups?$"), 1_000),
-    (re.compile(r"experts$"), 4_096),
+    (re.compile(r"experts$"), 2**14),
     (re.compile(r"labels$"), 100_000),
     (re.compile(r"theta|base|window|seed|val|clip|_id$"), None),
     (re.compile(""), 2**24),
