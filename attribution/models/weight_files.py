@@ -88,8 +88,8 @@ def _as_damaged_index(directory: ModelDirectory) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelLoadError(
-            f"model {directory.options.model!r}: {INDEX_FILE} should be JSON with a 'weight_map' of some tensors, but "
-            "is not; fetch it again"
+            f"model {directory.options.model!r}: {INDEX_FILE} should be JSON with a 'weight_map', but is not; "
+            "fetch it again"
         ) from error
 
 
