@@ -41,14 +41,14 @@ def test_file_is_the_agreed_object(tmp_path):
     ("changes", "message"),
     [
         ({"weights": [0.5, 0.4]}, "weights should sum to 1, but sum to: 0.9"),
-        ({"weights": [1.5, -0.5]}, "number of at least 0 per attention head"),
-        ({"weights": []}, "number of at least 0 per attention head"),
-        ({"weights": [float("nan")]}, "number of at least 0 per attention head"),
-        ({"weights": ["1"]}, "a list of numbers"),
-        ({"weights": [True]}, "a list of numbers"),
-        ({"layer": 0}, "'layer' should be at least 1, was: 0"),
-        ({"layer": 1.5}, "a whole number"),
-        ({"heads": 3}, "an object with the keys"),
+        ({"weights": [1.5, -0.5]}, "weights.0 should be less than or equal to 1, was: 1.5"),
+        ({"weights": []}, "weights should have at least 1 item"),
+        ({"weights": [float("nan")]}, "weights.0 should be a finite number, was: nan"),
+        ({"weights": ["1"]}, "weights.0 should be a valid number, was: '1'"),
+        ({"weights": [True]}, "weights.0 should be a valid number, was: True"),
+        ({"layer": 0}, "layer should be greater than or equal to 1, was: 0"),
+        ({"layer": 1.5}, "layer should be a valid integer, was: 1.5"),
+        ({"heads": 3}, "heads is unknown here"),
     ],
 )
 def test_file_that_holds_no_weights_is_refused_by_name(tmp_path, changes, message):
