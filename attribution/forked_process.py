@@ -1,14 +1,21 @@
-"""Torch in a process that was forked from one with an attributor: its threads stayed there, and a pass that needs them
-would wait for them forever. So such a process works with one thread.
+"""How many threads torch has while an attributor works.
+
+In a process that was forked from one with an attributor it has one: the others stayed in the parent, and a pass that
+needs them would wait for them forever.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
 
 from attribeam.schemas.errors import UsageError
 
 _first_process: int | None = None
+_lock = Lock()
+_users, _before = 0, 1
 
 
 def settle_after_fork(threads: int | None = None) -> None:
@@ -31,3 +38,29 @@ def settle_after_fork(threads: int | None = None) -> None:
 
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)
+
+
+@contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Let torch have this many threads inside; afterwards it has as many as before. None leaves its own.
+
+    Several of a process's threads may be inside at once: the number that the first of them found is the one before.
+    """
+    global _users, _before
+    settle_after_fork()
+    if threads is None or _first_process != os.getpid():
+        yield
+        return
+    import torch
+
+    with _lock:
+        _before = _before if _users else torch.get_num_threads()
+        _users += 1
+        before = _before
+    try:
+        torch.set_num_threads(threads)
+        yield
+    finally:
+        torch.set_num_threads(before)
+        with _lock:
+            _users -= 1

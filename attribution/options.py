@@ -295,10 +295,7 @@ class AttributorOptions(MethodOptions, ModelOptions):
         help=f"kinds of target spans: {', '.join(SpanKind)}",
     )  # fmt: skip
     parser: Value[str] = option(default="bundled", group=PARSER, help="bundled, a spaCy pipeline or a directory")
-    threads: PositiveInteger | None = option(
-        default=None,
-        group=THREADS,
-        metavar="N",
-        default_words="torch's own",
-        help="CPU threads of torch, for the whole process",
-    )
+    threads: Value[PositiveInteger] = option(
+        default=1, group=THREADS, metavar="N",
+        help="CPU threads of torch, for the process of a command, or for an Attributor while it works",
+    )  # fmt: skip

@@ -55,12 +55,14 @@ class LogReadError(DataError):
     exit_code = ExitCode.FAILED
 
 
-class ModelLoadError(AttribeamError, RuntimeError):
-    """A model cannot be loaded or used; the message says which, why, and the way out."""
+class ModelLoadError(UsageError, RuntimeError):
+    """A model cannot be loaded or used as asked for; the message says which, why, and the way out."""
 
 
 class ModelUnavailableError(ModelLoadError):
     """A model could not be loaded this time, but may be the next: the network failed, or memory ran out."""
+
+    exit_code = ExitCode.FAILED
 
 
 class RunError(AttribeamError):

@@ -30,7 +30,12 @@ from attribeam.attribution.answers.parser_output import (
     sentence_ends,
     tag_code_as_names,
 )
-from attribeam.attribution.answers.pipeline_files import package_folder, pipeline_folder, pipeline_identity
+from attribeam.attribution.answers.pipeline_files import (
+    check_pipeline,
+    package_folder,
+    pipeline_folder,
+    pipeline_identity,
+)
 from attribeam.schemas import CharRange, Reason, RowFault
 
 if TYPE_CHECKING:
@@ -85,6 +90,7 @@ class AnswerParser:
             ValueError: if it cannot be read or fails on a short text, or has no dependency parser.
         """
         folder = pipeline_folder(parser)
+        check_pipeline(folder)
         with _pipeline_errors(parser):
             nlp = _load_pipeline(parser, folder)
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
@@ -168,8 +174,6 @@ def _pipeline_errors(parser: str) -> Iterator[None]:
     """Turn whatever a broken or hostile pipeline makes spaCy raise into an error that names it."""
     try:
         yield
-    except MemoryError:
-        raise
     except Exception as error:
         fault = " ".join(str(error).split())[:_LONGEST_FAULT]
         raise ValueError(

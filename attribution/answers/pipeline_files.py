@@ -6,15 +6,20 @@ Imports no spaCy, so that a finished audit can tell whether its parser is still 
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from attribeam.schemas.errors import DataError
+from attribeam.schemas.json_file import check_regular, read_object, read_regular
+
 BUNDLED_PARSER = Path(__file__).parents[1] / "bundled" / "parser"
 _META = "meta.json"
 _CONFIG = "config.cfg"
+_LARGEST_NUMBER = 2**24
+_NUMBERS = re.compile(r"^\s*(\w+)\s*=\s*(\d{8,})\s*$", re.MULTILINE)
 
 
 def pipeline_folder(parser: str) -> Path:
@@ -35,6 +40,19 @@ def pipeline_folder(parser: str) -> Path:
     )
 
 
+def check_pipeline(folder: Path) -> None:
+    """Check that a pipeline's folder holds regular files, and its config no number that no network has as a size.
+
+    Raises:
+        DataError: if not; the message names the file.
+    """
+    check_regular(sorted(folder.rglob("*")))
+    config = folder / _CONFIG
+    for name, digits in _NUMBERS.findall(read_regular(config).decode(errors="replace")) if config.is_file() else ():
+        if len(digits) > len(str(_LARGEST_NUMBER)) or int(digits) > _LARGEST_NUMBER:
+            raise DataError(f"{config}: {name} should be at most {_LARGEST_NUMBER:,}, was: {digits[:30]}")
+
+
 def package_folder(name: str) -> Path | None:
     """The folder of an installed package; None if there is none, or if it is no name of a package. Runs no code."""
     if not name.isidentifier():
@@ -48,10 +66,9 @@ def pipeline_meta(folder: Path) -> Mapping[str, Any]:
     """What a pipeline's meta.json says.
 
     Raises:
-        OSError, ValueError: if it cannot be read.
+        DataError: if it cannot be read.
     """
-    meta: Mapping[str, Any] = json.loads((folder / _META).read_text(encoding="utf-8"))
-    return meta
+    return read_object(folder / _META)
 
 
 def _data_folder(folder: Path) -> Path:

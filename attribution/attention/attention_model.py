@@ -16,6 +16,7 @@ from attribeam.attribution.attention.model_setup import load_parts, try_model
 from attribeam.attribution.attention.reduction import RowRequest
 from attribeam.attribution.loaded_once import loaded_once
 from attribeam.attribution.models.model_directory import ModelDirectory
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.prompts.passage_windows import attribute_with_windows
@@ -78,14 +79,16 @@ class AttentionModel:
         """
         if threads is not None:
             torch.set_num_threads(threads)
-        parts = load_parts(options or ModelOptions(), encoder=encoder)
-        return cls(
-            directory=parts.directory,
-            model=parts.model,
-            encoder=parts.encoder,
-            layer=parts.layer,
-            method=method or MethodOptions(),
-        )
+        options = options or ModelOptions()
+        with as_load_errors(options.model):
+            parts = load_parts(options, encoder=encoder)
+            return cls(
+                directory=parts.directory,
+                model=parts.model,
+                encoder=parts.encoder,
+                layer=parts.layer,
+                method=method or MethodOptions(),
+            )
 
     @property
     def network(self) -> PreTrainedModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from attribeam.attribution.models.local_revision import CONFIG_FILE
 from attribeam.attribution.option_declaration import Options, declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, TrainedOptions
 from attribeam.attribution.prompts.prompt_template import PromptTemplate
+from attribeam.schemas.json_file import read_object
 
 FILE_NAME = CONFIG_FILE
 
@@ -37,14 +38,11 @@ class AttributionConfig:
         Raises:
             ValueError: if it is not a JSON object of these keys and types; the message names file, key and value.
         """
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} should be a readable JSON file: {error}") from error
+        values = read_object(Path(path))
         known = config_keys()
-        if not isinstance(values, dict) or not set(values) <= set(known):
-            found = sorted(values) if isinstance(values, dict) else type(values).__name__
-            raise ValueError(f"{path} should hold an object with the keys {known}, holds: {found}")
+        if not values.keys() <= set(known):
+            other = reprlib.repr(min(values.keys() - set(known)))
+            raise ValueError(f"{path} should hold an object with the keys {known}, holds: {other}")
         template = values.get("prompt_template")
         try:
             return cls(

@@ -39,6 +39,7 @@ from attribeam.attribution.models.language_model import (
     language_model_provenance,
 )
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.truncated_model import drop_unused_weights
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, layers_to_load, load_weights
@@ -107,18 +108,19 @@ class Decoder:
         """
         if threads is not None:
             torch.set_num_threads(threads)
-        directory = read_model_directory(options)
-        check_causal(directory)
-        _check_layer(directory, layer)
-        device = choose_device(options.device)
-        network = load_weights(
-            directory,
-            layer=layers_to_load(directory, max(layer, 1)),
-            dtype=choose_dtype(directory, device),
-            device=device,
-            attention=None,
-        )
-        return cls(directory=directory, network=network, encoder=RowEncoder(directory), layer=layer)
+        with as_load_errors(options.model):
+            directory = read_model_directory(options)
+            check_causal(directory)
+            _check_layer(directory, layer)
+            device = choose_device(options.device)
+            network = load_weights(
+                directory,
+                layer=layers_to_load(directory, max(layer, 1)),
+                dtype=choose_dtype(directory, device),
+                device=device,
+                attention=None,
+            )
+            return cls(directory=directory, network=network, encoder=RowEncoder(directory), layer=layer)
 
     @classmethod
     def of_language_model(cls, model: LanguageModel, *, layer: int) -> Decoder:

@@ -20,6 +20,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
 from attribeam.attribution.attention.forward_pass import padded_token_ids
+from attribeam.attribution.attention.layer_choice import layer_types
 from attribeam.attribution.models.eight_bit_layers import compute_in_integers
 from attribeam.attribution.models.four_bit_layers import keep_weights_as_loaded
 from attribeam.attribution.models.model_directory import ModelDirectory, load_tokenizer, read_model_directory
@@ -30,7 +31,7 @@ from attribeam.attribution.models.quantization import (
     quantization_name,
 )
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
-from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, resolve_dtype
+from attribeam.attribution.models.weight_loading import choose_device, choose_dtype, resolve_dtype, weights_to_load
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.token_attribution import EncodedRow
@@ -88,10 +89,11 @@ class LanguageModel:
         """
         if threads is not None:
             torch.set_num_threads(threads)
-        directory = read_model_directory(options)
-        device = choose_device(options.device)
-        model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
-        return cls(directory=directory, model=model, encoder=RowEncoder(directory))
+        with as_load_errors(options.model):
+            directory = read_model_directory(options)
+            device = choose_device(options.device)
+            model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
+            return cls(directory=directory, model=model, encoder=RowEncoder(directory))
 
     @property
     def network(self) -> PreTrainedModel:
@@ -267,7 +269,8 @@ def load_causal_weights(
     check_causal(directory)
     settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
-    with weights_folder(directory) as folder, as_load_errors(options.model), quiet_transformers():
+    needed = sum(group.weights for group in weights_to_load(directory, len(layer_types(directory.config))))
+    with as_load_errors(options.model), weights_folder(directory, needed=needed) as folder, quiet_transformers():
         loaded = AutoModelForCausalLM.from_pretrained(
             str(folder),
             config=directory.config,
@@ -281,8 +284,8 @@ def load_causal_weights(
         model.eval().requires_grad_(False)
         if quantised is None:
             model.to(device)
-    keep_weights_as_loaded(model)
-    compute_in_integers(model)
+        keep_weights_as_loaded(model)
+        compute_in_integers(model)
     _check_head_loaded(options.model, report)
     return cast(PreTrainedModel, model)
 

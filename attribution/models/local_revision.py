@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -19,6 +20,7 @@ CONFIG_FILE = "attribution_config.json"
 _FIRST_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
 _HASHED_WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", CONFIG_FILE)
 _BLOCK_BYTES = 2**24
+_LARGEST_HEADER = 100_000_000
 
 
 class _Digest(Protocol):
@@ -39,7 +41,7 @@ def local_revision(folder: Path, names: Sequence[str], *, layer: int | None) -> 
     for path in (folder / name for name in names):
         try:
             _hash_weights(digest, path, layer)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
     return f"sha256:{digest.hexdigest()}"
 
@@ -62,8 +64,34 @@ def read_weight_map(folder: Path) -> dict[str, str]:
     Raises:
         ValueError, KeyError, TypeError, AttributeError: if it is damaged.
     """
-    weight_map = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))["weight_map"]
+    weight_map = _json((folder / INDEX_FILE).read_bytes())["weight_map"]
+    if not weight_map:
+        raise ValueError("no tensors")
     return {str(name): Path(str(file)).name for name, file in weight_map.items()}
+
+
+def read_header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the numbers of a safetensors file begin, in bytes, and what it says of each tensor.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it has no such header.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(_LARGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
+            raise ValueError(f"its header of {length:,} bytes is larger than the file, or than {_LARGEST_HEADER:,}")
+        header = _json(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is no JSON object")
+    return 8 + length, {name: one for name, one in header.items() if name != "__metadata__"}
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deep") from error
 
 
 def entries_up_to_layer(weight_map: Mapping[str, str], layer: int) -> dict[str, str]:
@@ -82,16 +110,15 @@ def is_above_layer(name: str, layer: int) -> bool:
 
 def _hash_weights(digest: _Digest, path: Path, layer: int | None) -> None:
     """Name, dtype, shape and bytes of each tensor that is used, in the order of their names."""
+    first, header = read_header(path)
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-        for name in sorted(header.keys() - {"__metadata__"}):
+        for name in sorted(header):
             if layer is not None and is_above_layer(name, layer):
                 continue
             tensor = header[name]
             start, end = tensor["data_offsets"]
             digest.update(json.dumps([name, tensor["dtype"], tensor["shape"]]).encode())
-            for block in _read_blocks(file, 8 + length + start, end - start):
+            for block in _read_blocks(file, first + start, end - start):
                 digest.update(block)
 
 

@@ -17,9 +17,8 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.layer_choice import LayerChoice
 from attribeam.attribution.attention.model_setup import configured_layer
 from attribeam.attribution.models.model_directory import ModelDirectory, read_model_directory
-from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.models.weight_loading import check_fits, choose_device, choose_dtype, resolve_dtype
-from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, weight_groups
+from attribeam.attribution.models.weight_memory import WeightGroup, free_memory
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.prompts.row_encoder import RowEncoder
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
@@ -87,9 +86,7 @@ def describe_model(options: ModelOptions) -> ModelDescription:
     device = choose_device(options.device)
     layer = configured_layer(directory)
     dtype = resolve_dtype(directory, choose_dtype(directory, device))
-    check_fits(directory, layer=layer.layer, dtype=dtype, device=device)
-    with as_load_errors(options.model):
-        groups = weight_groups(directory.config, layer.layer, trust_remote_code=options.trust_remote_code)
+    groups = check_fits(directory, layer=layer.layer, dtype=dtype, device=device)
     return ModelDescription(directory, layer, encoder.max_tokens, device, dtype, groups, free_memory(device))
 
 

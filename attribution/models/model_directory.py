@@ -24,6 +24,7 @@ from transformers import (
 )
 
 from attribeam.attribution.models.attribution_config import FILE_NAME, AttributionConfig
+from attribeam.attribution.models.directory_check import TOKENIZER, check_files, check_tokenizer
 from attribeam.attribution.models.hub_files import fetch_description
 from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.option_types import BUNDLED_MODEL_NAME
@@ -61,14 +62,15 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
     if folder is None:
         folder = fetch_description(options.model, options.revision)
         commit = folder.name
-    _check_whole(options.model, folder)
     with as_load_errors(options.model):
+        check_files(folder)
+        _check_whole(options.model, folder)
         check_code(options, folder)
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
         _forget_implementations(config)
         defaults = _defaults(options, folder)
-    _check_kind(options.model, config)
-    check_position_embeddings(options.model, config)
+        _check_kind(options.model, config)
+        check_position_embeddings(options.model, config)
     return ModelDirectory(str(folder), config, defaults, options, commit)
 
 
@@ -94,6 +96,9 @@ def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     """
     options = directory.options
     with as_load_errors(options.model):
+        file = Path(directory.location) / TOKENIZER
+        if file.is_file() and file.parent != BUNDLED_MODEL:
+            check_tokenizer(file)
         tokenizer = _read_tokenizer(directory)
     if not tokenizer.is_fast:
         raise ModelLoadError(

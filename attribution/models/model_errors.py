@@ -7,46 +7,63 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from logging import ERROR
 
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers.utils import logging
 
 from attribeam.attribution.attention.batching import is_out_of_memory
 from attribeam.attribution.attention.capture import CAPTURE_IMPLEMENTATION
-from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
+from attribeam.schemas import RowFault
+from attribeam.schemas.errors import AttribeamError, DataError, ModelLoadError, ModelUnavailableError
+
+_LONGEST_FAULT = 500
 
 
 @contextmanager
 def as_load_errors(model: str) -> Iterator[None]:
-    """Turn the errors that transformers raises for a missing or broken model into ``ModelLoadError``."""
+    """Turn whatever a missing, broken or hostile model makes libraries raise into ``ModelLoadError``."""
     try:
         yield
-    except KeyError as error:
+    except DataError as error:
+        raise ModelLoadError(f"model {model!r}: {error}") from error
+    except AttribeamError:
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) or _is_panic(error):
+            kind = ModelUnavailableError if is_out_of_memory(error) else ModelLoadError
+            raise kind(f"model {model!r} {_explained(error)}") from error
+        raise
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether a library in Rust gave up, which Python does not count as an ``Exception``."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
+def _explained(error: BaseException) -> str:
+    if isinstance(error, KeyError):
         if error.args == (CAPTURE_IMPLEMENTATION,):
-            fault = "should go through transformers' attention interface, but its code does not; choose another model"
-        else:
-            fault = (
-                f"should have a config.json and a tokenizer.json that transformers {version('transformers')} knows, "
-                f"{error} is missing or unknown; fetch them again"
-            )
-        raise ModelLoadError(f"model {model!r} {fault}") from error
-    except (OSError, ValueError, ImportError, SafetensorError, StrictDataclassError) as error:
-        raise ModelLoadError(
-            f"model {model!r} could not be loaded: {error} (--model should be 'bundled', a hub id or a directory with "
-            "config.json, tokenizer.json and safetensors weights)"
-        ) from error
-    except (MemoryError, RuntimeError) as error:
-        if "ignore_mismatched_sizes" in str(error):
-            raise ModelLoadError(
-                f"model {model!r} should have weights of the shapes that its config.json says, has others; are both of "
-                "one model? fetch them again"
-            ) from error
-        if not is_out_of_memory(error):
-            raise
-        raise ModelUnavailableError(
-            f"model {model!r} does not fit into the free memory of its device; try --quantization nf4, which needs the "
-            "least, or choose another --model, --device or --dtype"
-        ) from error
+            return "should go through transformers' attention interface, but its code does not; choose another model"
+        return (
+            f"should have a config.json and a tokenizer.json that transformers {version('transformers')} knows, "
+            f"{error} is missing or unknown; fetch them again"
+        )
+    if isinstance(error, RowFault):
+        return f"cannot take a sample row: {error}; do tokenizer.json and config.json belong to one model?"
+    if "ignore_mismatched_sizes" in str(error):
+        return (
+            "should have weights of the shapes that its config.json says, has others; are both of one model? fetch "
+            "them again"
+        )
+    if is_out_of_memory(error):
+        return (
+            "does not fit into the free memory of its device; try --quantization nf4, which needs the least, or choose "
+            "another --model, --device or --dtype"
+        )
+    kind = "" if isinstance(error, OSError | ValueError | ImportError) else f"{type(error).__name__}: "
+    fault = " ".join(str(error).split())[:_LONGEST_FAULT]
+    return (
+        f"could not be loaded: {kind}{fault} (--model should be 'bundled', a hub id or a directory with config.json, "
+        "tokenizer.json and safetensors weights)"
+    )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from attribeam.attribution.models.directory_check import check_weights
 from attribeam.attribution.models.hub_files import fetch_weights
 from attribeam.attribution.models.local_revision import (
     INDEX_FILE,
@@ -38,7 +39,7 @@ _UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 
 @contextmanager
-def weights_folder(directory: ModelDirectory, *, layer: int | None = None) -> Iterator[Path]:
+def weights_folder(directory: ModelDirectory, *, needed: int, layer: int | None = None) -> Iterator[Path]:
     """A folder with the weights of layers 1 to ``layer`` (None: all layers), as transformers reads them.
 
     Files that hold only higher layers need not exist, and are not fetched from the hub. The folder is the model's own,
@@ -46,10 +47,13 @@ def weights_folder(directory: ModelDirectory, *, layer: int | None = None) -> It
 
     Raises:
         ModelLoadError: if there are no safetensors weights, or a needed file is missing or cannot be fetched.
+        DataError: if a file is damaged, or all hold much less than the ``needed`` number of weights.
     """
     folder = Path(directory.location)
     files = needed_files(directory, layer=layer)
     require_files(directory, files)
+    quantised = getattr(directory.config, "quantization_config", None) is not None
+    check_weights([folder / name for name in files], needed=needed, quantised=quantised)
     if files == [SINGLE_FILE] or set(files) == set(_weight_map(directory).values()):
         yield folder
         return

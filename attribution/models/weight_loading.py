@@ -24,7 +24,7 @@ from attribeam.attribution.models.quantization import (
 )
 from attribeam.attribution.models.truncated_model import depth_matters, nested_names, text_model_config
 from attribeam.attribution.models.weight_files import weights_folder
-from attribeam.attribution.models.weight_memory import free_memory, total_size, weight_groups
+from attribeam.attribution.models.weight_memory import WeightGroup, free_memory, total_size, weight_groups
 from attribeam.attribution.options import AUTO_DTYPE, DTYPES, Quantization
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError, UsageError
 
@@ -102,9 +102,10 @@ def load_weights(
     """
     settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(directory.options.quantization, directory.config, settled)
-    check_fits(directory, layer=layer, dtype=settled, device=device)
+    groups = check_fits(directory, layer=layer, dtype=settled, device=device)
     placed = loading_arguments(quantised, device)
-    model, missing = _read_model(directory, layer, dtype, device, attention, placed)
+    needed = sum(group.weights for group in groups)
+    model, missing = _read_model(directory, layer, needed, dtype, device, attention, placed)
     _check_layers_complete(directory.options.model, missing, layer=layer)
     return model
 
@@ -112,6 +113,7 @@ def load_weights(
 def _read_model(
     directory: ModelDirectory,
     layer: int,
+    needed: int,
     dtype: torch.dtype | str,
     device: torch.device,
     attention: str | None,
@@ -119,7 +121,11 @@ def _read_model(
 ) -> tuple[PreTrainedModel, Iterable[str]]:
     """The model on ``device``, and the names of the weights that its files lack."""
     options, config = directory.options, text_model_config(directory.config, layer)
-    with weights_folder(directory, layer=layer) as folder, as_load_errors(options.model), quiet_transformers():
+    with (
+        as_load_errors(options.model),
+        weights_folder(directory, needed=needed, layer=layer) as folder,
+        quiet_transformers(),
+    ):
         model, report = AutoModel.from_pretrained(
             str(folder),
             config=config,
@@ -134,8 +140,8 @@ def _read_model(
         model.eval().requires_grad_(False)
         if not placed:
             model.to(device)
-    keep_weights_as_loaded(model)
-    compute_in_integers(model)
+        keep_weights_as_loaded(model)
+        compute_in_integers(model)
     return cast(PreTrainedModel, model), report["missing_keys"]
 
 
@@ -156,18 +162,19 @@ def resolve_dtype(directory: ModelDirectory, dtype: torch.dtype | str) -> torch.
     return named if isinstance(named, torch.dtype) else torch.float32
 
 
-def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Check that the weights will fit into the device's free memory, without reading them.
+def check_fits(
+    directory: ModelDirectory, *, layer: int, dtype: torch.dtype, device: torch.device
+) -> tuple[WeightGroup, ...]:
+    """Check that the weights will fit into the device's free memory, without reading them; returns their groups.
 
     Raises:
         ModelLoadError: if they will not; the message names options that need less.
     """
     options = directory.options
+    groups = weights_to_load(directory, layer)
     available = free_memory(device)
     if available is None or getattr(directory.config, "quantization_config", None) is not None:
-        return
-    with as_load_errors(options.model):
-        groups = weight_groups(directory.config, layer, trust_remote_code=options.trust_remote_code)
+        return groups
     needed = total_size(groups, dtype, options.quantization)
     if needed > available:
         least = total_size(groups, torch.bfloat16, Quantization.NF4)
@@ -176,6 +183,18 @@ def check_fits(directory: ModelDirectory, *, layer: int, dtype: torch.dtype, dev
             f"their weights, but {device} has {format_size(available)} left; with --quantization nf4 --dtype "
             f"bfloat16 they need {format_size(least)}; or choose another --model, --device or a lower --layer"
         )
+    return groups
+
+
+def weights_to_load(directory: ModelDirectory, layer: int) -> tuple[WeightGroup, ...]:
+    """``weight_groups`` of a model.
+
+    Raises:
+        ModelLoadError: if transformers cannot make it.
+    """
+    options = directory.options
+    with as_load_errors(options.model):
+        return weight_groups(directory.config, layer, trust_remote_code=options.trust_remote_code)
 
 
 def format_size(size: int) -> str:

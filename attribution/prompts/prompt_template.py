@@ -14,7 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from string import Formatter
 
+from pydantic_core import from_json
+
 from attribeam.schemas import Passage
+from attribeam.schemas.json_file import read_regular
 
 CHAT = "chat"
 PLAIN = "plain"
@@ -37,8 +40,8 @@ class TemplateText:
             ValueError: if it cannot be read.
         """
         try:
-            return cls(Path(path).name, Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            return cls(Path(path).name, read_regular(Path(path)).decode())
+        except ValueError as error:
             raise ValueError(f"prompt template {path} should be a readable text file: {error}") from error
 
 
@@ -161,7 +164,7 @@ class PromptTemplate:
             ValueError: if it is no JSON, or does not hold a valid template; the message begins with ``where``.
         """
         try:
-            values = json.loads(text)
+            values = from_json(text)
         except ValueError as error:
             raise ValueError(f"{where} should be a readable JSON file: {error}") from error
         return cls.from_fields(values, where=where)

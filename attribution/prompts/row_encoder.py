@@ -8,7 +8,9 @@ from attribeam.attribution.models.model_directory import (
     load_fast_tokenizer,
     model_context,
     read_model_directory,
+    runs_own_code,
 )
+from attribeam.attribution.models.model_errors import as_load_errors
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts.passage_windows import EncodedPrompt, cut_into_windows
 from attribeam.attribution.prompts.template_choice import choose_template
@@ -33,18 +35,21 @@ class RowEncoder:
         Raises:
             ModelLoadError: if the model has no fast tokenizer, or the prompt template cannot be used.
         """
-        tokenizer = load_fast_tokenizer(directory)
         options = directory.options
-        try:
-            chosen = choose_template(
-                options.prompt_template, default=directory.defaults.prompt_template, tokenizer=tokenizer
-            )
-        except ValueError as error:
-            raise ModelLoadError(f"model {options.model!r}: {error}") from error
-        self.template = chosen.template
-        self.template_name = chosen.name
-        self.max_tokens = _max_tokens(directory)
-        self._tokenizer = PageTokenizer(tokenizer.backend_tokenizer, add_special_tokens=chosen.add_special_tokens)
+        with as_load_errors(options.model):
+            tokenizer = load_fast_tokenizer(directory)
+            try:
+                chosen = choose_template(
+                    options.prompt_template, default=directory.defaults.prompt_template, tokenizer=tokenizer
+                )
+            except ValueError as error:
+                raise ModelLoadError(f"model {options.model!r}: {error}") from error
+            self.template = chosen.template
+            self.template_name = chosen.name
+            self.max_tokens = _max_tokens(directory)
+            self._tokenizer = PageTokenizer(tokenizer.backend_tokenizer, add_special_tokens=chosen.add_special_tokens)
+        text = directory.config.get_text_config()
+        self._vocabulary: int | None = None if runs_own_code(directory) else getattr(text, "vocab_size", None)
 
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and their characters, with windows if it is longer than the model takes.
@@ -91,7 +96,15 @@ class RowEncoder:
             passages=record.passages[passages.start : passages.stop],
             first_index=passages.start,
         )
-        return EncodedPrompt(prompt, *encode_page(prompt, record.answer, self._tokenizer))
+        found = EncodedPrompt(prompt, *encode_page(prompt, record.answer, self._tokenizer))
+        highest = int(found.row.token_ids.max())
+        if self._vocabulary is not None and highest >= self._vocabulary:
+            raise RowFault(
+                Reason.INVALID_VALUE,
+                f"tokens should have numbers below {self._vocabulary}, the vocabulary of the model's config.json, one "
+                f"has {highest}; take tokenizer.json and config.json from one model",
+            )
+        return found
 
 
 @loaded_once

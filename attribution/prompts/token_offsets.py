@@ -89,9 +89,16 @@ class PageTokenizer:
                 yield start + match_start, start + match_end
 
     def _encode(self, text: str, *, add: bool) -> PageTokens:
-        encoding = self._tokenizer.encode(text, add_special_tokens=add)
+        try:
+            encoding = self._tokenizer.encode(text, add_special_tokens=add)
+            ids = np.array(encoding.ids, dtype=np.int32)
+        except MemoryError:
+            raise
+        except Exception as error:  # as a tokenizer raises for a word where its vocabulary has none for unknown ones
+            message = f"the tokenizer should take any text, but raised {type(error).__name__}; try another --model"
+            raise RowFault(Reason.INVALID_VALUE, message) from error
         offsets = np.fromiter(chain.from_iterable(encoding.offsets), dtype=np.int64).reshape(-1, 2)
-        return PageTokens(np.array(encoding.ids, dtype=np.int32), offsets)
+        return PageTokens(ids, offsets)
 
     def _encode_with_anchors(self, text: str, specials: list[_Range], *, add: bool) -> PageTokens:
         parts: list[str] = []

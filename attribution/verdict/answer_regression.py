@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression, RegressionForm
+from attribeam.attribution.verdict.row_kind import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.attribution.verdict.signals import Signals
 
 _WHOLE_ANSWER = (
@@ -23,6 +24,10 @@ _WHOLE_ANSWER = (
 """What the regression of answers sees besides the words; more of it fits one data set and fails on others."""
 _COUNTED = frozenset({"unseen", "field_conflicts", "time_conflicts"})
 _Numbers = npt.NDArray[np.float64]
+AnswersForm = Annotated[
+    Annotated[RegressionForm, SAME] | Annotated[EachKind[RegressionForm], EACH],
+    SAME_OR_EACH,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +50,16 @@ class AnswerRegression:
         return float(self.of_kinds[signals.kind].log_odds(*answer_numbers(signals, word_log_odds))[0])
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> AnswerRegression:
+    def from_json(cls, found: AnswersForm | Mapping[str, Any]) -> AnswerRegression:
         """What ``to_json`` wrote.
 
         Raises:
-            KeyError, ValueError: if a part is missing.
+            ValueError: if it does not fit ``AnswersForm``.
         """
-        if "inputs" in found:
-            return cls.common(LogisticRegression.from_json(found))
-        return cls({kind: LogisticRegression.from_json(found[kind]) for kind in RowKind})
+        form = TypeAdapter[AnswersForm](AnswersForm).validate_python(found)
+        if isinstance(form, EachKind):
+            return cls({kind: LogisticRegression.from_json(one) for kind, one in form.by_kind().items()})
+        return cls.common(LogisticRegression.from_json(form))
 
     def to_json(self) -> dict[str, object]:
         """One regression, or one by the name of each kind."""

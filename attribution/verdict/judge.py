@@ -31,6 +31,7 @@ _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
 _LITERAL_UNITS = 3
 """The fewest words of a claim that is supported because it stands literally in a passage."""
+_LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,4 +262,4 @@ def _within(ranges: Sequence[CharRange], chars: CharRange) -> tuple[CharRange, .
 
 
 def _probability(log_odds: float) -> float:
-    return float(1 / (1 + np.exp(-log_odds)))
+    return float(1 / (1 + np.exp(min(-log_odds, _LARGEST_EXPONENT))))

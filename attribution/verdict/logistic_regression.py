@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.json_file import Form, Name, Number
 
 OTHER_SIGNALS = "the verdict's model was fitted on other signals than this version measures; train it"
 _Numbers = npt.NDArray[np.float64]
+_MOST_INPUTS = 2**16
+
+
+class _Input(Form):
+    mean: Number
+    scale: Annotated[Number, Field(ge=1e-9)]
+    weight: Number
+
+
+class RegressionForm(Form):
+    """A regression in a file."""
+
+    bias: Number
+    inputs: Annotated[dict[Name, _Input], Field(min_length=1, max_length=_MOST_INPUTS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +59,16 @@ class LogisticRegression:
         return odds
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> LogisticRegression:
+    def from_json(cls, found: RegressionForm | Mapping[str, Any]) -> LogisticRegression:
         """The regression that ``to_json`` wrote.
 
         Raises:
-            KeyError, ValueError: if a part is missing.
+            ValueError: if it does not fit ``RegressionForm``.
         """
-        inputs = found["inputs"]
-        mean, scale, weights = (
-            np.array([one[part] for one in inputs.values()]) for part in ("mean", "scale", "weight")
-        )
-        return cls(tuple(inputs), mean, scale, weights, float(found["bias"]))
+        form = RegressionForm.model_validate(found)
+        numbers = [(one.mean, one.scale, one.weight) for one in form.inputs.values()]
+        mean, scale, weights = np.array(numbers).T
+        return cls(tuple(form.inputs), mean, scale, weights, form.bias)
 
     def to_json(self) -> dict[str, object]:
         """One object per number, by name."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
+
+import pydantic
+from pydantic import model_validator
 
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, MASS_FILE, MASS_VERDICT
 from attribeam.attribution.options import MethodOptions
-from attribeam.schemas.errors import ModelLoadError, UsageError
+from attribeam.schemas.errors import UsageError
+from attribeam.schemas.json_file import STRICT, Line, Share, read_form
 
 _Options = TypeVar("_Options", bound=MethodOptions)
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
 class MassThresholds:
     """Two thresholds, and the model and method whose evidence mass they were fitted to.
 
@@ -25,12 +28,21 @@ class MassThresholds:
         measured_on: on what, to follow "measured on".
     """
 
-    supported_threshold: float
-    weak_threshold: float
-    model: str
-    method: str
-    layer: str
-    measured_on: str
+    supported_threshold: Share
+    weak_threshold: Share
+    model: Line
+    method: Line
+    layer: Line
+    measured_on: Line
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.weak_threshold > self.supported_threshold:
+            raise ValueError(
+                "weak_threshold should be at most supported_threshold, were: "
+                f"{self.weak_threshold:g} and {self.supported_threshold:g}"
+            )
+        return self
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -43,7 +55,7 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
     Raises:
         UsageError: if the thresholds belong to another model or method, or the options set some of their own; if a
             threshold of mass goes with a fitted verdict, or a false-alarm rate with mass.
-        ModelLoadError: if their file cannot be read.
+        DataError: if their file cannot be read, or does not hold what it should.
     """
     has_own = bool({"supported_threshold", "weak_threshold"} & options.model_fields_set)
     if options.verdict in (BUNDLED_VERDICT_NAME, MASS_VERDICT):
@@ -63,7 +75,7 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
                 "--weak-threshold, or the verdict"
             )
         return options
-    found = _read(file)
+    found = read_form(file, MassThresholds)
     if has_own or options.false_alarm_rate is not None:
         raise UsageError(
             f"--verdict {options.verdict} sets the thresholds of evidence mass; leave out --supported-threshold, "
@@ -81,14 +93,3 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
         supported_threshold=found.supported_threshold,
         weak_threshold=found.weak_threshold,
     )
-
-
-def _read(file: Path) -> MassThresholds:
-    try:
-        found: Mapping[str, object] = json.loads(file.read_text(encoding="utf-8"))
-        thresholds = MassThresholds(**found)  # type: ignore[arg-type]
-        if not 0 <= thresholds.weak_threshold <= thresholds.supported_threshold <= 1:
-            raise ValueError("thresholds should satisfy 0 <= weak <= supported <= 1")
-    except (OSError, TypeError, ValueError) as error:
-        raise ModelLoadError(f"the thresholds {file} cannot be read: {error}; run attribeam calibrate again") from error
-    return thresholds

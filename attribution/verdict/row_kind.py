@@ -10,8 +10,12 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from statistics import median
+from typing import Generic, TypeVar
+
+from pydantic import Discriminator, Tag
 
 from attribeam.attribution.verdict.record_fields import RecordLine
+from attribeam.schemas.json_file import ALTERNATIVE, Form
 
 _FIELD_SHARE, _FIELD_WORDS = 0.5, 0.25
 """The least shares of the lines of a record that are fields, and of its words that stand in them: a review in a record
@@ -38,6 +42,31 @@ class RowKind(StrEnum):
     QUESTION = "questions"
     SUMMARY = "summaries"
     RECORD = "records"
+
+
+_T = TypeVar("_T")
+
+
+class EachKind(Form, Generic[_T]):
+    """Something of a verdict's file that each kind has of its own."""
+
+    questions: _T
+    summaries: _T
+    records: _T
+
+    def by_kind(self) -> dict[RowKind, _T]:
+        """Each kind's own."""
+        return {kind: getattr(self, kind) for kind in RowKind}
+
+
+def _alternative(found: object) -> str:
+    has_kinds = isinstance(found, EachKind) or (isinstance(found, dict) and not found.keys().isdisjoint(RowKind))
+    return (EACH if has_kinds else SAME).tag
+
+
+SAME, EACH = Tag(f"{ALTERNATIVE}same"), Tag(f"{ALTERNATIVE}each")
+SAME_OR_EACH = Discriminator(_alternative)
+"""Tells one for all kinds from ``EachKind``, which have these tags."""
 
 
 def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, model_validator
 
 from attribeam.attribution.answers.word_token_alignment import WordTokenAlignment
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.logistic_regression import LogisticRegression, RegressionForm
+from attribeam.attribution.verdict.row_kind import EACH, SAME, SAME_OR_EACH, EachKind, RowKind
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.json_file import Form, Line, Name, Share
 
 LOWEST, HIGHEST = -7.0, 7.0
 """The limits of a word's log odds."""
@@ -51,6 +53,22 @@ class AnswerStates:
         for place, (first, end) in enumerate(zip(*tokens.tokens_of_ranges(words), strict=True)):
             means[place] = self.values[min(first, max(end - 1, 0)) : max(end, 1)].mean(axis=0)
         return means
+
+
+class ProbeForm(Form):
+    """A probe in a file."""
+
+    layer: Annotated[int, Field(ge=0, le=1_000)]
+    share: Annotated[Annotated[Share, SAME] | Annotated[EachKind[Share], EACH], SAME_OR_EACH]
+    decoder: Annotated[dict[Name, Line], Field(min_length=1, max_length=10)]
+    states: RegressionForm
+    note: Line = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if tuple(self.states.inputs) != state_names(len(self.states.inputs)):
+            raise ValueError("the inputs of states should be state_0, state_1 and so on, are not")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +124,15 @@ class StateProbe:
         return mixed(odds, probed, share=self.shares[kind])
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> StateProbe:
+    def from_json(cls, found: ProbeForm | Mapping[str, Any]) -> StateProbe:
         """The probe that ``to_json`` wrote.
 
         Raises:
-            KeyError, ValueError: if a part is missing.
+            ValueError: if it does not fit ``ProbeForm``.
         """
-        share = found["share"]
-        shares = {kind: float(share[kind]) for kind in RowKind} if isinstance(share, dict) else same_share(float(share))
-        regression = LogisticRegression.from_json(found["states"])
-        note = str(found.get("note", ""))
-        return cls(int(found["layer"]), shares, dict(found["decoder"]), regression, note)
+        form = ProbeForm.model_validate(found)
+        shares = form.share.by_kind() if isinstance(form.share, EachKind) else same_share(form.share)
+        return cls(form.layer, shares, form.decoder, LogisticRegression.from_json(form.states), form.note)
 
     def to_json(self) -> dict[str, object]:
         """As ``verdict.json`` has it: with one share if all kinds have the same, else with one for each."""

@@ -6,24 +6,32 @@ is measured of the whole answer, give each claim its support score and the answe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
+import pydantic
+from pydantic import Field, field_validator, model_validator
 
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE
-from attribeam.attribution.verdict.answer_regression import AnswerRegression
-from attribeam.attribution.verdict.boosted_trees import BoostedTrees
-from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS, LogisticRegression
-from attribeam.attribution.verdict.signals import Signals
-from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, StateProbe
+from attribeam.attribution.verdict.answer_regression import AnswerRegression, AnswersForm
+from attribeam.attribution.verdict.boosted_trees import BoostedTrees, TreesForm
+from attribeam.attribution.verdict.claim_kinds import WordKinds
+from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS, LogisticRegression, RegressionForm
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.signals import Signals, answer_signals
+from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
+from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.json_file import STRICT, Form, Line, Name, Share, read_form, read_regular
 
 SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""
@@ -34,9 +42,9 @@ _DIGEST_LETTERS = 16
 _Numbers = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
 class VerdictThresholds:
-    """Where verdicts change.
+    """Where verdicts change; each is from 0 to 1.
 
     Attributes:
         answer_risk: the risk from which an answer is said to have an unsupported claim.
@@ -50,17 +58,25 @@ class VerdictThresholds:
         weak_word: the same for a weak claim of an answer that is said to have an unsupported one; with 1, none is.
     """
 
-    answer_risk: float
-    unsupported: float
-    supported: float
-    unmatched: float
-    unmatched_risk: float
-    literal: float
-    word: float
-    weak_word: float = 1.0
+    answer_risk: Share
+    unsupported: Share
+    supported: Share
+    unmatched: Share
+    unmatched_risk: Share
+    literal: Share
+    word: Share
+    weak_word: Share = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.unsupported > self.supported:
+            raise ValueError(
+                f"unsupported should be at most supported, were: {self.unsupported:g} and {self.supported:g}"
+            )
+        return self
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
 class OperatingPoint:
     """What a risk threshold gave in cross-validation, as shares.
 
@@ -70,10 +86,42 @@ class OperatingPoint:
         false_alarms: of the answers that people found clean those that are flagged.
     """
 
-    answer_risk: float
-    precision: float
-    recall: float
-    false_alarms: float
+    answer_risk: Share
+    precision: Share
+    recall: Share
+    false_alarms: Share
+
+
+class VerdictForm(Form):
+    """What the file of a verdict holds."""
+
+    measured_on: Line
+    thresholds: VerdictThresholds
+    operating_points: Annotated[list[OperatingPoint], Field(min_length=1, max_length=1_000)]
+    answers: AnswersForm
+    claims: RegressionForm
+    signals: Annotated[list[Name], Field(min_length=1, max_length=1_000)]
+    words: TreesForm
+    probe: ProbeForm | None = None
+    word_table: Name | None = None
+
+    @field_validator("word_table")
+    @classmethod
+    def _check_table(cls, name: str | None) -> str | None:
+        if name is not None and name not in SHIPPED_VERDICTS:
+            raise ValueError(f"should name one of {', '.join(SHIPPED_VERDICTS)}")
+        return name
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.words.column_count > len(self.signals):
+            raise ValueError(
+                f"words.trees should have columns below {len(self.signals)}, the number of signals, has one of "
+                f"{self.words.column_count - 1}"
+            )
+        if any(one.answer_risk >= next_.answer_risk for one, next_ in pairwise(self.operating_points)):
+            raise ValueError("operating_points should ascend by answer_risk, do not")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,30 +193,45 @@ def verdict_directory(verdict: str) -> Path:
 
 @lru_cache(maxsize=4)
 def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
-    """Read the model of a directory once.
+    """Read the model of a directory once, and try it.
 
     Raises:
-        ModelLoadError: if a file is missing or damaged.
+        DataError: if a file is missing, or does not hold what it should; the message names file and field.
+        ModelLoadError: if it was fitted on other signals.
     """
     file = directory / VERDICT_FILE
+    form = read_form(file, VerdictForm)
+    words = directory if form.word_table is None else verdict_directory(form.word_table)
+    model = VerdictModel(
+        signal_names=tuple(form.signals),
+        words=BoostedTrees.from_json(form.words),
+        claims=LogisticRegression.from_json(form.claims),
+        answers=AnswerRegression.from_json(form.answers),
+        thresholds=form.thresholds,
+        table=word_table(words),
+        probe=None if form.probe is None else StateProbe.from_json(form.probe),
+        operating_points=tuple(form.operating_points),
+        measured_on=form.measured_on,
+        digest=sha256(
+            b"".join(read_regular(one) for one in (file, *(words / name for name in WORD_FILES)))
+        ).hexdigest(),
+    )
     try:
-        text = file.read_bytes()
-        found = json.loads(text)
-        words = verdict_directory(found[SHARED_WORDS]) if SHARED_WORDS in found else directory
-        return VerdictModel(
-            signal_names=tuple(found["signals"]),
-            words=BoostedTrees.from_json(found["words"]),
-            claims=LogisticRegression.from_json(found["claims"]),
-            answers=AnswerRegression.from_json(found["answers"]),
-            thresholds=VerdictThresholds(**found["thresholds"]),
-            table=word_table(words),
-            probe=StateProbe.from_json(found["probe"]) if "probe" in found else None,
-            operating_points=tuple(OperatingPoint(**one) for one in found["operating_points"]),
-            measured_on=found["measured_on"],
-            digest=sha256(text + b"".join((words / name).read_bytes() for name in WORD_FILES)).hexdigest(),
-        )
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ModelLoadError(f"the verdict's model {file} cannot be read: {error}") from error
+        _try(model)
+    except ModelLoadError as error:
+        raise ModelLoadError(f"{file}: {error}") from error
+    return model
+
+
+def _try(model: VerdictModel) -> None:
+    """Judge one word of each kind of row, which shows whether the model was fitted on what this version measures."""
+    record = QARecord("", "", (Passage(text="Rain fell."),), "Rain.", RowSource("", 0))
+    parsed = ParsedAnswer((CharRange(0, 4),), (0,), ("root",), ("NOUN",), ("",), (0,))
+    signals = answer_signals(record, parsed, WordKinds((ClaimKind.CLAIM,), ()), model.table)
+    for kind in RowKind:
+        own = replace(signals, kind=kind)
+        odds = model.word_log_odds(own, UNREAD)
+        model.claims.log_odds(*claim_numbers(own, odds, [own.words], model.answers.log_odds(own, odds)))
 
 
 def unmatched_claims(signals: Signals, claim_words: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:

@@ -7,15 +7,35 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load_file, save
+from pydantic import Field, model_validator
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from attribeam.attribution.verdict.word_forms import stem
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import DataError
+from attribeam.schemas.json_file import Form, read_form, read_regular
 
 _STEMS, _VECTORS = WORD_FILES = "word_table.json", "word_vectors.safetensors"
+_MOST_DOCUMENTS = 10**12
+
+
+class TableForm(Form):
+    """Words and stems in a file: those with vectors in the order of the vectors, stems by their document frequency."""
+
+    documents: Annotated[int, Field(ge=1, le=_MOST_DOCUMENTS)]
+    words: str
+    frequencies: dict[Annotated[str, Field(pattern="^[0-9]{1,13}$")], str]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        most = max(map(int, self.frequencies), default=0)
+        if most > self.documents:
+            raise ValueError(f"frequencies should be at most {self.documents}, the number of documents, has {most}")
+        return self
 
 
 class WordTable:
@@ -54,20 +74,31 @@ class WordTable:
         """Read a table that ``save`` wrote.
 
         Raises:
-            ModelLoadError: if a file is missing or damaged.
+            DataError: if a file is missing, or does not hold what it should.
         """
-        try:
-            found = json.loads((directory / _STEMS).read_text(encoding="utf-8"))
-            scaled = load_file(directory / _VECTORS)["vectors"].astype(np.float32)
-            frequencies = {one: count for count, stems in found["frequencies"].items() for one in stems.split()}
-            return cls(
-                documents=found["documents"],
-                frequencies={one: int(count) for one, count in frequencies.items()},
-                words=found["words"].split(),
-                vectors=scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-6),
-            )
-        except (OSError, KeyError, ValueError) as error:
-            raise ModelLoadError(f"the word table in {directory} cannot be read: {error}") from error
+        form = read_form(directory / _STEMS, TableForm)
+        words = form.words.split()
+        scaled = _read_vectors(directory / _VECTORS, len(words))
+        return cls(
+            documents=form.documents,
+            frequencies={one: int(count) for count, stems in form.frequencies.items() for one in stems.split()},
+            words=words,
+            vectors=scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-6),
+        )
+
+
+def _read_vectors(file: Path, count: int) -> npt.NDArray[np.float32]:
+    """A row of small whole numbers for each of the ``count`` words."""
+    try:
+        found = load(read_regular(file))["vectors"]
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{file} should be a safetensors file with the tensor 'vectors': {error}") from error
+    if found.dtype != np.int8 or found.ndim != 2 or len(found) != count:
+        raise DataError(
+            f"{file} should have int8 vectors of {count} words, has {found.dtype} of the shape {found.shape}; copy it "
+            f"again, together with {_STEMS}"
+        )
+    return found.astype(np.float32)
 
 
 def save_word_table(

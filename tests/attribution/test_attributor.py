@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 import pytest
+import torch
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.forked_process import torch_threads
 from attribeam.attribution.options import ModelOptions
 from attribeam.schemas import (
     CharRange,
@@ -169,6 +171,43 @@ def test_an_answer_that_the_parser_fails_on_harms_no_other(
     assert isinstance(good, tuple)
     assert isinstance(bad, RowFault)
     assert bad.reason is Reason.PARSE_FAILED
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"threads": 2}, 2)])
+def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and_after(
+    options: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    class CountingParser(FlatParser):
+        def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+            seen.append(torch.get_num_threads())
+            return super().parse_many(texts)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        attributor = Attributor.from_pretrained("bundled", device="cpu", **options)
+        monkeypatch.setattr(attributor, "parser", CountingParser())
+        attributor.attribute_many([record("Yes."), record("No.")])
+        attributor.attribute_many([record("Yes.")])
+        assert (seen, torch.get_num_threads()) == ([expected] * 2, 3)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_of_torch_are_as_before_when_the_last_of_several_ends() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with torch_threads(1), torch_threads(2), torch_threads(None):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 3
+        with pytest.raises(KeyError), torch_threads(1):
+            raise KeyError
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor: Attributor) -> None:

@@ -29,7 +29,7 @@ _OF_ONE_ROW_OR_INSIDE = {"RowFault", "SlowPatternError", "FatalRowsError", "_Lay
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(UsageError, ExitCode.BAD_USAGE), (DataError, 2), (LogReadError, 1), (ModelLoadError, 1), (RunError, 1)],
+    [(UsageError, ExitCode.BAD_USAGE), (DataError, 2), (LogReadError, 1), (ModelLoadError, 2), (RunError, 1)],
 )
 def test_error_of_a_command_is_one_line_and_its_exit_code(
     error: type[AttribeamError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -68,7 +68,12 @@ def _exceptions(room: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_room_has_a_hierarchy_of_its_own(room: str) -> None:
-    known = {"AttribeamError", *(one.__name__ for one in AttribeamError.__subclasses__()), "LogFormatError"}
+    known = {
+        "AttribeamError",
+        *(one.__name__ for one in AttribeamError.__subclasses__()),
+        "LogFormatError",
+        "ModelLoadError",
+    }
     others = {name for name, bases in _exceptions(room).items() if not bases & known} - _OF_ONE_ROW_OR_INSIDE
     assert others == ({"AttribeamError"} if room == "schemas" else set())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -285,6 +286,7 @@ def saved_pipeline(tmp_path: Path) -> Path:
     [
         ("meta.json", b"[]"),
         ("meta.json", b"{"),
+        ("meta.json", b"[" * 100_000),
         ("config.cfg", b"[nlp"),
         ("config.cfg", b"\xff\xfe"),
         ("config.cfg", b'[nlp]\nlang = "xx7"\n'),
@@ -303,6 +305,21 @@ def test_broken_directory_is_an_error_that_names_it_and_the_way_out(
     with pytest.raises(ValueError, match=named) as caught:
         AnswerParser.from_pretrained(str(saved_pipeline))
     assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize("file", ["config.cfg", "meta.json", "parser/model", "vocab/key2row"])
+def test_directory_with_a_pipe_is_refused_before_anything_waits_for_it(saved_pipeline: Path, file: str) -> None:
+    (saved_pipeline / file).unlink(missing_ok=True)
+    os.mkfifo(saved_pipeline / file)
+    with pytest.raises((ValueError, FileNotFoundError), match=r"own_parser"):
+        AnswerParser.from_pretrained(str(saved_pipeline))
+
+
+def test_directory_of_an_absurd_size_is_refused_before_anything_is_allocated(saved_pipeline: Path) -> None:
+    config = saved_pipeline / "config.cfg"
+    config.write_text(config.read_text().replace("\nwidth = 128", f"\nwidth = {10**9}"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"config\.cfg: width should be at most 16,777,216, was: 1000000000"):
+        AnswerParser.from_pretrained(str(saved_pipeline))
 
 
 @pytest.mark.parametrize("file", ["config.cfg", "parser/model"])

@@ -28,5 +28,5 @@ def test_a_tree_of_one_leaf_is_a_constant() -> None:
 
 
 def test_parts_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="one item per node"):
         BoostedTrees.from_json(trees_json(bias=0.0, depth=1, trees=[STUMP | {"values": [1.0]}]))

@@ -16,7 +16,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import DataError
 
 INVENTED = "The keeper trimmed the lamp every evening. He was born in Norway in 1872."
 
@@ -115,16 +115,8 @@ def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated() ->
 
 
 def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match=r"verdict\.json"):
+    with pytest.raises(DataError, match=r"verdict\.json"):
         judge_of(MethodOptions(verdict=str(tmp_path)))
-    shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
-    file = tmp_path / "own" / VERDICT_FILE
-    found = json.loads(file.read_text())
-    found["signals"] = found["signals"][1:]
-    file.write_text(json.dumps(found))
-    other = Attributor.from_pretrained("bundled", verdict=str(tmp_path / "own"))
-    with pytest.raises(ModelLoadError, match="train it"):
-        judged(other, INVENTED)
 
 
 def test_the_bundled_file_is_whole() -> None:

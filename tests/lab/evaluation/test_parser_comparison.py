@@ -111,5 +111,5 @@ def test_method_that_reads_no_parse_is_refused(tmp_path, capsys):
 def test_missing_parser_is_named(tmp_path, capsys):
     data = write_rows(tmp_path / "dev.jsonl", [quotesum_row("The lamp is kept by [ 1 Ada Thorne ] .")])
     arguments = ["--dataset", "quotesum", "--data", str(data), "--other-parser", "no_such", "--method", "words-dep"]
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     assert "'no_such'" in capsys.readouterr().err

@@ -191,7 +191,7 @@ def test_model_that_cannot_serve_ends_with_exit_code_1_and_the_reason(
 ) -> None:
     name = model(tmp_path, monkeypatch)
     capsys.readouterr()
-    assert check(name) == 1
+    assert check(name) == 2
     errors = capsys.readouterr().err.strip()
     assert errors.startswith("attribeam models: this model cannot serve: ")
     assert complaint in errors

@@ -234,7 +234,7 @@ def test_command_on_context_sensitive_tokens(data, directory, capsys):
 def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_path, data, capsys):
     encoder = save_tiny_encoder(tmp_path / "encoder", layer_types=["full_attention"])
     command = ("--dataset", "quotesum", "--data", data, "--measure", "faithfulness", "--method", "oracle")
-    assert evaluate(*command, "--model", encoder) == 1
+    assert evaluate(*command, "--model", encoder) == 2
     assert "name one with --language-model" in capsys.readouterr().err
     assert evaluate(*command, "--answers", "generated") == 2
     assert "add --spans cti to --answers generated" in capsys.readouterr().err

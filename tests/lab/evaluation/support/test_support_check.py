@@ -123,5 +123,5 @@ def test_output_that_cannot_be_written_is_refused_before_the_work(tmp_path, caps
 
 
 def test_model_that_does_not_exist_is_one_line(data, tmp_path, capsys):
-    assert main(["--rows", str(data), "--model", str(tmp_path / "nothing"), "--parser", str(tmp_path / "nothing")]) == 1
+    assert main(["--rows", str(data), "--model", str(tmp_path / "nothing"), "--parser", str(tmp_path / "nothing")]) == 2
     assert "nothing' should be a directory with config.json, there is none; check --model" in capsys.readouterr().err

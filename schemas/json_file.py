@@ -1,0 +1,122 @@
+"""JSON files that a user may name: read within a limit, and checked field by field before anything of them is used."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from attribeam.schemas.errors import DataError
+
+LARGEST_FILE = 2**24
+"""Bytes of the largest JSON file that is read, unless its reader says otherwise."""
+
+Number = Annotated[float, Field(ge=-1e9, le=1e9, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=200)]
+Line = Annotated[str, Field(max_length=1000)]
+
+STRICT = ConfigDict(strict=True, extra="forbid")
+"""No other fields than those declared, and none of another type."""
+
+ALTERNATIVE = "<"
+"""How the tag of an alternative begins, which no error names: whoever reads it sees the file."""
+
+_LONGEST_PART, _LONGEST_EXPECTATION = 60, 300
+_T = TypeVar("_T")
+
+
+class Form(BaseModel):
+    """The fields of a JSON object, each with its type and range."""
+
+    model_config = ConfigDict(**STRICT, frozen=True)
+
+
+def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
+    """What a regular file holds, which a pipe or a device is not; reading never waits.
+
+    Raises:
+        DataError: if it cannot be read, is no regular file or has more than ``limit`` bytes.
+    """
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise DataError(f"{path} should be a regular file, is a pipe or a device; replace it")
+            if found.st_size > limit:
+                raise DataError(f"{path} should have at most {limit:,} bytes, has {found.st_size:,}; replace it")
+            return file.read(limit)
+    except (OSError, ValueError) as error:  # a null character in the path is a ValueError
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} should be a readable file: {getattr(error, 'strerror', error)}") from error
+
+
+def check_regular(paths: Iterable[Path]) -> None:
+    """Check that there are only regular files and folders among the paths; those that lead nowhere count as missing.
+
+    Raises:
+        DataError: if there is a pipe or a device, which a library would wait for, or read without end.
+    """
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path} should be a regular file, is a pipe or a device; remove it")
+
+
+def read_object(path: Path, *, limit: int = LARGEST_FILE) -> dict[str, Any]:
+    """The JSON object that a file holds; what is in it is not checked.
+
+    Raises:
+        DataError: if the file cannot be read, or holds no JSON object.
+    """
+    try:
+        found = from_json(read_regular(path, limit=limit))
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{path} should be a readable JSON file: {error}") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path} should hold a JSON object, holds: {reprlib.repr(found)}")
+    return found
+
+
+def read_form(path: Path, form: type[_T]) -> _T:
+    """What a JSON file holds, checked.
+
+    Raises:
+        DataError: if it cannot be read, or does not hold what ``form`` says; the message names file and field, what
+            was expected and what was found.
+    """
+    content = read_regular(path)
+    try:
+        return TypeAdapter(form).validate_json(content)
+    except ValidationError as error:
+        raise DataError(f"{path}: {complaint(error)}") from error
+
+
+def complaint(error: ValidationError) -> str:
+    """The first fault in one line, such as "thresholds.answer_risk should be less than or equal to 1, was: 5"."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(_part(part) for part in first["loc"] if not str(part).startswith(ALTERNATIVE)) or "the file"
+    said = first["msg"]
+    if first["type"] == "json_invalid":
+        return f"{field} should be JSON, is not: {said.partition(': ')[2]}"
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{field} should be there, is missing"
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"{field} is unknown here; leave it out"
+    if first["type"] == "value_error":
+        return f"{field}: {first['ctx']['error']}"
+    expected = said.partition("should ")[2][:_LONGEST_EXPECTATION]
+    return f"{field} should {expected}, was: {reprlib.repr(first['input'])}"
+
+
+def _part(part: Any) -> str:
+    """One part of the path to a field, which may be a key of the file."""
+    return ascii(str(part)[:_LONGEST_PART])[1:-1]

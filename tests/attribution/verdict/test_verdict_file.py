@@ -1,0 +1,254 @@
+"""Files that --verdict names: nothing of them is used unless every field is what it should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from attribeam.attribution.option_types import MASS_FILE, VERDICT_FILE
+from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.judge import judge_of
+from attribeam.attribution.verdict.mass_thresholds import MassThresholds, with_calibrated_mass
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
+from attribeam.attribution.verdict.word_table import WORD_FILES
+from attribeam.pipeline.command_line import main
+from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
+
+NAN, INFINITY = float("nan"), float("inf")
+DEEP = 100_000
+SMOLLM2 = "smollm2-135m"
+
+
+def own_verdict(folder: Path, name: str = "bundled") -> Path:
+    """A copy of a shipped verdict; the bundled one brings its table of words along."""
+    shutil.copytree(verdict_directory(name), folder)
+    return folder
+
+
+def edited(folder: Path, place: str, value: object, name: str = VERDICT_FILE) -> None:
+    """Change one field, such as "words.trees.0.left"; None removes it, and a function makes a new value of the old."""
+    file = folder / name
+    found = json.loads(file.read_text(encoding="utf-8"))
+    *path, last = [int(part) if part.isdecimal() else part for part in place.split(".")]
+    holder: Any = found
+    for part in path:
+        holder = holder[part]
+    if value is None:
+        del holder[last]
+    else:
+        holder[last] = value(holder[last]) if callable(value) else value
+    file.write_text(json.dumps(found), encoding="utf-8")
+
+
+def _short(value: object) -> str:
+    return ascii(value)[:30]
+
+
+def with_node(node: int, child: int) -> Callable[[list[int]], list[int]]:
+    return lambda old: [*old[:node], child, *old[node + 1 :]]
+
+
+FIELDS: list[tuple[str, object, str]] = [
+    ("thresholds.answer_risk", NAN, r"thresholds\.answer_risk should be a finite number, was: nan"),
+    ("thresholds.answer_risk", 5, r"thresholds\.answer_risk should be less than or equal to 1, was: 5"),
+    ("thresholds.answer_risk", -0.1, r"thresholds\.answer_risk should be greater than or equal to 0, was: -0\.1"),
+    ("thresholds.answer_risk", True, r"thresholds\.answer_risk should be a valid number, was: True"),
+    ("thresholds.answer_risk", "0.5", r"thresholds\.answer_risk should be a valid number, was: '0\.5'"),
+    ("thresholds.answer_risk", None, r"thresholds\.answer_risk should be there, is missing"),
+    *[(f"thresholds.{name}", INFINITY, rf"thresholds\.{name} should be a finite number") for name in
+      ("unsupported", "supported", "unmatched", "unmatched_risk", "literal", "word", "weak_word")],
+    ("thresholds.unsupported", 0.9, r"thresholds: unsupported should be at most supported, were: 0\.9 and 0\.8"),
+    ("thresholds.risk", 1, r"thresholds\.risk is unknown"),
+    ("thresholds", [], r"thresholds should be"),
+    ("operating_points", [], r"operating_points should have at least 1 item"),
+    ("operating_points", lambda old: old[::-1], r"operating_points should ascend"),
+    ("operating_points.3.false_alarms", NAN, r"operating_points\.3\.false_alarms should be a finite number"),
+    ("operating_points.3.recall", 1.5, r"operating_points\.3\.recall should be less than or equal to 1"),
+    ("operating_points", lambda old: old * 99, r"operating_points should have at most 1000 items"),
+    ("measured_on", "x" * 10_000, r"measured_on should have at most 1000 characters, was: 'xxx"),
+    ("measured_on", 5, r"measured_on should be a valid string, was: 5"),
+    ("signals", [], r"signals should have at least 1 item"),
+    ("signals", 3, r"signals should be a valid array, was: 3"),
+    ("words.depth", 10**12, r"words\.depth should be less than or equal to 32, was: 1000000000000"),
+    ("words.depth", 4, r"words: depth should be that of the deepest tree, 5, was: 4"),
+    ("words.depth", 5.0, r"words\.depth should be a valid integer, was: 5\.0"),
+    ("words.bias", NAN, r"words\.bias should be a finite number"),
+    ("words.trees", [], r"words\.trees should have at least 1 item"),
+    ("words.trees.0.columns", with_node(0, 85), r"columns below 85, the number of signals, has one of 85"),
+    ("words.trees.0.columns", with_node(0, -1), r"words\.trees\.0\.columns\.0 should be greater than or equal to 0"),
+    ("words.trees.0.left", with_node(0, 0), r"words\.trees\.0: the children of node 0 should be from 1 to 28"),
+    ("words.trees.0.left", with_node(1, 1), r"words\.trees\.0: the children of node 1 should be from 2 to 28"),
+    ("words.trees.0.right", with_node(0, 29), r"the children of node 0 should be from 1 to 28, were: \(1, 29\)"),
+    ("words.trees.0.right", with_node(0, 10**12), r"words\.trees\.0\.right\.0 should be less than 10000"),
+    ("words.trees.0.values", lambda old: old[1:], r"words\.trees\.0: all parts should have one item per node"),
+    ("words.trees.0.values", lambda old: [NAN, *old[1:]], r"words\.trees\.0\.values\.0 should be a finite number"),
+    ("words.trees.0.thresholds", lambda old: [1e300, *old[1:]], r"thresholds\.0 should be less than or equal to"),
+    ("words.trees", lambda old: old * 20, r"words\.trees should have at most 2000 items"),
+    ("claims.bias", NAN, r"claims\.bias should be a finite number"),
+    ("claims.inputs", {}, r"claims\.inputs should have at least 1 item"),
+    ("claims.inputs.words.scale", 0, r"words\.scale should be greater than or equal to 0\.000000001, was: 0"),
+    ("claims.inputs.words.weight", 1e300, r"claims\.inputs\.words\.weight should be less than or equal to"),
+    ("claims.inputs.words.mean", "a", r"claims\.inputs\.words\.mean should be a valid number, was: 'a'"),
+    ("answers.records", None, r"answers\.records should be there, is missing"),
+    ("answers.records.bias", NAN, r"answers\.records\.bias should be a finite number"),
+    ("answers.poems", {}, r"answers\.poems is unknown"),
+    ("answers", 5, r"answers should be"),
+    ("answers", {"bias": NAN, "inputs": {}}, r"answers\.bias should be a finite number"),
+    ("word_table", "../elsewhere", r"word_table: should name one of bundled"),
+    ("extra", 1, r"extra is unknown here; leave it out"),
+    ("x\x1b[31m\n" * 99, 1, r"x\\x1b\[31m\\n\S* is unknown"),
+]  # fmt: skip
+
+PROBE_FIELDS: list[tuple[str, object, str]] = [
+    ("probe.layer", 10**9, r"probe\.layer should be less than or equal to 1000"),
+    ("probe.layer", -1, r"probe\.layer should be greater than or equal to 0"),
+    ("probe.share", NAN, r"probe\.share should be a finite number"),
+    ("probe.share", 2, r"probe\.share should be less than or equal to 1"),
+    ("probe.share", {"questions": 1, "summaries": 1}, r"probe\.share\.records should be there, is missing"),
+    ("probe.share", {"questions": 1, "summaries": 1, "records": 9}, r"probe\.share\.records should be less than"),
+    ("probe.decoder", {}, r"probe\.decoder should have at least 1 item"),
+    ("probe.decoder.language_model_weights", 5, r"language_model_weights should be a valid string"),
+    ("probe.note", "x" * 2000, r"probe\.note should have at most 1000 characters"),
+    ("probe.states.inputs.state_1", None, r"probe: the inputs of states should be state_0, state_1 and so on"),
+    ("probe.states.inputs.state_1.weight", INFINITY, r"probe\.states\.inputs\.state_1\.weight should be a finite"),
+    ("probe", [], r"probe should be"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "complaint"), FIELDS, ids=_short)
+def test_a_field_out_of_its_range_is_named_with_its_file(
+    tmp_path: Path, place: str, value: object, complaint: str
+) -> None:
+    folder = own_verdict(tmp_path / "own")
+    edited(folder, place, value)
+    with pytest.raises(DataError, match=rf"own/verdict\.json: .*{complaint}"):
+        judge_of(MethodOptions(verdict=str(folder)))
+
+
+@pytest.mark.parametrize(("place", "value", "complaint"), PROBE_FIELDS, ids=_short)
+def test_a_field_of_a_probe_out_of_its_range_is_named(
+    tmp_path: Path, place: str, value: object, complaint: str
+) -> None:
+    folder = own_verdict(tmp_path / "own", SMOLLM2)
+    edited(folder, place, value)
+    with pytest.raises(DataError, match=rf"own/verdict\.json: .*{complaint}"):
+        judge_of(MethodOptions(verdict=str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "should be JSON, is not: EOF while parsing"),
+        (b"\xff\xfe", "should be JSON, is not"),
+        (b"[" * DEEP, "should be JSON, is not: recursion limit exceeded"),
+        (b'{"words":' + b'{"a":' * DEEP, "should be JSON, is not: recursion limit exceeded"),
+        (b"[]", "should be an object"),
+        (b'{"words": 1' + b"0" * 5000 + b"}", "should be JSON, is not: number out of range"),
+        (b" " * (2**24 + 1), "should have at most 16,777,216 bytes, has 16,777,217"),
+        (None, "should be a regular file, is a pipe or a device"),
+    ],
+    ids=["empty", "garbage", "deep list", "deep object", "list", "digits", "large", "pipe"],
+)
+def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path: Path, content: bytes | None, complaint: str) -> None:
+    folder = own_verdict(tmp_path / "own")
+    (folder / VERDICT_FILE).unlink()
+    if content is None:
+        os.mkfifo(folder / VERDICT_FILE)
+    else:
+        (folder / VERDICT_FILE).write_bytes(content)
+    with pytest.raises(DataError, match=rf"own/verdict\.json.* {complaint}"):
+        judge_of(MethodOptions(verdict=str(folder)))
+
+
+@pytest.mark.parametrize(
+    "place", ["signals", "answers.records.inputs", "claims.inputs"], ids=["signals", "answers", "claims"]
+)
+def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_path: Path, place: str) -> None:
+    folder = own_verdict(tmp_path / "own")
+    edited(folder, place, lambda old: dict(reversed(old.items())) if isinstance(old, dict) else old[::-1])
+    with pytest.raises(ModelLoadError, match=r"own/verdict\.json: .* fitted on other signals .*; train it"):
+        judge_of(MethodOptions(verdict=str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "complaint"),
+    [
+        ("documents", 0, r"documents should be greater than or equal to 1"),
+        ("documents", NAN, r"documents should be a finite number|documents should be a valid integer"),
+        ("frequencies", {"-1": "a"}, r"frequencies\.-1\.\[key\] should match pattern|String should match"),
+        ("frequencies", {"9" * 13: "a"}, r"frequencies should be at most \d+, the number of documents"),
+        ("frequencies", {"1": 5}, r"frequencies\.1 should be a valid string"),
+        ("words", "a b", r"should have int8 vectors of 2 words, has int8 of the shape"),
+    ],
+)
+def test_a_field_of_the_words_out_of_its_range_is_named(
+    tmp_path: Path, place: str, value: object, complaint: str
+) -> None:
+    folder = own_verdict(tmp_path / "own")
+    edited(folder, place, value, WORD_FILES[0])
+    with pytest.raises(DataError, match=rf"own/word_\S+: .*{complaint}|own/word_\S+ {complaint}"):
+        judge_of(MethodOptions(verdict=str(folder)))
+
+
+@pytest.mark.parametrize("vectors", [np.full((9, 9), NAN, dtype=np.float32), np.zeros(9, dtype=np.int8), None])
+def test_vectors_of_another_kind_are_refused(tmp_path: Path, vectors: np.ndarray | None) -> None:
+    folder = own_verdict(tmp_path / "own")
+    if vectors is None:
+        (folder / WORD_FILES[1]).write_bytes((2**63).to_bytes(8, "little") + b"{}")
+    else:
+        save_file({"vectors": vectors}, folder / WORD_FILES[1])
+    with pytest.raises(DataError, match=r"own/word_vectors\.safetensors should"):
+        judge_of(MethodOptions(verdict=str(folder)))
+
+
+THRESHOLDS = MassThresholds(0.5, 0.25, "bundled", "attn-union-dep", "3", "nine claims")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "complaint"),
+    [
+        ("supported_threshold", NAN, "supported_threshold should be a finite number"),
+        ("supported_threshold", 5, "supported_threshold should be less than or equal to 1"),
+        ("weak_threshold", -1, "weak_threshold should be greater than or equal to 0"),
+        ("weak_threshold", 0.75, r"weak_threshold should be at most supported_threshold, were: 0\.75 and 0\.5"),
+        ("weak_threshold", None, "weak_threshold should be there"),
+        ("model", 5, "model should be a valid string"),
+        ("other", 5, "other is unknown"),
+    ],
+)
+def test_a_field_of_thresholds_of_mass_out_of_its_range_is_named(
+    tmp_path: Path, place: str, value: object, complaint: str
+) -> None:
+    (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
+    edited(tmp_path, place, value, MASS_FILE)
+    with pytest.raises(DataError, match=rf"mass_thresholds\.json: .*{complaint}"):
+        with_calibrated_mass(MethodOptions(verdict=str(tmp_path)), model="bundled")
+
+
+def test_what_is_shipped_or_written_by_calibrate_is_read(tmp_path: Path) -> None:
+    for name in ("bundled", SMOLLM2, "qwen2.5-coder-1.5b"):
+        assert load_verdict_model(verdict_directory(name)).words.depth == 5
+    (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
+    found = with_calibrated_mass(MethodOptions(verdict=str(tmp_path)), model="bundled")
+    assert (found.verdict, found.supported_threshold, found.weak_threshold) == ("mass", 0.5, 0.25)
+
+
+def test_an_audit_with_a_damaged_verdict_is_bad_usage_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = own_verdict(tmp_path / "own")
+    edited(folder, "thresholds.answer_risk", NAN)
+    output = tmp_path / "audit"
+    log = BUNDLED_VERDICT.parents[2] / "examples" / "qa_logs.parquet"
+    assert main(["audit", "--input", str(log), "--output", str(output), "--verdict", str(folder)]) == 2
+    assert "own/verdict.json: thresholds.answer_risk should be a finite number, was: nan" in capsys.readouterr().err
+    assert not output.exists()
+    assert issubclass(ModelLoadError, UsageError)
