@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         AttribeamError,
         DataError,
         ExitCode,
+        LeakError,
         LogFormatError,
         LogReadError,
         ModelLoadError,
@@ -55,6 +56,7 @@ __all__ = [
     "EvidencePiece",
     "ExitCode",
     "Explanation",
+    "LeakError",
     "LogFormatError",
     "LogReadError",
     "ModelLoadError",
@@ -75,8 +77,8 @@ __all__ = [
 ]
 
 _ERRORS = (
-    *("AttribeamError", "DataError", "ExitCode", "LogFormatError", "LogReadError", "ModelLoadError"),
-    *("ModelUnavailableError", "RunError", "UsageError"),
+    *("AttribeamError", "DataError", "ExitCode", "LeakError", "LogFormatError", "LogReadError"),
+    *("ModelLoadError", "ModelUnavailableError", "RunError", "UsageError"),
 )
 _MODULES = {
     "Attributor": "attribeam.attribution.attributor",

@@ -24,7 +24,14 @@ from attribeam.schemas.errors import (
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "logs", "attribution", "transforms", "pipeline", "report", "lab/evaluation", "lab/training")
-_OF_ONE_ROW_OR_INSIDE = {"RowFault", "SlowPatternError", "FatalRowsError", "_LayerReached", "_LayerCaptured"}
+_OF_ONE_ROW_OR_INSIDE = {
+    "RowFault",
+    "SlowPatternError",
+    "FatalRowsError",
+    "PageError",
+    "_LayerReached",
+    "_LayerCaptured",
+}
 
 
 @pytest.mark.parametrize(

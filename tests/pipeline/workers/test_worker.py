@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
-from attribeam.attribution.options import ModelOptions
+from attribeam.attribution.methods.answer_context import LoadedModels
+from attribeam.attribution.methods.registry import resolve_method
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied, WorkerFailed
@@ -23,7 +25,9 @@ from attribeam.pipeline.failures import (
     is_disk_full,
     is_load_refusal,
 )
-from attribeam.pipeline.workers import worker
+from attribeam.pipeline.workers import model_worker, worker
+from attribeam.pipeline.workers.model_messages import RunBlock
+from attribeam.pipeline.workers.shared_block import SharedBlock
 from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 from attribeam.transforms.audit_settings import AuditSettings
@@ -110,6 +114,17 @@ def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(
     assert ours.recv() == ModelsLoaded(MODELS)
     assert not ours.poll()
     assert WorkerDied(OUT_OF_MEMORY).how == "a lack of memory"
+
+
+def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
+
+    monkeypatch.setattr(model_worker, "_outcomes", fail)
+    block = SharedBlock()
+    block.write([])
+    with pytest.raises(MemoryError):
+        model_worker._run_block(RunBlock(1), block, resolve_method(MethodOptions()), LoadedModels(), waited=0.0)
 
 
 def test_a_model_that_cannot_load_says_why() -> None:
