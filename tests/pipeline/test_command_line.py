@@ -122,7 +122,7 @@ def test_a_missing_input_ends_with_exit_code_2_and_one_paragraph(
 ) -> None:
     assert main(["audit", "--input", f"{tmp_path}/*.parquet", "--output", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("attribeam audit: --input should name existing logs, nothing matches")
+    assert error.startswith("attribeam audit: --input should name existing files, nothing matches")
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
