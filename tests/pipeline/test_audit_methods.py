@@ -269,7 +269,7 @@ def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_
     write_method(tmp_path, "of_length", result="reversed(lengths)")
     refused = audit.run(output, "--method", name, cwd=tmp_path)
     assert refused.returncode == 2
-    assert "finished chunks of another input, other options" in refused.stderr
+    assert "another option or a version is not the same" in refused.stderr
     again = audit.run(output, "--method", name, "--workers", "1", "--overwrite", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert set(read_all(output / "evidence")["top_passage_index"].to_pylist()) == {1}

@@ -199,7 +199,7 @@ def test_other_privacy_settings_are_another_audit(
     models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
     given = ["--input", str(log), "--output", str(redacted), *models, "--quiet", "--rows-per-chunk", "3"]
     assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]) == 2
-    assert "other options" in capsys.readouterr().err
+    assert "another option or a version" in capsys.readouterr().err
     assert manifest["options"]["privacy"] == {"redact": True, "redact_patterns": [CASE_PATTERN]}
 
 
