@@ -17,8 +17,8 @@ from attribeam.schemas.errors import DataError, LogFormatError
 _BUFFER_BYTES = 1 << 20
 _BYTES_PER_VALUE = 64
 """What a value takes as a Python object; a file may hold millions of nulls in a few bytes."""
-_LEAST_ROWS = 4
-"""Rows of a batch whose size cannot be told: reading them one by one takes twice the time."""
+_FEW_ROWS, _FEW_BYTES = 4, 1 << 22
+"""A batch whose size cannot be told: reading row by row takes twice the time of reading four at once."""
 _MAGIC = (b"PAR1", b"PARE")
 
 
@@ -82,7 +82,7 @@ class ParquetLog:
         """Read the row groups that hold a wanted row, each from its beginning to the last one in it."""
         columns = self._leaf_paths(parts)
         for group, first_row, wanted in _wanted_groups(self._parquet.metadata, rows):
-            count = max(min(_LEAST_ROWS, len(wanted)), _rows_of_batch(self._parquet.metadata.row_group(group), columns))
+            count = _rows_of_batch(self._parquet.metadata.row_group(group), columns, len(wanted))
             found = self._parquet.iter_batches(batch_size=count, row_groups=[group], columns=columns, use_threads=False)
             yield from _wanted_rows(found, first_row, wanted)
 
@@ -103,12 +103,16 @@ def _wanted_groups(metadata: pq.FileMetaData, rows: Sequence[int]) -> Iterator[t
         first_row = end
 
 
-def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
-    """How many rows have ``BATCH_BYTES`` at most, if each has all that the columns hold, as with a dictionary."""
+def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str], wanted: int) -> int:
+    """How many rows have ``BATCH_BYTES`` at most, if each has all that the columns hold, as with a dictionary.
+
+    Where that is none, a few are read at once that are small on average, and never more than are wanted.
+    """
     chunks = [group.column(index) for index in range(group.num_columns)]
     read = [one for one in chunks if one.path_in_schema in columns]
     size: int = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
-    return min(BATCH_ROWS, BATCH_BYTES // max(1, size))
+    few = min(_FEW_ROWS, wanted, _FEW_BYTES * group.num_rows // max(1, size))
+    return max(1, few, min(BATCH_ROWS, BATCH_BYTES // max(1, size)))
 
 
 def _wanted_rows(found: Iterator[pa.RecordBatch], first_row: int, rows: Sequence[int]) -> Iterator[LogBatch]:
