@@ -229,7 +229,7 @@ def _outermost(runs: list[range]) -> list[range]:
 
 def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Numbers and dates written with digits, with the words of their unit; "October 9-11" is one."""
-    text = hide_markup(answer)
+    text = hide_markup(answer, parsed.marked)
     ranges = sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text))
     first, last = -1, -1
     for start, end in ranges:

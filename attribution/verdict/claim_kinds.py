@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.answers.markup import (
     block_ranges,
     fenced_code,
     hide_markup,
+    hide_ranges,
     inline_code,
     is_table_row,
     range_overlapping,
+    replace_ranges,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.passage_references import reference_ranges
@@ -37,13 +39,14 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     """Decide what each word is. With ``assume_language``, everything counts as a language that is read."""
     kinds = [ClaimKind.CLAIM] * len(parsed.words)
     refused: list[CharRange] = []
-    text = hide_markup(answer)
+    text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
+    cited = _with_plain_marks(answer, parsed.marked)
     if parsed.words and is_bare_refusal(text):
         return WordKinds((ClaimKind.REFUSAL,) * len(kinds), (words_range(parsed, range(len(kinds))),))
-    headings = _heading_lines(answer)
+    headings = _heading_lines(unmarked)
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
-        for found, kind in _sentence_regions(parsed, range(start, end), chars.of(text), chars.of(answer)):
+        for found, kind in _sentence_regions(parsed, range(start, end), chars.of(text), chars.of(cited)):
             region = CharRange(chars.char_start + found[0], chars.char_start + found[1])
             _mark(parsed, range(start, end), region, kind, kinds)
             if kind == ClaimKind.REFUSAL:
@@ -62,10 +65,19 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     return WordKinds(tuple(kinds), tuple(refused))
 
 
+def _with_plain_marks(answer: str, marks: Sequence[CharRange]) -> str:
+    """The answer with each mark of three code points or more written as "[1]", and blanks to its end."""
+    long = [mark for mark in marks if mark.char_end - mark.char_start > 2]
+    return replace_ranges(answer, long, ["[1]".ljust(mark.char_end - mark.char_start) for mark in long])
+
+
 def _sentence_regions(
     parsed: ParsedAnswer, words: range, sentence: str, written: str
 ) -> Iterator[tuple[Span, ClaimKind]]:
-    """Regions of one sentence, the weightiest kind last. ``written`` is the sentence with its markup."""
+    """Regions of one sentence, the weightiest kind last. ``written`` is the sentence with its markup.
+
+    Its citation marks are written as numbers there.
+    """
     if written != sentence:
         yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(written))
     yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(sentence))
