@@ -121,7 +121,9 @@ class AnswerParser:
         parsed: list[list[ParsedBlock]] = [[] for _ in texts]
         marks = [citation_marks(text, passages) for text, passages in texts]
         with self._lock, self._nlp.memory_zone():
-            inputs = [(index, *one) for index, (text, _) in enumerate(texts) for one in self._inputs(text, marks[index])]
+            inputs = [
+                (index, *one) for index, (text, _) in enumerate(texts) for one in self._inputs(text, marks[index])
+            ]
             docs = self._nlp.pipe([one.doc for _, one, _ in inputs], batch_size=batch_size)
             for (index, one, code), doc in zip(inputs, docs, strict=True):
                 parsed[index].append(_parsed_block(doc, one, code))

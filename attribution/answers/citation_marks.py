@@ -55,9 +55,7 @@ _SQUARE = re.compile(
     rf"!?\[(?P<inner>\[[^\[\]\n]{{1,200}}\](?:\([^()\s]{{0,300}}\))?|[^\[\]\n]{{1,200}})\](?:{_URL_IN_LINK}|\[(?P<reference>(?!\^?[\d{_SUPERSCRIPT}])[^\[\]\n]{{1,60}})\])?"
     r"|［(?P<wide>[^［］\n]{1,100})］|〔(?P<shell>[^〔〕\n]{1,100})〕|⟦(?P<double>[^⟦⟧\n]{1,100})⟧"
 )
-_ROUND = re.compile(
-    r"[(（](?P<inner>(?:[^()（）\n]|\((?:[^()\n]|\([^()\n]{0,100}\)){0,300}\)){1,300})[)）]"
-)
+_ROUND = re.compile(r"[(（](?P<inner>(?:[^()（）\n]|\((?:[^()\n]|\([^()\n]{0,100}\)){0,300}\)){1,300})[)）]")
 _WIDE = re.compile(r"【(?P<inner>[^【】\n]{1,120})】|〖(?P<other>[^〖〗\n]{1,100})〗")
 _BRACES = re.compile(r"\{\{(?P<inner>[^{}\n]{1,100})\}\}|\{(?P<single>[^{}\n]{1,60})\}")
 _ANGLES = re.compile(r"<{1,2}\|?(?P<inner>[^\s<>|/](?:[^<>|\n]{0,100}[^\s<>|])?)\|?>{1,2}")
@@ -66,7 +64,9 @@ _TAG = re.compile(
     r"(?P<inner>(?:[^<]|<(?!/(?P=tag)\b)[^<>]*>){1,300}?)</(?P=tag)>",
     re.IGNORECASE,
 )
-_CITING_TAG = re.compile(r"<(?P<tag>cite|cit|citation|ref|reference|source|doc|document)\b(?P<with>[^<>]*?)/?>", re.IGNORECASE)
+_CITING_TAG = re.compile(
+    r"<(?P<tag>cite|cit|citation|ref|reference|source|doc|document)\b(?P<with>[^<>]*?)/?>", re.IGNORECASE
+)
 _POINTING = re.compile(
     r"\b(?P<name>index|indices|doc_?index|ids?|docs?|doc_?ids?|sources?|refs?|n|name|number|document_?index)\s*=\s*"
     r"[\"']?(?P<value>[\w][\w ,.:/#-]*)",
@@ -89,7 +89,9 @@ _RAISED = re.compile(
     r"|\^\{(?P<braced>\[?\d{1,2}(?:,\s?\d{1,2})*\]?)\}(?!\w)"
 )
 _DAGGERS = re.compile(r"(?<=[\w.,;!?)])\s?[†‡]+(?=\s|[.,;!?]|$)|(?<=[\w.,;!?)])\[[a-z]\](?![\w(])")
-_HASH = re.compile(r"(?<=[\w.!?)%°])[ \t]+(?:\\?[#*@→↗]|ref\.?\s)\s?(?P<inner>\d{1,3}(?:,\s?[#*]?\d{1,3})*)(?=\s*(?:[.,;!?]|\n|$))")
+_HASH = re.compile(
+    r"(?<=[\w.!?)%°])[ \t]+(?:\\?[#*@→↗]|ref\.?\s)\s?(?P<inner>\d{1,3}(?:,\s?[#*]?\d{1,3})*)(?=\s*(?:[.,;!?]|\n|$))"
+)
 _RAISED_UNIT = re.compile(
     r"(?:(?<![^\W\d_])[^\W\d_]{1,2}|[\d)\]}|µ]|(?<![^\W\d_])(?:km|cm|mm|dm|nm|hm|ft|yd|mi|in|sec|s|inch(?:es)?|foot|feet|yards?|miles?"
     r"|met(?:er|re)s?|(?:centi|kilo|milli)met(?:er|re)s?|seconds?|chi|log|sin|cos|tan|sigma|lambda|theta|pi|eta|rho"
@@ -146,19 +148,28 @@ _SOURCE_SENTENCE = re.compile(
 )
 _SENTENCE_STOP = re.compile(r"[.!?](?=\s+[A-Z\[(]|\s*$)")
 _HEADING = re.compile(
-    rf"^[ \t]*(?:[#>*_\-=📚🔗📄📖]+[ \t]*)*(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited|footnotes?|endnotes?|literatur(?:verzeichnis)?"
+    rf"^[ \t#>*_=📚🔗📄📖-]{{0,20}}+(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited|footnotes?|endnotes?|literatur(?:verzeichnis)?"
     rf"|quellenverzeichnis|einzelnachweise|{_MORE})|(?P<weak>notes?|documents?|links?|anmerkungen))[ \t]*[*_:：]*[ \t]*[:：]?[*_]*[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _RULE_LINE = re.compile(r"[ \t]*(?:[-*_=—][ \t]*){3,}$")
-_ITEM = re.compile(rf"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{{1,12}}\^?\]:?|【\d+】|\(?\d{{1,3}}[.):\]]|[{_SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$")
+_ITEM = re.compile(
+    rf"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{{1,12}}\^?\]:?|【\d+】|\(?\d{{1,3}}[.):\]]|[{_SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$"
+)
 _DEFINITION = re.compile(r"^[ \t]*\[\^?(?P<number>[\w.-]{1,30})\]:[ \t]+(?P<rest>[^\n]+)$", re.MULTILINE)
 _LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
 _TITLE_WORD = re.compile(r"[^\W\d_][\w'’&-]*")
 _MOST_WORDS_OF_TITLE = 14
-_TRAILING = re.compile(r"(?:(?<=[.!?])[ \t]+|[ \t]+[—–-]{1,2}[ \t]+|^[ \t]*[—–][ \t]*)(?P<inner>[^\n]{3,160})$", re.MULTILINE)
-_LINKS = re.compile(r"!?\[([^\[\]\n]{0,200})\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)|<(https?://[^\s<>]+)>")
-_FILE_BEHIND = re.compile(r"[ \t]*(?P<inner>[\w-]+\.(?:pdf|docx?|html?|md|txt|pptx?|xlsx?))(?=[\s.,;]|$)", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"(?:(?<=[.!?])[ \t]+|(?<=\S)[ \t]{1,3}[—–-]{1,2}[ \t]+|^[ \t]{0,8}[—–][ \t]*)(?P<inner>[^\n]{3,160})$",
+    re.MULTILINE,
+)
+_LINKS = re.compile(
+    r"!?\[([^\[\]\n]{0,200})\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)|<(https?://[^\s<>]+)>"
+)
+_FILE_BEHIND = re.compile(
+    r"[ \t]*(?P<inner>[\w-]+\.(?:pdf|docx?|html?|md|txt|pptx?|xlsx?))(?=[\s.,;]|$)", re.IGNORECASE
+)
 
 
 def citation_marks(answer: str, passages: Sequence[Passage] = ()) -> tuple[CitationMark, ...]:
@@ -177,9 +188,9 @@ class _Marks:
         self._names = names
         code = sorted((*inline_code(answer), *fenced_code(answer)))
         shielded = shield_code(answer, code) if code else answer
-        self._text = "".join(
-            "\n" if was == "\n" else now for was, now in zip(answer, shielded, strict=True)
-        ) if code else answer
+        self._text = (
+            "".join("\n" if was == "\n" else now for was, now in zip(answer, shielded, strict=True)) if code else answer
+        )
 
     def found(self) -> tuple[CitationMark, ...]:
         marks = self._disjoint(self._all())
@@ -191,7 +202,9 @@ class _Marks:
         own = {key: value for one in self._lists for key, value in one.items()}
         from_zero = any(0 in one.pointers.numbers for one in marks)
         return tuple(
-            CitationMark(self._with_emphasis(one), self._passages(one.pointers, own, from_zero=from_zero), one.style in _CLOSING)
+            CitationMark(
+                self._with_emphasis(one), self._passages(one.pointers, own, from_zero=from_zero), one.style in _CLOSING
+            )
             for one in marks
         )
 
@@ -199,7 +212,11 @@ class _Marks:
         start, end = one.start, one.end
         while start and end < len(self._answer) and self._answer[start - 1] == self._answer[end] in "*_":
             start, end = start - 1, end + 1
-        while start and self._answer[start - 1] in "*_" and self._answer[start:end].rstrip().endswith(self._answer[start - 1]):
+        while (
+            start
+            and self._answer[start - 1] in "*_"
+            and self._answer[start:end].rstrip().endswith(self._answer[start - 1])
+        ):
             start -= 1
         return CharRange(start, end)
 
@@ -227,7 +244,11 @@ class _Marks:
         self._lists: list[dict[str, Pointers]] = []
         found = [*self._source_lists(), *self._source_sentences(), *self._tokens(), *self._tags(), *self._raised()]
         taken = [CharRange(one.start, one.end) for one in found]
-        brackets = [one for one in self._brackets() if not any(range_.char_start <= one.start < range_.char_end for range_ in taken)]
+        brackets = [
+            one
+            for one in self._brackets()
+            if not any(range_.char_start <= one.start < range_.char_end for range_ in taken)
+        ]
         return [*found, *brackets, *self._lines(), *self._trailing()]
 
     # Brackets
@@ -255,7 +276,9 @@ class _Marks:
         """Those of a kind of bracket that are marks; ``is_mark`` gives None for one that must have a twin."""
         place = 0
         while (match := pattern.search(self._text, place)) is not None:
-            inner = next((match[name] for name in match.groupdict() if name not in ("url", "reference") and match[name]), "")
+            inner = next(
+                (match[name] for name in match.groupdict() if name not in ("url", "reference") and match[name]), ""
+            )
             start = match.start() + match.group().index(inner)
             inner = self._answer[start : start + len(inner)]
             pointers = self._pointers_of_bracket(match, inner)
@@ -325,8 +348,10 @@ class _Marks:
         if is_double:
             return True
         if one.kinds == PointerKind.NUMBER:
-            return self._ends(one) and self._are_known(one.pointers.numbers) and not _MATHS_BEFORE.search(
-                self._text[max(0, one.start - 20) : one.start]
+            return (
+                self._ends(one)
+                and self._are_known(one.pointers.numbers)
+                and not _MATHS_BEFORE.search(self._text[max(0, one.start - 20) : one.start])
             )
         return one.kinds != PointerKind.TITLE and (one.kinds != PointerKind.TOKEN or bool(one.pointers.numbers))
 
@@ -351,7 +376,7 @@ class _Marks:
                 return self._ends(one) and self._are_known(one.pointers.numbers) and not self._names.has_in_text(inner)
             return bool(named) or not _ID_LABEL.match(inner) or self._ends(one)
         if PointerKind.ID in kinds:
-            return not _OFFERED_BEFORE.search(before) or self._ends(one) and not self._names.has_in_text(inner)
+            return not _OFFERED_BEFORE.search(before) or (self._ends(one) and not self._names.has_in_text(inner))
         if self._names.has_in_text(inner):
             return None if kinds == PointerKind.TITLE and self._ends(one) and not _is_function_word(before) else False
         if kinds == PointerKind.TITLE:
@@ -363,7 +388,9 @@ class _Marks:
         if PointerKind.PLACE in kinds:
             return not _BANKRUPTCY.fullmatch(inner) or bool(named)
         if PointerKind.AUTHOR in kinds:
-            is_certain = bool(named) or len(re.findall(r"(?:19|20)\d\d|n\.d\.", inner)) > 1 or _SEVERAL_AUTHORS.search(inner)
+            is_certain = (
+                bool(named) or len(re.findall(r"(?:19|20)\d\d|n\.d\.", inner)) > 1 or _SEVERAL_AUTHORS.search(inner)
+            )
             return False if not self._ends(one) else True if is_certain else None
         if named:
             return True
@@ -391,7 +418,7 @@ class _Marks:
         """Whether a statement, or a part of one, ends behind the mark, or has ended right before it."""
         if _ENDS.match(self._text, one.end):
             return True
-        before = self._text[max(0, one.start - 10) : one.start].rstrip(" \t*_\"”»)]")
+        before = self._text[max(0, one.start - 10) : one.start].rstrip(' \t*_"”»)]')
         return before[-1:] in tuple(".!?。！？") and _SENTENCE_ENDS.match(self._text, one.end) is not None
 
     def _with_file_behind(self, one: _Found) -> _Found:
@@ -415,7 +442,9 @@ class _Marks:
             yield _Found(match.start(), match.end(), _NOTHING)
         for match in _HASH.finditer(self._text):
             numbers = tuple(map(int, re.findall(r"\d+", match["inner"])))
-            if self._are_known(numbers) and not _NUMBER_WORDS_BEFORE.search(self._text[max(0, match.start() - 20) : match.start()]):
+            if self._are_known(numbers) and not _NUMBER_WORDS_BEFORE.search(
+                self._text[max(0, match.start() - 20) : match.start()]
+            ):
                 yield _Found(match.start(), match.end(), Pointers(PointerKind.NUMBER, numbers=numbers))
 
     def _is_power(self, place: int) -> bool:
@@ -435,7 +464,9 @@ class _Marks:
             if pointers is None:
                 continue
             if tag in ("em", "i", "small", "span", "a"):
-                is_plain = pointers.kinds & (PointerKind.SOURCE | PointerKind.LABEL | PointerKind.PLACE | PointerKind.VOID)
+                is_plain = pointers.kinds & (
+                    PointerKind.SOURCE | PointerKind.LABEL | PointerKind.PLACE | PointerKind.VOID
+                )
                 is_mark = bool(is_plain) or (tag == "a" and PointerKind.NUMBER in pointers.kinds)
             else:
                 is_mark = tag != "sup" or not self._is_power(match.start())
@@ -518,7 +549,10 @@ class _Marks:
         pointers = self._names.pointers(plain) if plain else None
         if pointers is not None:
             return pointers
-        for match in (*_LINKS.finditer(text), *re.finditer(r"https?://\S+|\S+\.(?:pdf|docx?|html?|pptx?|xlsx?)\b", text)):
+        for match in (
+            *_LINKS.finditer(text),
+            *re.finditer(r"https?://\S+|\S+\.(?:pdf|docx?|html?|pptx?|xlsx?)\b", text),
+        ):
             found = self._names.pointers(_without_links(match.group()))
             named = found.named if found else ()
             return Pointers(PointerKind.ADDRESS, named or self._named_at_start(plain))
@@ -559,7 +593,9 @@ class _Marks:
                 item = _ITEM.match(text)
                 is_entry = item is not None and re.match(r"[\[【]|\D", item["number"] or "1") is not None
                 pointers = self._names.pointers(_without_links(item["rest"] if item and is_entry else text))
-                is_named = pointers is not None and (is_entry and pointers.kinds != PointerKind.NUMBER or bool(pointers.kinds & plain))
+                is_named = pointers is not None and (
+                    (is_entry and pointers.kinds != PointerKind.NUMBER) or bool(pointers.kinds & plain)
+                )
                 if pointers is not None and is_named and not _is_numbered_alone(text):
                     yield _Found(line.start(), line.end(), pointers, "line")
 
@@ -588,14 +624,21 @@ def _is_image(link: re.Match[str]) -> bool:
 
 def _without_links(text: str) -> str:
     """The text with its links as their words and their addresses."""
-    return _LINKS.sub(lambda match: f"{match[1] or ''}, {match[2] or match[3]}" if match[2] or match[3] else match[1], text)
+    return _LINKS.sub(
+        lambda match: f"{match[1] or ''}, {match[2] or match[3]}" if match[2] or match[3] else match[1], text
+    )
 
 
 def _is_title(text: str) -> bool:
     """True for a few words, most of which have capital letters, as in a title; a sentence has not."""
     words = [word for word in _TITLE_WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
     capitals = sum(word[0].isupper() for word in words)
-    return 0 < len(words) <= _MOST_WORDS_OF_TITLE and words[0][0].isupper() and 3 * capitals > 2 * len(words) and not re.search(r"[.!?]\s+\w", text)
+    return (
+        0 < len(words) <= _MOST_WORDS_OF_TITLE
+        and words[0][0].isupper()
+        and 3 * capitals > 2 * len(words)
+        and not re.search(r"[.!?]\s+\w", text)
+    )
 
 
 def _is_filler(text: str) -> bool:
@@ -607,4 +650,3 @@ def _is_filler(text: str) -> bool:
 def _is_function_word(before: str) -> bool:
     match = _WORD_BEFORE.search(before[-40:])
     return match is not None and match[1].lower() in FUNCTION_WORDS
-

@@ -40,9 +40,7 @@ SOURCE = (
 )
 """A noun phrase that names the sources of an answer; for ``re.IGNORECASE``."""
 
-_REFERENCE = re.compile(
-    rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))", re.IGNORECASE
-)
+_REFERENCE = re.compile(rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))", re.IGNORECASE)
 _NUMBERS = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")
 _MOST_IN_A_RANGE = 100
 

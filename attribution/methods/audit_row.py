@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.evidence.citations import with_citations
 from attribeam.attribution.evidence.span_evidence import evidence_records
 from attribeam.attribution.evidence.span_result import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
@@ -149,7 +150,9 @@ def evidence_of(
         matcher=matcher,
     )
     judge = judge_of(options)
-    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
+    if judge is not None:
+        records = judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
+    return with_citations(row.record, row.parsed, records)
 
 
 def _results(

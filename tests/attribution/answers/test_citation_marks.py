@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from attribeam.attribution.answers.citation_marks import citation_marks
 from attribeam.schemas import Passage
 
-KETTLE = Passage("The kettle holds two litres and boils in four minutes. Descale it monthly.", "Kettle Guide", "kettle.pdf")
+KETTLE = Passage(
+    "The kettle holds two litres and boils in four minutes. Descale it monthly.", "Kettle Guide", "kettle.pdf"
+)
 RULES = Passage("Dogs may stay on the terrace. Breakfast ends at 11:30.", "House Rules", "docs/house_rules.md")
 HOURS = Passage("Smith and Lee counted guests in 2019.", "https://help.example.com/hours", "4711")
 PASSAGES = (KETTLE, RULES, HOURS)
