@@ -110,8 +110,8 @@ class AnswerParser:
         """Parse answers, in their order, ``batch_size`` at a time.
 
         ``passages`` are those of each answer, which its citation marks may name; without any only the form of a mark
-        counts. Markdown and citation marks are hidden from the parser and are not words; paragraphs, list items and headings
-        are parsed one by one, so that no sentence crosses their ends.
+        counts. Markdown and citation marks are hidden from the parser and are not words; paragraphs, list items and
+        headings are parsed one by one, so that no sentence crosses their ends.
         """
         remaining = zip(texts, passages or [()] * len(texts), strict=True)
         while batch := list(islice(remaining, batch_size)):
@@ -143,7 +143,7 @@ class AnswerParser:
 
 
 def parse_each(parser: AnswerParser, records: Sequence[QARecord]) -> list[ParsedAnswer | RowFault]:
-    """One outcome per record, for its answer. If a batch fails, its answers are parsed one by one, so that only the bad ones fail.
+    """One outcome per record, for its answer. If a batch fails, its answers are parsed one by one.
 
     A parser is third-party code that meets any text, so an error on one answer is that row's fault. Running out of
     memory is not.

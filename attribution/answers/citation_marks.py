@@ -133,28 +133,38 @@ _LINK_WORD = re.compile(rf"\W*(?:{SOURCE_WORDS}|link|pdf|docs?|🔗|📄|↗)\W*
 _SEVERAL_AUTHORS = re.compile(r"\bet al\b|&| and | und |\bu\. a\.|\bpp?\. ?\d|\d: ?\d")
 _FORMULA = re.compile(r"(?:[A-Z][a-z]?\d*){1,8}(?:\d?[+-])?|[a-z]\d|v\d[\d.]*|\d[A-Z]|[A-Z]\d[a-z]?")
 
-_LABEL = rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?(?:{SOURCE_WORDS})(?:\(s\))?(?: used| cited| document(?:s)?| file(?:s)?)?"
+_LABEL = (
+    rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?(?:{SOURCE_WORDS})(?:\(s\))?"
+    r"(?: used| cited| documents?| files?)?"
+)
+_MUCH = r"(?:info(?:rmation)?|details?|reading|guidance)"
 _MORE = (
-    r"(?:(?:to )?(?:learn|read|find out|see|view) more|more (?:info(?:rmation)?|details?|here)|further (?:information|reading|details)"
-    r"|(?:you can )?(?:find|see|get) (?:more|further|additional) (?:info(?:rmation)?|details)|full (?:text|document|article)"
-    r"|for (?:more|further|additional|full|complete) (?:info(?:rmation)?|details|reading|guidance)|mehr (?:dazu|erfahren|infos?|informationen)|weitere informationen"
-    r"|en savoir plus|m[áa]s informaci[óo]n|saber m[áa]s|per saperne di pi[ùu]|scopri di pi[ùu]|saiba mais|lees meer|meer informatie|see also|related(?: (?:links?|articles?|documents?))?)"
+    rf"(?:(?:to )?(?:learn|read|find out|see|view) more|more (?:{_MUCH}|here)|further {_MUCH}"
+    rf"|(?:you can )?(?:find|see|get) (?:more|further|additional) {_MUCH}|full (?:text|document|article)"
+    rf"|for (?:more|further|additional|full|complete) {_MUCH}"
+    r"|mehr (?:dazu|erfahren|infos?|informationen)|weitere informationen|en savoir plus|m[áa]s informaci[óo]n"
+    r"|saber m[áa]s|per saperne di pi[ùu]|scopri di pi[ùu]|saiba mais|lees meer|meer informatie"
+    r"|see also|related(?: (?:links?|articles?|documents?))?)"
     r"(?:(?: about| on| regarding| zu)(?: \w+){1,6})?"
 )
+_LEADING = r"(?:see|visit|at|here|check(?: out)?|refer to|consult|go to|in|under)(?: here)?"
 _SOURCE_SENTENCE = re.compile(
-    rf"(?P<lead>(?<![^\s>*_(\[—–-])(?:{_LABEL}\s*[*_]{{0,3}}\s*[:：=]|{_MORE}[*_]{{0,3}}\s*(?:[:：→>-]|,?\s*(?:please )?(?:see|visit|at|here|check(?: out)?|refer to|consult|go to|in|under)(?: here)?\s*:?))"
-    rf"|(?<=[.!?\n*_] )see(?: also)?:?(?= ))[*_]{{0,3}}[ \t]*(?P<rest>[^\n]{{1,{_MOST_CODE_POINTS}}})",
+    rf"(?P<lead>(?<![^\s>*_(\[—–-])(?:{_LABEL}\s*[*_]{{0,3}}\s*[:：=]"
+    rf"|{_MORE}[*_]{{0,3}}\s*(?:[:：→>-]|,?\s*(?:please )?{_LEADING}\s*:?))|(?<=[.!?\n*_] )see(?: also)?:?(?= ))"
+    rf"[*_]{{0,3}}[ \t]*(?P<rest>[^\n]{{1,{_MOST_CODE_POINTS}}})",
     re.IGNORECASE,
 )
 _SENTENCE_STOP = re.compile(r"[.!?](?=\s+[A-Z\[(]|\s*$)")
 _HEADING = re.compile(
-    rf"^[ \t#>*_=📚🔗📄📖-]{{0,20}}+(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited|footnotes?|endnotes?|literatur(?:verzeichnis)?"
-    rf"|quellenverzeichnis|einzelnachweise|{_MORE})|(?P<weak>notes?|documents?|links?|anmerkungen))[ \t]*[*_:：]*[ \t]*[:：]?[*_]*[ \t]*$",
+    rf"^[ \t#>*_=📚🔗📄📖-]{{0,20}}+(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited"
+    rf"|footnotes?|endnotes?|literatur(?:verzeichnis)?|quellenverzeichnis|einzelnachweise|{_MORE})"
+    r"|(?P<weak>notes?|documents?|links?|anmerkungen))[ \t]*[*_:：]*[ \t]*[:：]?[*_]*[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _RULE_LINE = re.compile(r"[ \t]*(?:[-*_=—][ \t]*){3,}$")
 _ITEM = re.compile(
-    rf"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{{1,12}}\^?\]:?|【\d+】|\(?\d{{1,3}}[.):\]]|[{_SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$"
+    r"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{1,12}\^?\]:?|【\d+】|\(?\d{1,3}[.):\]]"
+    rf"|[{_SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$"
 )
 _DEFINITION = re.compile(r"^[ \t]*\[\^?(?P<number>[\w.-]{1,30})\]:[ \t]+(?P<rest>[^\n]+)$", re.MULTILINE)
 _LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
@@ -170,6 +180,10 @@ _LINKS = re.compile(
 _FILE_BEHIND = re.compile(
     r"[ \t]*(?P<inner>[\w-]+\.(?:pdf|docx?|html?|md|txt|pptx?|xlsx?))(?=[\s.,;]|$)", re.IGNORECASE
 )
+
+
+_PLAIN = PointerKind.FILE | PointerKind.ID | PointerKind.ADDRESS | PointerKind.LABEL | PointerKind.AUTHOR
+"""What is a source in a line of its own, or behind a full stop, without a word that says so."""
 
 
 def citation_marks(answer: str, passages: Sequence[Passage] = ()) -> tuple[CitationMark, ...]:
@@ -243,13 +257,7 @@ class _Marks:
     def _all(self) -> list[_Found]:
         self._lists: list[dict[str, Pointers]] = []
         found = [*self._source_lists(), *self._source_sentences(), *self._tokens(), *self._tags(), *self._raised()]
-        taken = [CharRange(one.start, one.end) for one in found]
-        brackets = [
-            one
-            for one in self._brackets()
-            if not any(range_.char_start <= one.start < range_.char_end for range_ in taken)
-        ]
-        return [*found, *brackets, *self._lines(), *self._trailing()]
+        return [*found, *self._brackets(), *self._lines(), *self._trailing()]
 
     # Brackets
 
@@ -258,7 +266,7 @@ class _Marks:
             return []
         candidates = [
             *self._candidates(_SQUARE, "square", self._is_square_mark),
-            *self._candidates(_WIDE, "wide", lambda one, inner: True),
+            *self._candidates(_WIDE, "wide", lambda *_: True),
             *self._candidates(_BRACES, "braces", self._is_braces_mark),
             *self._candidates(_ANGLES, "angles", self._is_angles_mark),
             *self._candidates(_ROUND, "round", self._is_round_mark),
@@ -343,7 +351,7 @@ class _Marks:
             return not self._names.has_in_text(plain) or bool(one.pointers.numbers)
         return True
 
-    def _is_braces_mark(self, one: _Found, inner: str) -> bool:
+    def _is_braces_mark(self, one: _Found, _inner: str) -> bool:
         is_double = self._text.startswith("{{", one.start)
         if is_double:
             return True
@@ -586,7 +594,6 @@ class _Marks:
 
     def _lines(self) -> Iterator[_Found]:
         """Lines that are nothing but the name of a file, an address and the like."""
-        plain = PointerKind.FILE | PointerKind.ID | PointerKind.ADDRESS | PointerKind.LABEL | PointerKind.AUTHOR
         for line in _LINE.finditer(self._text):
             text = self._answer[line.start() : line.end()]
             if len(text) <= _MOST_CODE_POINTS and not text.rstrip().endswith(":"):
@@ -594,18 +601,17 @@ class _Marks:
                 is_entry = item is not None and re.match(r"[\[【]|\D", item["number"] or "1") is not None
                 pointers = self._names.pointers(_without_links(item["rest"] if item and is_entry else text))
                 is_named = pointers is not None and (
-                    (is_entry and pointers.kinds != PointerKind.NUMBER) or bool(pointers.kinds & plain)
+                    (is_entry and pointers.kinds != PointerKind.NUMBER) or bool(pointers.kinds & _PLAIN)
                 )
                 if pointers is not None and is_named and not _is_numbered_alone(text):
                     yield _Found(line.start(), line.end(), pointers, "line")
 
     def _trailing(self) -> Iterator[_Found]:
         """Pointers at the end of a line, behind a full stop or a dash."""
-        plain = PointerKind.FILE | PointerKind.ID | PointerKind.ADDRESS | PointerKind.LABEL | PointerKind.AUTHOR
         for match in _TRAILING.finditer(self._text):
             text = self._answer[match.start("inner") : match.end("inner")]
             pointers = self._names.pointers(_without_links(text))
-            if pointers is not None and (pointers.kinds & plain or pointers.kinds == PointerKind.PLACE):
+            if pointers is not None and (pointers.kinds & _PLAIN or pointers.kinds == PointerKind.PLACE):
                 yield _Found(match.start(), match.end(), pointers, "line")
 
 

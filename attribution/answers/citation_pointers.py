@@ -108,16 +108,19 @@ _ITEMS = re.compile(
             r"(?P<dagger>\d{1,3}(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
             r"(?P<turn>turn\d+(?:search|view|news|file|image|fetch)(?P<turned>\d+))",
             r"(?P<address>(?:https?|ftp|s3|gs|file|abfss?|doi|urn|hdl|arxiv|chrome):(?://)?[^\s<>\"\]]*[^\s<>\"\].,;)]"
-            rf"|www\.[^\s,;)]+[^\s,;).]|(?<!@)(?<!\w)(?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL})(?![\w.])(?:/[^\s,;)]*)?(?: ?\+ ?\d+)?"
+            rf"|www\.[^\s,;)]+[^\s,;).]|(?<!@)(?<!\w)(?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL})(?![\w.])(?:/[^\s,;)]*)?"
+            r"(?: ?\+ ?\d+)?"
             r"|10\.\d{4,}/[^\s,;)]+)",
-            rf"(?P<file>(?-i:(?:(?:[A-Z\d&][\w&+-]*|of|and|for|to|-) ){{0,6}})[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
+            rf"(?P<file>(?-i:(?:(?:[A-Z\d&][\w&+-]*|of|and|for|to|-) ){{0,6}})"
+            rf"[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
             r"(?:[#?]\S*|:L?\d+(?:-L?\d+)?)?)",
             rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS})(?:[ _:：#.№=-]|no\.?|nr\.?|number|id\b)*"
             rf"[\[(]?(?P<labelled>{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
             rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:{_JOIN}{{1,2}}{_COUNT})*|第?\s?\d{{1,5}}\s?[页頁章节節条條]"
             r"|#(?:page|p|L|lines?|section)[=:]?[\w-]+|L\d+-L?\d+)",
             rf"(?-i:(?P<author>(?!{_NOT_AUTHORS}){_NAME}(?: {_NAME}){{0,3}}"
-            rf"(?:(?P<joined>,? (?:&|and|und|et|y) |, (?:& |and )?){_NAME}(?: {_NAME})?)*(?P<others>,? et al\.?| u\. a\.)?"
+            rf"(?:(?P<joined>,? (?:&|and|und|et|y) |, (?:& |and )?){_NAME}(?: {_NAME})?)*"
+            r"(?P<others>,? et al\.?| u\. a\.)?"
             rf"(?P<comma>,)? \(?{_YEAR}(?:, {_YEAR})*\)?(?:(?::|, p+\.) ?\d+(?:[-–]\d+)?)?))",
             rf"(?P<number>{_NUMBERS})",
             r"(?P<token>@?(?=[\w.:@#-]*\d)(?=[\w.:@#-]*[^\W\d])\w[\w.:@#-]*\w|@\w[\w:-]+)(?![\w%°])",

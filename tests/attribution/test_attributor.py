@@ -33,7 +33,7 @@ PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower.
 class FlatParser:
     """Takes every run of visible characters for a word, and the first word for the verb that all others hang on."""
 
-    def parse_many(self, texts: Sequence[str], passages: Sequence[object]) -> Iterator[ParsedAnswer]:
+    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
         return map(self._parse, texts)
 
     def _parse(self, text: str) -> ParsedAnswer:

@@ -25,7 +25,7 @@ class FragileParser:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def parse_many(self, texts: Sequence[str], passages: Sequence[object]) -> Iterator[ParsedAnswer]:
+    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
         for text in texts:
             if text.startswith("bad"):
                 raise self._error
