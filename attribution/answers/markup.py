@@ -34,6 +34,8 @@ _BLOCK_BREAK = re.compile(
     r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
     r"|(?<=\n)\n"
     r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
+    r"|^[ \t]*(?:(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+)?(?:[^\w\s*_#|>-]{1,4}[ \t]*)?"
+    r"(?:\*\*|__)[^*\n]{1,80}(?:\*\*|__):?[ \t]*\n"  # after a line in bold alone
     r"|</?(?:p|div|br|hr|li|ul|ol|h[1-6]|table|tr|pre|blockquote|script|style)(?:\s[^<>]*)?/?>"
     r"|(?:(?<=^No[.!])|(?<=^Yes[.!]))[ \t]+(?=[^\W\d_])",
     re.MULTILINE,

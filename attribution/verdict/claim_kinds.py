@@ -19,7 +19,7 @@ from attribeam.attribution.answers.markup import (
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.passage_references import reference_ranges
-from attribeam.attribution.answers.target_spans import words_range
+from attribeam.attribution.answers.target_spans import bold_labels, words_range
 from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
 from attribeam.attribution.verdict.phrase_patterns import Span
@@ -53,6 +53,8 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
                 refused.append(region)
         if range_overlapping(chars, headings):
             kinds[start:end] = [ClaimKind.HEADING] * (end - start)
+    for label in bold_labels(parsed, answer):
+        kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
     everything = range(len(parsed.words))
     for kind, ranges in (
         (ClaimKind.DISCOURSE, reference_ranges(answer)),
@@ -88,8 +90,9 @@ def _sentence_regions(
         yield label, ClaimKind.HEADING
     yield from ((found, ClaimKind.REFUSAL) for found in refusals(sentence))
     whole = (0, len(sentence))
-    if phrases.is_offer(sentence):
-        yield whole, ClaimKind.OFFER
+    courtesy = phrases.offer(sentence)
+    if courtesy is not None:
+        yield courtesy, ClaimKind.OFFER
     elif phrases.is_question(sentence) and not any(phrases.announcements(sentence)):
         yield whole, ClaimKind.QUESTION
     elif phrases.introduces_list(sentence, has_verb=_has_verb(parsed, words)):
@@ -122,12 +125,20 @@ def _start(chars: CharRange) -> int:
     return chars.char_start
 
 
-_HEADING_LINE = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+\S.*|(\*\*|__)[^*\n]{1,80}\1:?[ \t]*)$", re.MULTILINE)
+_HEADING_LINE = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+\S.*|(?:[^\w\s*_#|>-]{1,4}[ \t]*)?(\*\*|__)[^*\n]{1,80}\1:?[ \t]*"
+    r"|(?P<indent>[ \t]*)(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+(\*\*|__)[^*\n]{1,80}\3:?[ \t]*"
+    r"(?=\n+(?:(?P=indent)[ \t]{2,}\S|[ \t]*[^\W\d_])))$",
+    re.MULTILINE,
+)
 _TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+", re.MULTILINE)
 
 
 def _heading_lines(answer: str) -> tuple[CharRange, ...]:
-    """Markdown headings and lines in bold alone that have text behind them, outside fenced code."""
+    """Markdown headings and lines in bold alone that have text behind them, outside fenced code.
+
+    A list item in bold alone is one only where text or an inner list stands below it: else it may be what is listed.
+    """
     fences = fenced_code(answer)
     lines = (CharRange(*match.span()) for match in _HEADING_LINE.finditer(answer))
     return tuple(one for one in lines if answer[one.char_end :].strip() and range_overlapping(one, fences) is None)
