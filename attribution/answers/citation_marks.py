@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from attribeam.attribution.answers.citation_pointers import SOURCE_WORDS, PassageNames, PointerKind, Pointers
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
@@ -47,6 +48,7 @@ class _Found:
 
 _SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _NOTHING = Pointers(PointerKind.VOID)
+_BETWEEN_MARKS = re.compile(r"[ \t]*(?:[,;&]|and\b|und\b)[ \t]*")
 _CLOSING = ("source", "list", "line")
 _CERTAIN = PointerKind.SOURCE | PointerKind.VOID
 _MOST_CODE_POINTS = 300
@@ -154,6 +156,8 @@ _SOURCE_SENTENCE = re.compile(
     rf"[*_]{{0,3}}[ \t]*(?P<rest>[^\n]{{1,{_MOST_CODE_POINTS}}})",
     re.IGNORECASE,
 )
+_SENDS = re.compile(r"visit|go to|check", re.IGNORECASE)
+"""What sends the reader to an address, which the answer then claims."""
 _SENTENCE_STOP = re.compile(r"[.!?](?=\s+[A-Z\[(]|\s*$)")
 _HEADING = re.compile(
     rf"^[ \t#>*_=📚🔗📄📖-]{{0,20}}+(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited"
@@ -213,6 +217,7 @@ class _Marks:
             visible[one.start : one.end] = " " * (one.end - one.start)
         if not any(map(str.isalnum, visible)):
             marks = [one for one in marks if one.style in ("source", "list") or one.kinds & _CERTAIN]
+        marks = [self._reach(one, after) for one, after in zip_longest(marks, marks[1:])]
         own = {key: value for one in self._lists for key, value in one.items()}
         from_zero = any(0 in one.pointers.numbers for one in marks)
         return tuple(
@@ -221,6 +226,11 @@ class _Marks:
             )
             for one in marks
         )
+
+    def _reach(self, one: _Found, following: _Found | None) -> _Found:
+        """The mark with a comma or the like between it and the next one."""
+        joined = following and _BETWEEN_MARKS.fullmatch(self._answer, one.end, following.start)
+        return replace(one, end=joined.end()) if joined else one
 
     def _with_emphasis(self, one: _Found) -> CharRange:
         start, end = one.start, one.end
@@ -305,11 +315,10 @@ class _Marks:
         if url is None:
             links = [one for one in _LINKS.finditer(text) if not _is_image(one)]
             if links and not _LINKS.sub("", text).strip(" ,;|"):
-                named = [index for one in links for index in self._link_passages(one)]
-                return Pointers(PointerKind.ADDRESS | PointerKind.SOURCE, tuple(dict.fromkeys(named)))
-            if pointers is None and match.re is _WIDE and re.match(r"\d{1,3}", text):
-                return Pointers(PointerKind.NUMBER, numbers=(int(re.match(r"\d{1,3}", text)[0]),))  # type: ignore[index]
-            return pointers
+                linked = dict.fromkeys(index for one in links for index in self._link_passages(one))
+                return Pointers(PointerKind.ADDRESS | PointerKind.SOURCE, tuple(linked))
+            number = re.match(r"\d{1,3}", text) if match.re is _WIDE else None
+            return Pointers(PointerKind.NUMBER, numbers=(int(number[0]),)) if number and pointers is None else pointers
         if match.group().startswith("!"):
             return None
         address = self._names.pointers(url)
@@ -587,7 +596,7 @@ class _Marks:
                     pointers = Pointers(PointerKind.ADDRESS, tuple(dict.fromkeys(named)))
                 if pointers is None and _is_title(shown) and not match["lead"].lower().startswith("see"):
                     pointers = Pointers(PointerKind.TITLE, self._named_at_start(shown))
-                if pointers is not None:
+                if pointers is not None and (pointers.named or not _SENDS.search(match["lead"])):
                     stop = match.start("rest") + min(end + 1, len(rest))
                     yield _Found(match.start(), stop, pointers, "source")
                     break

@@ -76,7 +76,7 @@ class _Citations:
         if not found:
             named = self._between(self._references, start, end)
             before = [one for one in named if one.chars.char_start < claim.char_end]
-            found = before[-1:] or named[:1]
+            found = list(before[-1:] or named[:1])
         if not found:
             place = bisect_left(self._closing, claim.char_end, key=lambda one: one.chars.char_start)
             found = [one for one in self._closing[place : place + 1] if not self._groups]
