@@ -48,7 +48,7 @@ class _Found:
 
 _SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _NOTHING = Pointers(PointerKind.VOID)
-_BETWEEN_MARKS = re.compile(r"[ \t]*(?:[,;&]|and\b|und\b)[ \t]*")
+_BETWEEN_MARKS = re.compile(r"[ \t]*(?:[,;&–-]|and\b|und\b)[ \t]*")
 _CLOSING = ("source", "list", "line")
 _CERTAIN = PointerKind.SOURCE | PointerKind.VOID
 _MOST_CODE_POINTS = 300
@@ -181,6 +181,7 @@ _TRAILING = re.compile(
 _LINKS = re.compile(
     r"!?\[([^\[\]\n]{0,200})\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)|<(https?://[^\s<>]+)>"
 )
+_FOOTNOTE = re.compile(r"\^[\w.-]{1,40}\^?")
 _FILE_BEHIND = re.compile(
     r"[ \t]*(?P<inner>[\w-]+\.(?:pdf|docx?|html?|md|txt|pptx?|xlsx?))(?=[\s.,;]|$)", re.IGNORECASE
 )
@@ -312,6 +313,8 @@ class _Marks:
         groups = match.groupdict()
         url, text = groups.get("url"), inner if match.re is _ROUND else inner.strip("[]")
         pointers = self._names.pointers(_without_links(text.translate(_DIGITS)))
+        if pointers is None and match.re is _SQUARE and _FOOTNOTE.fullmatch(text):
+            pointers = self._names.pointers(text[1:]) or _NOTHING
         if url is None:
             links = [one for one in _LINKS.finditer(text) if not _is_image(one)]
             if links and not _LINKS.sub("", text).strip(" ,;|"):

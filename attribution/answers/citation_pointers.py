@@ -66,14 +66,15 @@ _NUMBERED_WORDS = (
     "|dokumenty?|fragment[os]?|文档|文檔|文件|資料|资料|段落|документ|фрагмент|문서|مستند|מסמך"
 )
 _PLACE_WORDS = (
-    r"pages?|pp?\.?|pgs?\.?|sections?|sect?\.?|§+|paragraphs?|paras?\.?|¶+|chapters?|figures?|figs?\.?|tables?|tbl\.?"
+    r"exhibits?|schedules?|attachments?|art\.|articles?"
+    r"|pages?|pp?\.?|pgs?\.?|sections?|sect?\.?|§+|paragraphs?|paras?\.?|¶+|chapters?|figures?|figs?\.?|tables?|tbl\.?"
     r"|appendix|appendices|app\.|annex(?:es)?|slides?|lines?|clauses?|seiten?|s\.|abschnitte?|kapitel|kap\.|ziffer|rn\."
     r"|tabelle|abb(?:ildung|\.)|anhang|páginas?|págs?\.?|paginas?|pagg?\.?|secci[óo]n|secções|secção|seção|sezione"
     r"|chapitre|cap[íi]tulo|capitolo|strona|str\.|стр\.|с\.|раздел|sidan?|sivu|blz\."
 )
 _COUNT = r"(?:\d{1,5}(?:\.\d{1,3}){0,4}[a-z]?|[ivxlc]{1,6}|[a-h])(?:\(\w{1,3}\)){0,3}(?![\w%°]|\.\d)"
 _JOIN = r"(?:\s*(?:-|–|—|,|;|&|/|to\b|and\b|und\b|bis\b|et\b|y\b)\s*)"
-_NUMBERS = rf"\^?\d{{1,5}}\^?(?:{_JOIN}{{1,2}}#?\^?\d{{1,5}}\^?)*(?![\w%°$€£]|[.,]\d|\s?%)"
+_NUMBERS = rf"[\^#]?\d{{1,5}}\^?(?:{_JOIN}{{1,2}}#?\^?\d{{1,5}}\^?)*(?![\w%°$€£]|[.,]\d|\s?%)"
 _YEAR = r"(?:(?:1[5-9]|20)\d\d[a-z]?|n\.\s?d\.|in press|forthcoming)"
 _NAME = r"(?:(?:van|von|de|der|den|di|la|le|da|Mc|O['’]|al-)\s?)*[A-Z][\w'’-]+"
 _NOT_AUTHORS = (
@@ -92,16 +93,17 @@ _SEPARATOR = re.compile(
 )
 _LEAD = re.compile(
     r"(?:see(?: also| e\.g\.)?|cf\.?|compare|vgl\.?|siehe(?: auch)?|voir|v[ée]ase|ver|zie|vedi|zob\.|from|via|per"
-    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|aus|laut|nach"
+    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|aus|laut|nach|(?:refs?|src)\.(?=\s)"
     r"|smh|accessed(?: on)? \d{4}-\d\d-\d\d)(?!\w)",
     re.IGNORECASE,
 )
 _SOURCE_LEAD = re.compile(rf"(?:{SOURCE_WORDS})\s*[:：=](?!//)", re.IGNORECASE)
+_NUMBERED_LEAD = re.compile(rf"(?:{_NUMBERED_WORDS})\s*[:：=](?!//)", re.IGNORECASE)
 _ITEMS = re.compile(
     "|".join(
         (
             r"(?P<void>(?:(?:page|source|section|document|citation|reference|url|link)s?(?: numbers?| name)?"
-            r"(?: (?:is|was|are))?[: ]+)?(?:not (?:specified|provided|available|given|stated|listed|mentioned|found"
+            r"(?: (?:is|was|are))?[: ]+)(?:not (?:specified|provided|available|given|stated|listed|mentioned|found"
             r"|applicable)|unspecified|unavailable|unknown|n/a)(?= *$)|(?:no|without) (?:page|source|citation)s?"
             r"(?: (?:numbers?|given|provided|specified|available))*(?= *$)|(?:citation|source|reference|page) needed"
             r"|seite nicht angegeben|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
@@ -115,8 +117,9 @@ _ITEMS = re.compile(
             rf"[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
             r"(?:[#?]\S*|:L?\d+(?:-L?\d+)?)?)",
             rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS})(?:[ _:：#.№=-]|no\.?|nr\.?|number|id\b)*"
-            rf"[\[(]?(?P<labelled>{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
-            rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:{_JOIN}{{1,2}}{_COUNT})*|第?\s?\d{{1,5}}\s?[页頁章节節条條]"
+            rf"[\[(]?(?P<labelled>(?-i:[A-Z])(?!\w)|{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
+            rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:{_JOIN}{{1,2}}{_COUNT})*(?-i: [A-Z]{{2,8}}\b)?"
+            r"|\d{1,3} (?:U\.? ?S\.? ?C|C\.? ?F\.? ?R)\.?,? (?:§+ ?)?\d[\w.()-]*|第?\s?\d{1,5}\s?[页頁章节節条條]"
             r"|#(?:page|p|L|lines?|section)[=:]?[\w-]+|L\d+-L?\d+)",
             rf"(?-i:(?P<author>(?!{_NOT_AUTHORS}){_NAME}(?: {_NAME}){{0,3}}"
             rf"(?:(?P<joined>,? (?:&|and|und|et|y) |, (?:& |and )?){_NAME}(?: {_NAME})?)*"
@@ -129,7 +132,7 @@ _ITEMS = re.compile(
     re.IGNORECASE,
 )
 _FREE_WITH_PLACE = re.compile(
-    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?:{_PLACE_WORDS})\s*{_COUNT})",
+    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))",
 )
 _PAGE_OF_NAME = re.compile(r"(?:[#?]\S*|:\d+(?:-\d+)?)(?!\w)")
 _FILE_ENDING = re.compile(rf"\.(?:{_DOCUMENT}|{_OTHER_FILE})$", re.IGNORECASE)
@@ -187,7 +190,10 @@ class PassageNames:
         if lead:
             return lead.end(), Pointers(PointerKind(0))
         match = _ITEMS.match(text, place)
-        return (match.end(), self._pointer(match)) if match else None
+        if match:
+            return match.end(), self._pointer(match)
+        lead = _NUMBERED_LEAD.match(text, place)
+        return (lead.end(), Pointers(PointerKind(0))) if lead else None
 
     def _free(self, text: str) -> Pointers | None:
         """What follows "Source:", whatever it is, and a title with a page or the like behind it."""
@@ -242,6 +248,8 @@ class PassageNames:
                 return self._token(text)
 
     def _labelled(self, text: str) -> Pointers:
+        if len(text) == 1 and text.isalpha():
+            return Pointers(PointerKind.LABEL, numbers=(ord(text) - ord("A") + 1,))
         named = self._by_name(text)
         is_id = named or text[:1] == "0" or not re.match(r"\^?\d{1,4}(?![\w.:@-]*[^\W\d])", text)
         return Pointers(PointerKind.LABEL, named, () if is_id and text != "0" else _numbers(text))

@@ -223,6 +223,24 @@ MARKS: list[tuple[str, list[int]]] = [
     (":contentReference[oaicite:0]{index=0}", [0]),
     ("\ue200cite\ue202turn0search1\ue201", [1]),
     ("citeturn0search0turn0search2", [0, 2]),
+    # As found elsewhere
+    ("[#1]", [0]),
+    ("[Doc A]", [0]),
+    ("(Source B)", [1]),
+    ("(Exhibit A)", []),
+    ("[file: kettle.pdf]", [0]),
+    ("[^kettle]", [0]),
+    ("[^note-a]", []),
+    ("[1]-[3]", [0, 2]),
+    ("(42 U.S.C. § 1983)", []),
+    ("(GDPR, Art. 17)", []),
+    ("(Art. 17 GDPR)", []),
+    ("(ref. kettle.pdf)", [0]),
+    ("[p. 7 of kettle.pdf]", [0]),
+    ("[Kettle Guide | House Rules]", [0, 1]),
+    ("[Source: kettle.pdf | Page: 3]", [0]),
+    ("(Kettle Guide, Page not specified)", [0]),
+    ("(参考文献 1)", [0]),
 ]
 
 
@@ -361,6 +379,8 @@ SAID: list[str] = [
     "The sequel (Part 2) is longer.",
     "The plan [B] failed.",
     "The bolt (M8) is loose.",
+    "The price is open (not specified).",
+    "The key (unknown) is lost.",
 ]
 
 
