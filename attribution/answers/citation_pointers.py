@@ -93,8 +93,8 @@ _SEPARATOR = re.compile(
 )
 _LEAD = re.compile(
     r"(?:see(?: also| e\.g\.)?|cf\.?|compare|vgl\.?|siehe(?: auch)?|voir|v[ée]ase|ver|zie|vedi|zob\.|from|via|per"
-    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|aus|laut|nach|(?:refs?|src)\.(?=\s)"
-    r"|smh|accessed(?: on)? \d{4}-\d\d-\d\d)(?!\w)",
+    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|aus|laut|nach"
+    r"|(?:refs?|src)\.(?=\s)|smh|accessed(?: on)? \d{4}-\d\d-\d\d)(?!\w)",
     re.IGNORECASE,
 )
 _SOURCE_LEAD = re.compile(rf"(?:{SOURCE_WORDS})\s*[:：=](?!//)", re.IGNORECASE)

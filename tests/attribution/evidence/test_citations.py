@@ -6,7 +6,7 @@ import pytest
 from tests.attribution.answers.test_citation_marks import ENDS, MARKS, PASSAGES
 
 from attribeam import Attributor
-from attribeam.schemas import SpanEvidence, Support
+from attribeam.schemas import RowFault, SpanEvidence, Support
 
 QUESTION = "What is known of the kettle and the house?"
 KETTLE, DOGS = "The kettle holds two litres", "Dogs may stay on the terrace"
@@ -26,12 +26,13 @@ def claims(attributor: Attributor, answer: str) -> list[SpanEvidence]:
 def test_an_answer_with_marks_has_the_claims_and_the_verdict_of_the_same_answer_without(attributor: Attributor) -> None:
     plain = claims(attributor, f"{KETTLE}. {DOGS}.")
     assert [one.text for one in plain] == [KETTLE, DOGS]
-    marked = [f"{KETTLE} {mark}. {DOGS} {mark}." for mark, _ in MARKS]
-    for answer in (*marked, *(f"{KETTLE}. {DOGS}.\n\n{end}" for end in ENDS)):
-        found = claims(attributor, answer)
-        assert [(one.text, one.support_score, one.answer_risk) for one in found] == [
-            (one.text, one.support_score, one.answer_risk) for one in plain
-        ], answer
+    expected = [(one.text, one.support_score, one.answer_risk) for one in plain]
+    marked = [f"{KETTLE} {mark}. {DOGS} {mark}." for mark, _ in MARKS[::3]]
+    answers = [*marked, *(f"{KETTLE}. {DOGS}.\n\n{end}" for end in ENDS[::3])]
+    rows = [{"question": QUESTION, "passages": PASSAGES, "answer": answer} for answer in answers]
+    for answer, found in zip(answers, attributor.attribute_many(rows), strict=True):
+        assert not isinstance(found, RowFault)
+        assert [(one.text, one.support_score, one.answer_risk) for one in found if one.is_claim] == expected, answer
 
 
 @pytest.mark.parametrize(
