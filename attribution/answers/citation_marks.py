@@ -50,6 +50,7 @@ _SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _NOTHING = Pointers(PointerKind.VOID)
 _BETWEEN_MARKS = re.compile(r"[ \t]*(?:[,;&–-]|and\b|und\b)[ \t]*")
 _CLOSING = ("source", "list", "line")
+_ALWAYS = (PointerKind.NUMBER, PointerKind.LABEL)
 _CERTAIN = PointerKind.SOURCE | PointerKind.VOID
 _MOST_CODE_POINTS = 300
 _URL_IN_LINK = r"\((?P<url>[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)"
@@ -217,7 +218,9 @@ class _Marks:
         for one in marks:
             visible[one.start : one.end] = " " * (one.end - one.start)
         if not any(map(str.isalnum, visible)):
-            marks = [one for one in marks if one.style in ("source", "list") or one.kinds & _CERTAIN]
+            marks = [
+                one for one in marks if one.style in ("source", "list") or one.kinds in _ALWAYS or one.kinds & _CERTAIN
+            ]
         marks = [self._reach(one, after) for one, after in zip_longest(marks, marks[1:])]
         own = {key: value for one in self._lists for key, value in one.items()}
         from_zero = any(0 in one.pointers.numbers for one in marks)
