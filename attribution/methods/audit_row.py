@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.evidence.citations import with_citations
 from attribeam.attribution.evidence.span_evidence import evidence_records
 from attribeam.attribution.evidence.span_result import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
@@ -18,6 +17,7 @@ from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.verdict.citations import with_citations
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.state_probe import UNREAD
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
