@@ -255,7 +255,7 @@ class Attributor:
     def _outcomes_inside(self, records: Sequence[QARecord]) -> list[SpanOutcome]:
         rows: list[AuditRow | Refusal] = []
         for batch in _in_batches([self._encoded(record) for record in records]):
-            parsed = iter(parse_each(self.parser, [one[0].answer for one in batch if not isinstance(one, Refusal)]))
+            parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
             rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
         good = [row for row in rows if not isinstance(row, Refusal)]
         outcomes = iter(model_outcomes(self.method, self._models, good))

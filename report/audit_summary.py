@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.passage_use import CitationTally
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
@@ -90,6 +91,18 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
         _dead_letter_figure(counts, before),
         _duration_figure(audit),
     )  # fmt: skip
+
+
+def citation_figures(citations: CitationTally) -> Iterator[Figure]:
+    """How many claims with a citation have their evidence there, where answers cite at all."""
+    if citations.cited:
+        yield Figure(
+            "citations",
+            "Citations agree",
+            _percent(_share(citations.agreeing, citations.cited)),
+            f"of {citations.cited:,} claims with one",
+            meaning="Claims that cite a passage in which their evidence lies, among the claims that cite one.",
+        )
 
 
 def _support_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:

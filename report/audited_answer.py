@@ -121,6 +121,8 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         answer_kind=AnswerKind(row["answer_kind"]),
         answer_risk=row["answer_risk"],
         unsupported_words=tuple(_range(one) for one in row["unsupported_words"]),
+        cited_passages=tuple(row["cited_passages"]),
+        citation_agrees=row["citation_agrees"],
         token_evidence=_tokens(row["token_evidence"]),
     )
 

@@ -16,9 +16,10 @@ _CONSTANTS: dict[str, object] = {
     "claim_kind": ClaimKind.CLAIM.value,
     "answer_kind": AnswerKind.ANSWER.value,
     "unsupported_words": [],
+    "cited_passages": [],
 }
 _SOURCES = {"claim_index": "span_index"}
-_NULLS = ("support_score", "answer_risk", "token_evidence")
+_NULLS = ("support_score", "answer_risk", "citation_agrees", "token_evidence")
 _FIELDS = {field.name: field for field in evidence_schema() if field.name in {*_CONSTANTS, *_SOURCES, *_NULLS}}
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.report.audit_comparison import AuditComparison, EarlierAnswer
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
-from attribeam.report.passage_use import PassageRanking, PassageTally, RankTally, RankUse
+from attribeam.report.passage_use import CitationTally, PassageRanking, PassageTally, RankTally, RankUse
 from attribeam.report.support_distribution import (
     MassHistogram,
     MassTally,
@@ -51,6 +51,7 @@ class Overview:
     shares: tuple[ShareBy, ...]
     ranks: tuple[RankUse, ...]
     passages: PassageTally
+    citations: CitationTally
     ranking: AnswerRanking
 
 
@@ -61,10 +62,11 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
         RunError: if a file of the audit cannot be read.
     """
     timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
+    citations = CitationTally()
     masses, scores = MassTally(), MassTally("support_score")
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
-    of_claims: Sequence[_Tally] = (ranks, passages)
+    of_claims: Sequence[_Tally] = (ranks, passages, citations)
     of_judged: Sequence[_Tally] = (timeline, masses, scores, *shares)
     tallies = (risks, *of_claims, *of_judged)
     columns = sorted({*CLAIM_COLUMNS, *(column for tally in tallies for column in tally.columns)})
@@ -79,6 +81,7 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
         shares=tuple(tally.result() for tally in shares),
         ranks=ranks.result(),
         passages=passages,
+        citations=citations,
         ranking=risks.ranking(answers, also),
     )
 

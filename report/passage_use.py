@@ -33,6 +33,22 @@ class RankUse:
     best: int
 
 
+class CitationTally:
+    """Counts the claims for which their answers cite a passage, and those whose best passages include a cited one."""
+
+    columns: tuple[str, ...] = ("citation_agrees",)
+
+    def __init__(self) -> None:
+        self.cited = 0
+        self.agreeing = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add one batch of claims."""
+        agrees = pc.drop_null(batch.column("citation_agrees"))
+        self.cited += len(agrees)
+        self.agreeing += pc.sum(agrees).as_py() or 0
+
+
 class RankTally:
     """Counts spans by place of the passage, up to ``SHOWN_RANKS``."""
 

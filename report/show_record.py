@@ -95,6 +95,10 @@ class AnswerView:
         if span.unmatched_values:
             values = ", ".join(one_line(value) for value in span.unmatched_values)
             yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])
+        if span.is_claim and span.cited_passages:
+            numbers = ", ".join(str(index + 1) for index in span.cited_passages)
+            agrees = "" if span.citation_agrees else ", evidence lies elsewhere"
+            yield Text(f"{_MARGIN}        cites passage {numbers}{agrees}", style=_QUIET)
         for piece in span.evidence[: self.max_pieces]:
             yield Text(f"{_MARGIN}        {_place(piece)} ").append(_cut(piece.text), style="cyan")
         if len(span.evidence) > self.max_pieces:

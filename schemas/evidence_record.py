@@ -101,6 +101,9 @@ class SpanEvidence:
     ``answer_risk``, a calibrated probability that the answer has an unsupported claim, are the same for all spans of an
     answer.
 
+    ``cited_passages`` are the passages that the answer cites for the span's claim, and ``citation_agrees`` says whether
+    the claim's best passages include one of them; None where none is cited.
+
     ``token_evidence`` has every evidence token, in the order of the prompt; None unless it was asked for.
     """
 
@@ -125,6 +128,8 @@ class SpanEvidence:
     answer_kind: AnswerKind = AnswerKind.ANSWER
     answer_risk: float | None = None
     unsupported_words: tuple[CharRange, ...] = ()
+    cited_passages: tuple[int, ...] = ()
+    citation_agrees: bool | None = None
     token_evidence: tuple[TokenEvidence, ...] | None = None
 
     @property
@@ -185,6 +190,8 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "answer_kind": str(span.answer_kind),
         "answer_risk": span.answer_risk,
         "unsupported_words": [_range_row(chars) for chars in span.unsupported_words],
+        "cited_passages": list(span.cited_passages),
+        "citation_agrees": span.citation_agrees,
         "token_evidence": _token_rows(span),
         **dict(record.extra_columns),
     }
@@ -328,6 +335,13 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         False,
         "ranges of the answer, within an unsupported or weak span, that speak most against it",
     ),
+    (
+        "cited_passages",
+        pa.list_(pa.int32()),
+        False,
+        "0-based indices of the passages that the answer cites for the claim",
+    ),
+    ("citation_agrees", pa.bool_(), True, "the claim's best passages include a cited one; null where none is cited"),
     ("token_evidence", pa.list_(_TOKEN), True, "every evidence token with its score; null without --token-evidence"),
 )
 
@@ -377,6 +391,8 @@ def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -
         "support_score": [one.support_score for one in spans],
         "answer_kind": [one.answer_kind.value for one in spans],
         "answer_risk": [one.answer_risk for one in spans],
+        "cited_passages": [one.cited_passages for one in spans],
+        "citation_agrees": [one.citation_agrees for one in spans],
     }
 
 

@@ -128,7 +128,7 @@ class ParseRows(beam.DoFn):
 
     def process(self, rows: Sequence[TokenisedRow]) -> Iterator[AuditRow | beam.pvalue.TaggedOutput]:
         with stage("parse"):
-            outcomes = parse_each(self._parser, [row.record.answer for row in rows])
+            outcomes = parse_each(self._parser, [row.record for row in rows])
         for row, outcome in zip(rows, outcomes, strict=True):
             if isinstance(outcome, RowFault):
                 yield self._office.refuse(row.record, outcome)

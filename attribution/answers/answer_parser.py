@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from attribeam.attribution.answers.citation_marks import CitationMark, citation_marks
 from attribeam.attribution.answers.label_schemes import scheme_of_labels
 from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, is_table_row, range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -36,7 +37,7 @@ from attribeam.attribution.answers.pipeline_files import (
     pipeline_folder,
     pipeline_identity,
 )
-from attribeam.schemas import CharRange, Reason, RowFault
+from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -105,32 +106,41 @@ class AnswerParser:
         """Name, version and digest of the pipeline's files: everything that decides its output."""
         return self._identity
 
-    def parse(self, text: str) -> ParsedAnswer:
-        """Parse one answer; a text of only white space has no words."""
-        return next(self.parse_many([text]))
+    def parse(self, text: str, passages: Sequence[Passage] = ()) -> ParsedAnswer:
+        """Parse one answer to these passages; a text of only white space has no words."""
+        return next(self.parse_many([text], [passages]))
 
-    def parse_many(self, texts: Sequence[str], batch_size: int = 64) -> Iterator[ParsedAnswer]:
+    def parse_many(
+        self, texts: Sequence[str], passages: Sequence[Sequence[Passage]] = (), batch_size: int = 64
+    ) -> Iterator[ParsedAnswer]:
         """Parse answers, in their order, ``batch_size`` at a time.
 
-        Markdown and citation marks are hidden from the parser and are not words; paragraphs, list items and headings
-        are parsed one by one, so that no sentence crosses their ends.
+        ``passages`` are those of each answer, which its citation marks may name; without any only the form of a mark
+        counts. Markdown and citation marks are hidden from the parser and are not words; paragraphs, list items and
+        headings are parsed one by one, so that no sentence crosses their ends.
         """
-        remaining = iter(texts)
+        remaining = zip(texts, passages or [()] * len(texts), strict=True)
         while batch := list(islice(remaining, batch_size)):
             yield from self._parse_batch(batch, batch_size)
 
-    def _parse_batch(self, texts: Sequence[str], batch_size: int) -> list[ParsedAnswer]:
+    def _parse_batch(self, texts: Sequence[tuple[str, Sequence[Passage]]], batch_size: int) -> list[ParsedAnswer]:
         parsed: list[list[ParsedBlock]] = [[] for _ in texts]
+        marks = [citation_marks(text, passages) for text, passages in texts]
         with self._lock, self._nlp.memory_zone():
-            inputs = [(index, *one) for index, text in enumerate(texts) for one in self._inputs(text)]
+            inputs = [
+                (index, *one) for index, (text, _) in enumerate(texts) for one in self._inputs(text, marks[index])
+            ]
             docs = self._nlp.pipe([one.doc for _, one, _ in inputs], batch_size=batch_size)
             for (index, one, code), doc in zip(inputs, docs, strict=True):
                 parsed[index].append(_parsed_block(doc, one, code))
-        return [join_blocks(one, label_scheme=self._scheme) for one in parsed]
+        return [
+            join_blocks(one, label_scheme=self._scheme, marks=of_answer)
+            for one, of_answer in zip(parsed, marks, strict=True)
+        ]
 
-    def _inputs(self, text: str) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
+    def _inputs(self, text: str, marks: Sequence[CitationMark]) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
         """The blocks of an answer that have words, each with the answer's inline code."""
-        masked, code = hide_markup(text), inline_code(text)
+        masked, code = hide_markup(text, [mark.chars for mark in marks]), inline_code(text)
         for block in block_ranges(text):
             shown = block.of(masked)
             if not shown.isspace():
@@ -138,21 +148,21 @@ class AnswerParser:
                 yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_table_row=row), code
 
 
-def parse_each(parser: AnswerParser, answers: Sequence[str]) -> list[ParsedAnswer | RowFault]:
-    """One outcome per answer. If a batch fails, its answers are parsed one by one, so that only the bad ones fail.
+def parse_each(parser: AnswerParser, records: Sequence[QARecord]) -> list[ParsedAnswer | RowFault]:
+    """One outcome per record, for its answer. If a batch fails, its answers are parsed one by one.
 
     A parser is third-party code that meets any text, so an error on one answer is that row's fault. Running out of
     memory is not.
     """
     try:
-        return list(parser.parse_many(answers))
+        return list(parser.parse_many([one.answer for one in records], [one.passages for one in records]))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
-        if len(answers) == 1:
+        if len(records) == 1:
             message = f"the parser should take any answer, but raised {type(error).__name__}; try another --parser"
             return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
-    return [outcome for answer in answers for outcome in parse_each(parser, [answer])]
+    return [outcome for one in records for outcome in parse_each(parser, [one])]
 
 
 def _load_pipeline(parser: str, folder: Path) -> Language:

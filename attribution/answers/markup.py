@@ -1,4 +1,4 @@
-"""The parts of an answer that a parser should not see: markdown, HTML and citation marks, and breaks between blocks.
+"""The parts of an answer that a parser should not see, such as markdown and HTML, and the breaks between its blocks.
 
 Inline code is shielded: nothing in it counts as a mark. Fenced code gives one block per line.
 """
@@ -17,12 +17,6 @@ _HTML_TAG_OR_COMMENT = re.compile(_HTML_TAG.pattern + r"|<!--.*?-->", re.DOTALL)
 _HTML_ENTITY = re.compile(
     r"&(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|[lr][sd]quo|middot|bull|deg|times|euro|#\d{1,6}|#x[0-9a-fA-F]{1,6});"
 )
-_CITATION = re.compile(
-    r"\[\^?(?:(?:docs?|documents?|sources?|passages?|citations?|refs?)[ :#_-]*)?"
-    r"\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\^?\](?!\()"
-    r"|【\d{1,3}[^【】\n]{0,40}】",
-    re.IGNORECASE,
-)
 _LINK_END = re.compile(r"\]\([^()\s]*\)")
 _LINK_START = re.compile(r"!?\[(?=[^\[\]\n]*\]\([^()\s]*\))")
 _TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?$", re.MULTILINE)
@@ -40,27 +34,34 @@ _BLOCK_BREAK = re.compile(
     r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
     r"|(?<=\n)\n"
     r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
+    r"|^[ \t]*(?:(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+)?(?:[^\w\s*_#|>-]{1,4}[ \t]*)?"
+    r"(?:\*\*|__)[^*\n]{1,80}(?:\*\*|__):?[ \t]*\n"  # after a line in bold alone
     r"|</?(?:p|div|br|hr|li|ul|ol|h[1-6]|table|tr|pre|blockquote|script|style)(?:\s[^<>]*)?/?>"
     r"|(?:(?<=^No[.!])|(?<=^Yes[.!]))[ \t]+(?=[^\W\d_])",
     re.MULTILINE,
 )
 
 
-def hide_markup(answer: str) -> str:
-    """The answer with markdown, HTML and citation marks turned to blanks; all other code points keep their places.
+def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
+    """The answer with its ``marks``, markdown and HTML turned to blanks; all other code points keep their places.
 
     Nothing in inline code is a mark. Numbers at the start of a line are marks if at least two lines start with one; a
     lone number is a mark if it is 1, stands beside another mark as in "2. **Mix**", or follows a line that ends with
     punctuation. In a text with such marks, numbers between two sentences of a line are marks, too.
     """
     code = inline_code(answer)
-    text = _hide_html(_TABLE_RULE.sub(_blank, shield_code(answer, code)))
-    for marks in (_HTML_ENTITY, _CITATION, _LINK_START, _LINK_END, _MARKS):
-        text = marks.sub(_blank, text)
+    text = _hide_html(_TABLE_RULE.sub(_blank, hide_ranges(shield_code(answer, code), marks)))
+    for pattern in (_HTML_ENTITY, _LINK_START, _LINK_END, _MARKS):
+        text = pattern.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))
     if len(numbers) > 1 or any(_begins_an_item(one, answer) for one in numbers):
         text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
-    return restore_code(text, answer, code)
+    return restore_code(text, answer, [one for one in code if range_overlapping(one, marks) is None])
+
+
+def hide_ranges(text: str, ranges: Sequence[CharRange]) -> str:
+    """The text with the code points of ascending ranges turned to blanks; white space stays."""
+    return replace_ranges(text, ranges, [_blanks(one.of(text)) for one in ranges])
 
 
 def _hide_html(text: str) -> str:
@@ -96,7 +97,11 @@ def _begins_an_item(number: re.Match[str], answer: str) -> bool:
 
 
 def _blank(match: re.Match[str]) -> str:
-    return "".join(character if character.isspace() else " " for character in match.group())
+    return _blanks(match.group())
+
+
+def _blanks(text: str) -> str:
+    return "".join(character if character.isspace() else " " for character in text)
 
 
 _LONGEST_INLINE_CODE = 120
@@ -130,15 +135,16 @@ def fenced_code(answer: str) -> tuple[CharRange, ...]:
 
 def shield_code(answer: str, code: Sequence[CharRange]) -> str:
     """The answer with every code point of its inline code turned to "x", so that nothing in it looks like a mark."""
-    return _replaced(answer, code, ["x" * (one.char_end - one.char_start) for one in code])
+    return replace_ranges(answer, code, ["x" * (one.char_end - one.char_start) for one in code])
 
 
 def restore_code(text: str, answer: str, code: Sequence[CharRange]) -> str:
     """A text of the answer's length with the answer's inline code put back."""
-    return _replaced(text, code, [one.of(answer) for one in code])
+    return replace_ranges(text, code, [one.of(answer) for one in code])
 
 
-def _replaced(text: str, ranges: Sequence[CharRange], parts: Sequence[str]) -> str:
+def replace_ranges(text: str, ranges: Sequence[CharRange], parts: Sequence[str]) -> str:
+    """The text with other parts in place of ascending ranges."""
     pieces, place = [], 0
     for one, part in zip(ranges, parts, strict=True):
         pieces += [text[place : one.char_start], part]

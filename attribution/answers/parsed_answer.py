@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from attribeam.attribution.answers.citation_marks import CitationMark
 from attribeam.attribution.answers.label_schemes import LabelScheme, base_label, label_scheme
 from attribeam.schemas import CharRange
 
@@ -31,6 +32,7 @@ class ParsedAnswer:
         cut_starts: those of ``sentence_starts`` before which a sentence was cut because it was too long.
         entities: named entities, where the parser gives them.
         label_scheme: name of the scheme in ``label_schemes``, such as "universal".
+        marks: where it cites; no word lies in a mark.
     """
 
     words: tuple[CharRange, ...]
@@ -42,6 +44,12 @@ class ParsedAnswer:
     entities: tuple[CharRange, ...] = ()
     label_scheme: str = "universal"
     cut_starts: tuple[int, ...] = ()
+    marks: tuple[CitationMark, ...] = ()
+
+    @property
+    def marked(self) -> tuple[CharRange, ...]:
+        """The code points of the marks."""
+        return tuple(mark.chars for mark in self.marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from attribeam.attribution.answers.citation_marks import CitationMark
 from attribeam.attribution.answers.markup import range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.schemas import CharRange
@@ -220,8 +221,10 @@ class ParsedBlock:
     entities: list[CharRange]
 
 
-def join_blocks(parsed: Sequence[ParsedBlock], *, label_scheme: str) -> ParsedAnswer:
-    """The answer made of all its blocks, which ascend and do not overlap."""
+def join_blocks(
+    parsed: Sequence[ParsedBlock], *, label_scheme: str, marks: tuple[CitationMark, ...] = ()
+) -> ParsedAnswer:
+    """The answer made of all its blocks, which ascend and do not overlap, and its marks."""
     first_words = [0]
     for block in parsed:
         first_words.append(first_words[-1] + len(block.words))
@@ -236,6 +239,7 @@ def join_blocks(parsed: Sequence[ParsedBlock], *, label_scheme: str) -> ParsedAn
         cut_starts=tuple(first + start for first, block in pairs for start in block.cut_starts),
         entities=tuple(entity for _, block in pairs for entity in block.entities),
         label_scheme=label_scheme,
+        marks=marks,
     )
 
 

@@ -1,4 +1,4 @@
-"""How answers name their sources ("the given passages", "passage 3", "[2]"), and which passage they mean."""
+"""How answers name their sources in words ("the given passages", "passage 3"), and which passage they mean."""
 
 from __future__ import annotations
 
@@ -40,12 +40,7 @@ SOURCE = (
 )
 """A noun phrase that names the sources of an answer; for ``re.IGNORECASE``."""
 
-_REFERENCE = re.compile(
-    rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))"
-    rf"|\[\^?(?:(?:docs?|refs?|citations?|{_NOUN})[ :#_-]*)?\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\^?\](?!\()"
-    r"|【\d{1,3}[^【】\n]{0,40}】",
-    re.IGNORECASE,
-)
+_REFERENCE = re.compile(rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))", re.IGNORECASE)
 _NUMBERS = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")
 _MOST_IN_A_RANGE = 100
 
@@ -61,7 +56,7 @@ class PassageReference:
 def passage_references(answer: str, passage_count: int) -> tuple[PassageReference, ...]:
     """Every passage that the answer names by number, ascending; answers count from 1.
 
-    A phrase that names several ("passages 1 and 3", "[2-4]") gives one reference for each, with the same characters.
+    A phrase that names several ("passages 1 and 3") gives one reference for each, with the same characters.
     Numbers without a passage are left out.
     """
     return tuple(
@@ -84,7 +79,6 @@ def _numbers(match: re.Match[str], passage_count: int) -> Iterator[int]:
     elif ordinal in _ORDINALS:
         yield _ORDINALS.index(ordinal) + 1
     else:
-        text = match.group().split("†")[0]
-        for first, last in _NUMBERS.findall(text):
+        for first, last in _NUMBERS.findall(match.group()):
             start, end = int(first), int(last or first)
             yield from range(start, min(end, start + _MOST_IN_A_RANGE) + 1)

@@ -6,6 +6,7 @@ units, and noun chunks. Both must carry content, and no span begins or ends with
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,6 +59,7 @@ def choose_target_spans(
             chosen.setdefault(chars, kind)
     if not chosen:
         chosen = dict.fromkeys(_sentence_ranges(parsed, answer) or [_whole_answer(answer)], SpanKind.SENTENCES)
+    chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()} if "*" in answer else chosen
     return tuple(TargetSpan(chosen[chars], chars) for chars in sorted(chosen))
 
 
@@ -100,8 +102,11 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     subject of its own (or a relative clause). Every other word belongs to the fact of its closest such ancestor. A
     fact's range runs from its first to its last word without marks and joining words at the edges; a nested clause
     in its middle lies within it as well. A fragment of function words alone belongs to a fact beside it, and what only
-    leads to the next fact ("Check that ...") to that one.
+    leads to the next fact ("Check that ...") to that one. A label in bold type is apart from the facts behind it.
     """
+    labels = bold_labels(parsed, answer)
+    yield from (words_range(parsed, words) for words in (trimmed_words(parsed, one, answer) for one in labels) if words)
+    in_label = {word for label in labels for word in label}
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
@@ -111,9 +116,48 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
         owners = _without_fragments(parsed, answer, start, owners)
         for owner in dict.fromkeys(owners):
             owned = [start + word for word, its_owner in enumerate(owners) if its_owner == owner]
+            owned = [word for word in owned if word not in in_label]
             words = trimmed_words(parsed, owned, answer)
             if words and not _is_function_word(parsed, words, answer):
                 yield words_range(parsed, words)
+
+
+_BOLD_LABEL = re.compile(
+    r"^[ \t>]*(?:(?:[-*+•‣▪]|\(?(?:\d{1,2}|[^\W\d_])[.)]|[^\w\s*_<>]{1,4})[ \t]+){0,3}"
+    r"(?P<bold>\*{2,3}|__|<b>|<strong>)(?P<label>[^*\n<]{1,80}?)(?P<inside>[:：][ \t]*)?(?:\*{2,3}|__|</b>|</strong>)"
+    r"(?(inside)|[ \t]*(?:[:：]|[–—-](?=\s)))(?=[ \t]*\S)",
+    re.MULTILINE,
+)
+_MOST_WORDS_OF_LABEL = 8
+_ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORECASE)
+
+
+def bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
+    """The words, with their colon or dash, of labels in bold type before a statement: "**Price**: It costs $5".
+
+    A label has no subject, unless it is short or like a question: a statement in bold type is none.
+    """
+    subjects = label_scheme(parsed.label_scheme).subject_labels
+    found: list[range] = []
+    for match in _BOLD_LABEL.finditer(answer) if "**" in answer or "__" in answer or "<" in answer else ():
+        words = _words_in(parsed, match.start("label"), match.end())
+        count = len(match["label"].split())
+        labels = map(base_label, parsed.dependency_labels[words.start : words.stop])
+        may_state = count > 2 and _ASKING.match(match["label"]) is None
+        if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and not subjects.isdisjoint(labels)):
+            found.append(words)
+    return found
+
+
+def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
+    """The range with the asterisks beside it that open or close bold or italic type within it."""
+    text = chars.of(answer)
+    for mark in ("***", "**", "*") if "*" in text else ():
+        if text.count(mark) % 2 and answer.startswith(mark, chars.char_end):
+            return CharRange(chars.char_start, chars.char_end + len(mark))
+        if text.count(mark) % 2 and answer.endswith(mark, 0, chars.char_start):
+            return CharRange(chars.char_start - len(mark), chars.char_end)
+    return chars
 
 
 def _without_fragments(parsed: ParsedAnswer, answer: str, start: int, owners: list[int]) -> list[int]:
@@ -229,7 +273,7 @@ def _outermost(runs: list[range]) -> list[range]:
 
 def _value_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Numbers and dates written with digits, with the words of their unit; "October 9-11" is one."""
-    text = hide_markup(answer)
+    text = hide_markup(answer, parsed.marked)
     ranges = sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text))
     first, last = -1, -1
     for start, end in ranges:

@@ -20,7 +20,7 @@ class ValueMatcher:
     """Finds the unmatched values of one answer's spans; what a passage repeats is decided once."""
 
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
-        text = hide_markup(answer)
+        text = hide_markup(answer, parsed.marked)
         found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
         self._set(answer, sorted(found, key=lambda value: value.chars), [PassageContent(one) for one in passages])
 

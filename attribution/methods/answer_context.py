@@ -302,7 +302,7 @@ class AnswerContext:
         """
         if self._models.parser is None:
             raise RuntimeError("a method asked for the parsed answer, but says that it needs no parser")
-        return self._models.parser.parse(self.record.answer)
+        return self._models.parser.parse(self.record.answer, self.record.passages)
 
     @cached_property
     def encoded(self) -> EncodedRow:

@@ -17,6 +17,7 @@ from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
+from attribeam.attribution.verdict.citations import with_citations
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.state_probe import UNREAD
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
@@ -149,7 +150,9 @@ def evidence_of(
         matcher=matcher,
     )
     judge = judge_of(options)
-    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
+    if judge is not None:
+        records = judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
+    return with_citations(row.record, row.parsed, records)
 
 
 def _results(

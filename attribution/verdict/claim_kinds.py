@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.answers.markup import (
     block_ranges,
     fenced_code,
     hide_markup,
+    hide_ranges,
     inline_code,
     is_table_row,
     range_overlapping,
+    replace_ranges,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.passage_references import reference_ranges
-from attribeam.attribution.answers.target_spans import words_range
+from attribeam.attribution.answers.target_spans import bold_labels, words_range
 from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
 from attribeam.attribution.verdict.phrase_patterns import Span
@@ -37,19 +39,22 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     """Decide what each word is. With ``assume_language``, everything counts as a language that is read."""
     kinds = [ClaimKind.CLAIM] * len(parsed.words)
     refused: list[CharRange] = []
-    text = hide_markup(answer)
+    text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
+    cited = _with_plain_marks(answer, parsed.marked)
     if parsed.words and is_bare_refusal(text):
         return WordKinds((ClaimKind.REFUSAL,) * len(kinds), (words_range(parsed, range(len(kinds))),))
-    headings = _heading_lines(answer)
+    headings = _heading_lines(unmarked)
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
-        for found, kind in _sentence_regions(parsed, range(start, end), chars.of(text), chars.of(answer)):
+        for found, kind in _sentence_regions(parsed, range(start, end), chars.of(text), chars.of(cited)):
             region = CharRange(chars.char_start + found[0], chars.char_start + found[1])
             _mark(parsed, range(start, end), region, kind, kinds)
             if kind == ClaimKind.REFUSAL:
                 refused.append(region)
         if range_overlapping(chars, headings):
             kinds[start:end] = [ClaimKind.HEADING] * (end - start)
+    for label in bold_labels(parsed, answer):
+        kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
     everything = range(len(parsed.words))
     for kind, ranges in (
         (ClaimKind.DISCOURSE, reference_ranges(answer)),
@@ -62,10 +67,19 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     return WordKinds(tuple(kinds), tuple(refused))
 
 
+def _with_plain_marks(answer: str, marks: Sequence[CharRange]) -> str:
+    """The answer with each mark of three code points or more written as "[1]", and blanks to its end."""
+    long = [mark for mark in marks if mark.char_end - mark.char_start > 2]
+    return replace_ranges(answer, long, ["[1]".ljust(mark.char_end - mark.char_start) for mark in long])
+
+
 def _sentence_regions(
     parsed: ParsedAnswer, words: range, sentence: str, written: str
 ) -> Iterator[tuple[Span, ClaimKind]]:
-    """Regions of one sentence, the weightiest kind last. ``written`` is the sentence with its markup."""
+    """Regions of one sentence, the weightiest kind last. ``written`` is the sentence with its markup.
+
+    Its citation marks are written as numbers there.
+    """
     if written != sentence:
         yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(written))
     yield from ((found, ClaimKind.DISCOURSE) for found in phrases.leads(sentence))
@@ -76,8 +90,9 @@ def _sentence_regions(
         yield label, ClaimKind.HEADING
     yield from ((found, ClaimKind.REFUSAL) for found in refusals(sentence))
     whole = (0, len(sentence))
-    if phrases.is_offer(sentence):
-        yield whole, ClaimKind.OFFER
+    courtesy = phrases.offer(sentence)
+    if courtesy is not None:
+        yield courtesy, ClaimKind.OFFER
     elif phrases.is_question(sentence) and not any(phrases.announcements(sentence)):
         yield whole, ClaimKind.QUESTION
     elif phrases.introduces_list(sentence, has_verb=_has_verb(parsed, words)):
@@ -110,12 +125,20 @@ def _start(chars: CharRange) -> int:
     return chars.char_start
 
 
-_HEADING_LINE = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+\S.*|(\*\*|__)[^*\n]{1,80}\1:?[ \t]*)$", re.MULTILINE)
+_HEADING_LINE = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+\S.*|(?:[^\w\s*_#|>-]{1,4}[ \t]*)?(\*\*|__)[^*\n]{1,80}\1:?[ \t]*"
+    r"|(?P<indent>[ \t]*)(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+(\*\*|__)[^*\n]{1,80}\3:?[ \t]*"
+    r"(?=\n+(?:(?P=indent)[ \t]{2,}\S|[ \t]*[^\W\d_])))$",
+    re.MULTILINE,
+)
 _TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+", re.MULTILINE)
 
 
 def _heading_lines(answer: str) -> tuple[CharRange, ...]:
-    """Markdown headings and lines in bold alone that have text behind them, outside fenced code."""
+    """Markdown headings and lines in bold alone that have text behind them, outside fenced code.
+
+    A list item in bold alone is one only where text or an inner list stands below it: else it may be what is listed.
+    """
     fences = fenced_code(answer)
     lines = (CharRange(*match.span()) for match in _HEADING_LINE.finditer(answer))
     return tuple(one for one in lines if answer[one.char_end :].strip() and range_overlapping(one, fences) is None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attribeam.attribution.answers.numbers_and_dates import DATE
 from attribeam.attribution.answers.passage_references import SOURCE
 from attribeam.attribution.verdict.phrase_patterns import Span, any_of, phrase_pattern, spans_of, words_of
 
@@ -226,6 +227,30 @@ _OFFER = phrase_pattern(
 )
 
 
+_CHECKABLE = re.compile(
+    rf"{DATE.pattern}|[$€£¥]\s?\d|\d\s?(?:%|percent\b|€)|\b\d{{1,2}}(?::\d\d)?\s?(?:am|pm|a\.m|p\.m)\b"
+    r"|\b\d{1,2}:\d\d\b"
+    r"|\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen|thirty|sixty|ninety)[\s-]"
+    r"(?:(?:business|working|calendar)\s)?(?:minutes?|hours?|days?|weeks?|months?|years?)\b"
+    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    re.IGNORECASE,
+)
+"""A date, a price, a time of day or a length of time."""
+_OWN_CLAUSE = phrase_pattern(
+    r"\s*[;—]\s*",
+    " [–-] ",
+    r",? (?:because|since|but|however|although|though|while|whereas) ",
+    r", (?:which|who|whose|where|as|so|and) ",
+    r": ",
+    r"(?<=[a-z)])! (?=[A-Z])",
+)
+"""What may separate a courtesy from a statement behind it."""
+_RELATIVE = phrase_pattern(
+    r", (?:which|who|whose|where) (?:\S+ ){0,3}?(?:is|are|was|were|has|have|had|must|needs?|costs?|covers?|includes?"
+    r"|requires?|contains?|opens?|closes?|ends?|expires?|applies|takes?|runs?|holds?|comes?|provides?|offers?)\b"
+)
+
+
 def openings(sentence: str) -> Iterator[Span]:
     """Interjections, connectives and notes before the first clause: "Sure!", "However,", "Note that"."""
     place = 0
@@ -268,12 +293,23 @@ def introduces_list(sentence: str, *, has_verb: bool) -> bool:
     return not has_verb or any(pattern.search(line) for pattern in (_INTRODUCTION, _PURPOSE))
 
 
-def is_offer(sentence: str) -> bool:
-    """True for a courtesy to the reader: an offer of help, a request for more information, a good wish.
+def offer(sentence: str) -> Span | None:
+    """A courtesy to the reader: an offer of help, a request for more information, a good wish.
 
-    What names a phone number, an address or the like ("if you have questions, call 555 0100") claims something.
+    What names a phone number, an address, a price, a date or a length of time ("if you have questions, call 555 0100
+    within two days") claims something: the clause of its own that it stands in, where the courtesy is said before, else
+    the whole sentence.
     """
-    return _OFFER.search(sentence) is not None and _NUMBER_OR_ADDRESS.search(sentence) is None
+    courtesy = _OFFER.search(sentence)
+    if courtesy is None or _NUMBER_OR_ADDRESS.search(sentence):
+        return None
+    checkable = _CHECKABLE.search(sentence)
+    borders = [border.start() for border in _OWN_CLAUSE.finditer(sentence, courtesy.end())]
+    if checkable:
+        before = [border for border in borders if border <= checkable.start()]
+        return (0, before[-1]) if before else None
+    stating = (border for border in borders if _RELATIVE.match(sentence, border))
+    return 0, next(stating, len(sentence))
 
 
 def is_question(sentence: str) -> bool:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from attribeam.attribution.answers.markup import hide_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE
@@ -115,20 +116,23 @@ class VerdictJudge:
         claims = answer_claims(parsed, record.answer, spans, kinds)
         signals = answer_signals(record, parsed, kinds, self._model.table, matcher)
         literal = LiteralIndex(record.passages)
-        risk, verdicts = self._verdicts(record, spans, claims, signals, literal, probed)
-        judged = _JudgedAnswer(record, parsed.words, claims.kind, risk, verdicts, literal)
+        stated = hide_ranges(record.answer, parsed.marked)
+        risk, verdicts = self._verdicts([one.chars.of(stated) for one in spans], claims, signals, literal, probed)
+        judged = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
         return tuple(judged.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
 
     def _verdicts(
         self,
-        record: QARecord,
-        spans: Sequence[TargetSpan],
+        texts: Sequence[str],
         claims: AnswerClaims,
         signals: Signals,
         literal: LiteralIndex,
         probed: Sequence[float] | None,
     ) -> tuple[float | None, dict[int, _ClaimVerdict]]:
-        """The answer's risk, None where no word is judged, and the verdict of each claim by its index."""
+        """The answer's risk, None where no word is judged, and the verdict of each claim by its index.
+
+        ``texts`` are those of the spans without citation marks.
+        """
         judged = frozenset(signals.words)
         own = {
             index: one.words
@@ -143,7 +147,7 @@ class VerdictJudge:
         unmatched = unmatched_claims(signals, [*own.values()])
         limits = self._model.thresholds
         risk = max(_probability(answer), limits.unmatched_risk if unmatched.any() else 0.0)
-        copied = [self._is_literal(spans[index].chars.of(record.answer), literal) for index in own]
+        copied = [self._is_literal(texts[index], literal) for index in own]
         scores = [1 - _probability(one) for one in odds]
         for place, is_unmatched in enumerate(unmatched):
             if is_unmatched:
@@ -188,10 +192,12 @@ class VerdictJudge:
 class _JudgedAnswer:
     """What is known of an answer once its claims are judged.
 
-    ``risk`` is None where no word is judged; ``verdicts`` lie by the index of the claim.
+    ``stated`` is its text with blanks for citation marks. ``risk`` is None where no word is judged; ``verdicts`` lie by
+    the index of the claim.
     """
 
     record: QARecord
+    stated: str
     words: Sequence[CharRange]
     kind: AnswerKind
     risk: float | None
@@ -227,7 +233,7 @@ class _JudgedAnswer:
 
     def _in_another_language(self, found: SpanEvidence) -> SpanEvidence:
         """Supported by the passage that the span copies, which becomes its best; else not judged."""
-        copied = self.literal.copied(found.text, preferred=found.top_passage_index)
+        copied = self.literal.copied(found.chars.of(self.stated), preferred=found.top_passage_index)
         if copied.passage_index is None or copied.share < _COPIED_SHARE:
             return replace(found, support=Support.NOT_JUDGED)
         index = copied.passage_index

@@ -121,7 +121,7 @@ def _run_block(
     writer: pq.ParquetWriter,
 ) -> None:
     with clock.stage("parse"):
-        parsed = list(parser.parse_many([record.answer for record in records]))
+        parsed = list(parser.parse_many([one.answer for one in records], [one.passages for one in records]))
     with clock.stage("spans"):
         spans = [
             choose_target_spans(tree, record.answer, kinds=settings.span_kinds, given=record.target_spans)

@@ -150,7 +150,7 @@ class AttnUnionDep:
     def run(self, records: Sequence[QARecord]) -> None:
         rows = [self._model.encode(record) for record in records]
         found = self._model.attribute(rows, [len(record.passages) for record in records])
-        trees = self._parser.parse_many([record.answer for record in records])
+        trees = self._parser.parse_many([one.answer for one in records], [one.passages for one in records])
         for record, row, tokens, tree in zip(records, rows, found, trees, strict=True):
             _unite(record, tree, row, tokens, self._model.settings)
 

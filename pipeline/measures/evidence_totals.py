@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.report.passage_use import CitationTally
 from attribeam.report.support_distribution import ShareBy, ShareTally
 from attribeam.schemas import VERDICTS, Support
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
 
 _SUMMED_COLUMNS = (
     *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
+    *CitationTally.columns,
 )  # fmt: skip
 RISK_THRESHOLD = "answer_risk_threshold"
 """What the provenance of a verdict calls the risk from which an answer is at risk."""
@@ -120,6 +122,8 @@ class EvidenceTotals:
         evidence_mass: sum of the claims' evidence masses, None if no claim has one.
         unmatched_spans: claims with at least one unmatched value.
         isolated_spans: claims whose whole evidence was isolated.
+        cited_claims: claims for which the answer cites a passage.
+        agreeing_claims: those whose best passages include a cited one.
         risks: of the answers.
         answers: how the claims lie in the answers.
         groups: claims with a verdict by the values of ``generator`` and of each carried column that can be grouped.
@@ -133,6 +137,8 @@ class EvidenceTotals:
     risks: RiskTotals = RiskTotals()
     answers: AnswerTotals = AnswerTotals()
     groups: tuple[ShareBy, ...] = field(default=())
+    cited_claims: int = 0
+    agreeing_claims: int = 0
 
 
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
@@ -154,6 +160,7 @@ def _sum_batches(
     spans: Counter[tuple[str, str]] = Counter()
     mass: float | None = None
     claims = unmatched = isolated = 0
+    citations = CitationTally()
     risks, answers = RiskTotals(), AnswerTally()
     for batch in batches:
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
@@ -167,10 +174,12 @@ def _sum_batches(
         of_batch = pc.sum(of_claims["evidence_mass"]).as_py()
         mass = mass if of_batch is None else (mass or 0.0) + of_batch
         isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
+        citations.add(of_claims)
         unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
     shares = tuple(tally.result() for tally in groups)
     sums = dict(sorted(spans.items()))
-    return EvidenceTotals(sums, claims, mass, unmatched, isolated, risks, answers.result(), shares)
+    cited = (citations.cited, citations.agreeing)
+    return EvidenceTotals(sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *cited)
 
 
 def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> RiskTotals:

@@ -210,6 +210,19 @@ def _evidence_metrics() -> Iterator[Metric]:
     def mass_mean(run: RunMetrics) -> Value:
         return None if run.evidence is None else share(run.evidence.evidence_mass, run.evidence.claims)
 
+    def cited(run: RunMetrics) -> Value:
+        return None if run.evidence is None else run.evidence.cited_claims
+
+    def cited_share(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.cited_claims, run.evidence.claims)
+
+    def agreement(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.agreeing_claims, run.evidence.cited_claims)
+
+    agreeing = "claims whose best passages include a cited one, among the claims with a citation"
+    yield Metric("cited_claims", "claims", "claims for which the answer cites a passage", cited)
+    yield Metric("cited_share", "share", "those claims among all claims", cited_share)
+    yield Metric("citation_agreement", "share", agreeing, agreement)
     yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched)
     yield Metric("unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share)
     yield Metric("isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated)

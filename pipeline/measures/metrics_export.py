@@ -110,6 +110,16 @@ def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
     yield _single_family(
         metrics, "unmatched_span_ratio", Unit.RATIO, "unmatched_share", f"{unmatched} among all claims."
     )
+    cited, agreeing = "Claims for which the answer cites a passage", "Claims whose evidence lies in a cited passage"
+    yield _single_family(metrics, "cited_claims", Unit.CLAIMS, "cited_claims", f"{cited}.")
+    yield _single_family(metrics, "cited_claim_ratio", Unit.RATIO, "cited_share", f"{cited} among all claims.")
+    yield _single_family(
+        metrics,
+        "citation_agreement_ratio",
+        Unit.RATIO,
+        "citation_agreement",
+        f"{agreeing} among those with a citation.",
+    )
     isolated = "Claims whose whole evidence was isolated"
     yield _single_family(metrics, "isolated_spans", Unit.CLAIMS, "isolated_spans", f"{isolated}.")
     yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all claims.")

@@ -93,6 +93,11 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
             yield _count_line(f"  {support}", claims, _share_text(claims, counts.claim_count))
     if metrics.evidence is not None and (isolated := metrics.evidence.isolated_spans):
         yield _count_line("  isolated", isolated, _share_text(isolated, counts.claim_count))
+    evidence = metrics.evidence
+    if evidence is not None and evidence.cited_claims:
+        cited, agreeing = evidence.cited_claims, evidence.agreeing_claims
+        yield _count_line("  with a citation", cited, _share_text(cited, counts.claim_count))
+        yield _count_line("    evidence lies there", agreeing, _share_text(agreeing, cited))
     if none := metrics.claims(Support.NO_CLAIM):
         yield _count_line("no claim", none)
     if counts.not_judged_count:

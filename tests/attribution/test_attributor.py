@@ -35,7 +35,7 @@ PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower.
 class FlatParser:
     """Takes every run of visible characters for a word, and the first word for the verb that all others hang on."""
 
-    def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
         return map(self._parse, texts)
 
     def _parse(self, text: str) -> ParsedAnswer:
@@ -161,10 +161,10 @@ def test_an_answer_that_the_parser_fails_on_harms_no_other(
     attributor: Attributor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FragileParser(FlatParser):
-        def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+        def parse_many(self, texts: Sequence[str], passages: Sequence[object]) -> Iterator[ParsedAnswer]:
             if "bad" in texts:
                 raise KeyError("bad")
-            return super().parse_many(texts)
+            return super().parse_many(texts, passages)
 
     monkeypatch.setattr(attributor, "parser", FragileParser())
     good, bad = attributor.attribute_many([record("Yes."), record("bad")])

@@ -202,10 +202,10 @@ def test_answer_that_breaks_the_parser_is_a_dead_letter_of_its_own(
     rows[4]["answer"] = "The answer that breaks it."
     parse_many = AnswerParser.parse_many
 
-    def break_on_one(parser, texts, batch_size=64):  # type: ignore[no-untyped-def]
+    def break_on_one(parser, texts, passages):  # type: ignore[no-untyped-def]
         if "The answer that breaks it." in texts:
             raise ValueError("[E000] The answer that breaks it.")
-        return parse_many(parser, texts, batch_size)
+        return parse_many(parser, texts, passages)
 
     monkeypatch.setattr(AnswerParser, "parse_many", break_on_one)
     run_locally(write_log(tmp_path / "log.parquet", rows), settings, output_in(tmp_path))

@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.schemas import Reason, RowFault
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.transforms.prepare_rows import parse_each
 
 NOTHING = ParsedAnswer((), (), (), (), (), ())
+
+
+def record(answer: str) -> QARecord:
+    return QARecord("one", "Who?", (Passage("Ada."),), answer, RowSource("log.parquet", 0))
 
 
 class FragileParser:
@@ -21,7 +25,7 @@ class FragileParser:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+    def parse_many(self, texts: Sequence[str], _passages: Sequence[object]) -> Iterator[ParsedAnswer]:
         for text in texts:
             if text.startswith("bad"):
                 raise self._error
@@ -30,7 +34,7 @@ class FragileParser:
 
 @given(bad=st.lists(st.booleans(), max_size=20))
 def test_only_the_answers_that_break_the_parser_fail(bad: list[bool]) -> None:
-    answers = ["bad one" if one else "good one" for one in bad]
+    answers = [record("bad one" if one else "good one") for one in bad]
     outcomes = parse_each(FragileParser(KeyError("bad one")), answers)  # type: ignore[arg-type]
     assert [isinstance(outcome, RowFault) for outcome in outcomes] == bad
     for outcome in outcomes:
@@ -42,4 +46,4 @@ def test_only_the_answers_that_break_the_parser_fail(bad: list[bool]) -> None:
 
 def test_running_out_of_memory_fails_the_run() -> None:
     with pytest.raises(MemoryError):
-        parse_each(FragileParser(MemoryError()), ["good", "bad"])  # type: ignore[arg-type]
+        parse_each(FragileParser(MemoryError()), [record("good"), record("bad")])  # type: ignore[arg-type]

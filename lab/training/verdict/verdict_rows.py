@@ -74,7 +74,8 @@ def verdict_rows(answers: Sequence[JudgedAnswer], parser: AnswerParser, table: W
     with tqdm(total=len(answers), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(answers), _ANSWERS_PER_BATCH):
             some = answers[start : start + _ANSWERS_PER_BATCH]
-            parses = parser.parse_many([one.record.answer for one in some])
+            records = [one.record for one in some]
+            parses = parser.parse_many([one.answer for one in records], [one.passages for one in records])
             for answer, parsed in zip(some, parses, strict=True):
                 row = _row(answer, parsed, table)
                 if row.signals.words:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.schemas import CharRange
+from attribeam.schemas import CharRange, Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class HandParser:
     answers: Mapping[str, ParsedAnswer]
     identity: str = "by-hand"
 
-    def parse(self, text: str) -> ParsedAnswer:
+    def parse(self, text: str, _passages: Sequence[Passage] = ()) -> ParsedAnswer:
         return self.answers[text]
 
 

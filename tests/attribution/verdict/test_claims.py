@@ -327,3 +327,45 @@ def test_given_spans_are_claims_of_their_own() -> None:
     spans = [TargetSpan(SpanKind.GIVEN, CharRange(0, 12)), TargetSpan(SpanKind.GIVEN, CharRange(0, 26))]
     found = claims_among(answer, spans).spans
     assert [one.claim_index for one in found] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "label", "fact"),
+    [
+        ("- **Warranty**: The pump has a warranty.\n- It hums.", "Warranty", "The pump has a warranty"),
+        ("1. **Care:** Clean the filter every week.", "Care", "Clean the filter every week"),
+        ("* __Weight__: It weighs 3 kg.", "Weight", "It weighs 3 kg"),
+        ("**Zulu Prime** – It weighs 3 kg.", "Zulu Prime", "It weighs 3 kg"),
+        ("- **Weight**: 3 kg\n- **Height**: 9 cm", "Weight", "3 kg"),
+        ("**Warranty**\nThe pump has a warranty.", "Warranty", "The pump has a warranty"),
+        ("🔧 **Warranty**\nThe pump has a warranty.", "Warranty", "The pump has a warranty"),
+        ("1. **Warranty**\n   The pump has a warranty.", "Warranty", "The pump has a warranty"),
+    ],
+)
+def test_a_bold_label_is_a_heading_and_no_part_of_the_claim_behind_it(answer: str, label: str, fact: str) -> None:
+    found = judged(answer)
+    assert found[label] == (None, "heading")
+    assert found[fact] == (fact, "claim")
+
+
+def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alone() -> None:
+    assert "The plan costs $5" in judged("**The plan costs $5:** that is cheap.")
+    assert judged("The plans are:\n- **Basic**\n- **Pro**")["Pro"] == ("Pro", "claim")
+    for answer in ("The **pump** weighs **3 kg**.", "**The pump** weighs 3 kg.", "It weighs *3 kg*."):
+        assert all(text.count("*") in (0, 2, 4, 8) for text in judged(answer)), answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Let me know if you need form C-77, which must reach us by 15 May.", ", which must reach us by 15 May ."),
+        ("Feel free to ask for more, but the office is closed on Sundays.", ", but the office is closed on Sundays ."),
+        ("I hope this helps; the form costs $5.", "; the form costs $ 5 ."),
+        ("Let me know if you want the form, which is needed for refunds.", ", which is needed for refunds ."),
+        ("Let me know if you have any other questions, and I will be happy to help.", ""),
+        ("Let me know if you need the form from 2019.", ""),
+        ("I hope this helps, and have a great day!", ""),
+    ],
+)
+def test_a_courtesy_hides_no_clause_that_can_be_checked(answer: str, said: str) -> None:
+    assert stated(answer) == said

@@ -170,6 +170,16 @@ def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path: Path) -> No
     assert totals.spans["mentions", "unsupported"] == 2
 
 
+def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path: Path) -> None:
+    right = replace(supported_span(), cited_passages=(0,), citation_agrees=True)
+    wrong = replace(unsupported_span(), cited_passages=(1,), citation_agrees=False)
+    inside = replace(wrong, span_index=2, claim_index=1)
+    spans = {0: (right, wrong, inside), 1: (supported_span(), unsupported_span())}
+    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry", "pier"], spans=spans).root)
+    run = RunMetrics(audit.manifest, sum_evidence(audit))
+    assert [run.value(name) for name in ("cited_claims", "cited_share", "citation_agreement")] == [2, 0.5, 0.5]
+
+
 @pytest.mark.parametrize(("models", "at_risk"), [({}, 1), ({"answer_risk_threshold": "0.25"}, 2)])
 def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(
     tmp_path: Path, models: dict[str, str], at_risk: int

@@ -72,6 +72,15 @@ def test_the_summary_tells_isolated_claims() -> None:
     assert "isolated 3 30.0%" in lines
 
 
+def test_the_summary_tells_citations_and_how_many_agree() -> None:
+    counts = AuditCounts(rows=4, audited=4, spans={"supported": 8, "unsupported": 2})
+    totals = EvidenceTotals(
+        {}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=0, cited_claims=8, agreeing_claims=6
+    )
+    lines = _lines(summary_text(RunMetrics(_manifest(counts), totals), output="out"))
+    assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
+
+
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:
     lines = _lines(_summary(made_metrics(), output="out"))
     for line in (

@@ -31,12 +31,12 @@ from attribeam.transforms import prepare_rows
 
 parse_each = prepare_rows.parse_each
 
-def parse_or_die(parser, answers):
-    if any("{FATAL_WORD}" in answer for answer in answers):
+def parse_or_die(parser, records):
+    if any("{FATAL_WORD}" in one.answer for one in records):
         os.kill(os.getpid(), signal.SIGKILL)
-    if any("{HUNGRY_WORD}" in answer for answer in answers):
+    if any("{HUNGRY_WORD}" in one.answer for one in records):
         raise MemoryError
-    return parse_each(parser, answers)
+    return parse_each(parser, records)
 
 prepare_rows.parse_each = parse_or_die
 """

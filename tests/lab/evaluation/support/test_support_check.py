@@ -36,7 +36,7 @@ class OneAnswerParser:
 
     identity = "by-hand"
 
-    def parse_many(self, texts):
+    def parse_many(self, texts, _passages):
         return iter([PARSED for text in texts if text == ANSWER])
 
 

@@ -1,0 +1,363 @@
+"""What a citation mark says between its brackets: pointers to passages by number, name, place, author or address.
+
+A text is a mark only if it is nothing but pointers and what joins them: "1, 3-5", "Doc 3, p. 12", "see warranty.pdf".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Flag, auto
+from functools import cached_property
+
+from attribeam.schemas import Passage
+
+
+class PointerKind(Flag):
+    """By what a mark names its passage."""
+
+    NUMBER = auto()
+    """A bare number: "2"."""
+    LABEL = auto()
+    """A word for sources with a number or id: "Doc 3", "ID: 17"."""
+    ID = auto()
+    """A passage's own id or file name."""
+    TITLE = auto()
+    """A passage's title."""
+    FILE = auto()
+    """The name of a file that is no passage's."""
+    TOKEN = auto()
+    """What looks like an id and is no passage's: "KB-0042"."""
+    PLACE = auto()
+    """A page, a section or the like."""
+    AUTHOR = auto()
+    """Author and year."""
+    ADDRESS = auto()
+    """An address of the web, a DOI or the like."""
+    VOID = auto()
+    """That nothing can be named: "page not specified", "citation needed"."""
+    SOURCE = auto()
+    """The word "source", with a colon behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointers:
+    """What a mark names: kinds, the indices of passages that it names otherwise than by number, and its numbers.
+
+    ``from_zero`` are indices that are counted from 0 whatever the answer does elsewhere.
+    """
+
+    kinds: PointerKind
+    named: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+    from_zero: tuple[int, ...] = ()
+
+
+SOURCE_WORDS = (
+    "sources?|src|refs?|references?|citations?|cites?|cited|quellen?|quellenangaben?|referenz(?:en)?|belege?|fuentes?"
+    "|referencias?|références?|fonti?|riferiment[oi]|fontes?|referências?|bron(?:nen)?|źródł[oa]|zdroje?|kilde[r]?"
+    "|källa|källor|lähde|lähteet|来源|來源|出典|出处|出處|参考(?:文献|资料)?|參考(?:文獻|資料)?|источник[и]?|출처|مصدر|المصدر|מקור(?:ות)?"
+)
+_NUMBERED_WORDS = (
+    "docs?|documents?|doc[ _-]?id|passages?|chunks?|chunk[ _-]?id|contexts?|ctx|excerpts?|snippets?|extracts?"
+    "|search[ _]results?|results?|web(?:pages?|[ _]results?)?|evidence|texts?|nodes?|records?|files?|links?|ids?|kb"
+    "|articles? id|footnotes?|fn|notes?|nb|inline|oaicite|dokumente?|textstellen?|documentos?|documenti?|documenten"
+    "|dokumenty?|fragment[os]?|文档|文檔|文件|資料|资料|段落|документ|фрагмент|문서|مستند|מסמך"
+)
+_PLACE_WORDS = (
+    r"exhibits?|schedules?|attachments?|art\.|articles?"
+    r"|pages?|pp?\.?|pgs?\.?|sections?|sect?\.?|§+|paragraphs?|paras?\.?|¶+|chapters?|figures?|figs?\.?|tables?|tbl\.?"
+    r"|appendix|appendices|app\.|annex(?:es)?|slides?|lines?|clauses?|seiten?|s\.|abschnitte?|kapitel|kap\.|ziffer|rn\."
+    r"|tabelle|abb(?:ildung|\.)|anhang|páginas?|págs?\.?|paginas?|pagg?\.?|secci[óo]n|secções|secção|seção|sezione"
+    r"|chapitre|cap[íi]tulo|capitolo|strona|str\.|стр\.|с\.|раздел|sidan?|sivu|blz\."
+)
+_COUNT = r"(?:\d{1,5}(?:\.\d{1,3}){0,4}[a-z]?|[ivxlc]{1,6}|[a-h])(?:\(\w{1,3}\)){0,3}(?![\w%°]|\.\d)"
+_JOIN = r"(?:\s*(?:-|–|—|,|;|&|/|to\b|and\b|und\b|bis\b|et\b|y\b)\s*)"
+_NUMBERS = rf"[\^#]?\d{{1,5}}\^?(?:{_JOIN}{{1,2}}#?\^?\d{{1,5}}\^?)*(?![\w%°$€£]|[.,]\d|\s?%)"
+_YEAR = r"(?:(?:1[5-9]|20)\d\d[a-z]?|n\.\s?d\.|in press|forthcoming)"
+_NAME = r"(?:(?:van|von|de|der|den|di|la|le|da|Mc|O['’]|al-)\s?)*[A-Z][\w'’-]+"
+_NOT_AUTHORS = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?|Spring|Summer|Autumn|Fall|Winter|Since|Until|From|By|In|As|Q[1-4]|FY|Windows|Office"
+    r"|Server|Version|Model|Class|Season|Olympics?|Before|After|Around|Circa|Early|Late|Mid|Founded|Born|Died|Updated"
+    r"|Est|Established|Released|Effective|Published)\b"
+)
+_DOCUMENT = "pdf|docx?|pptx?|xlsx?|md|mdx|rst|txt|html?|epub|odt|rtf|eml|msg|aspx"
+_OTHER_FILE = "csv|tsv|json|jsonl|xml|ya?ml|ipynb|png|jpe?g|mp[34]|srt|vtt|php|py|parquet"
+_TOP_LEVEL = "com|org|net|gov|edu|io|info|int|mil|app|dev|ai|eu|uk|de|fr|es|it|nl|pl|ch|at|ca|au|us|jp|cn|br|in|co"
+
+_SEPARATOR = re.compile(
+    r"(?:[\s,;|/&·•:+>→↗—–\-()\[\]\"'“”„‘’`*_.]|📄|🔗|📎|📚|📖|ℹ️|(?:and|und|et|y|e|or|oder|at|on|of|in|the)\b)+",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    r"(?:see(?: also| e\.g\.)?|cf\.?|compare|vgl\.?|siehe(?: auch)?|voir|v[ée]ase|ver|zie|vedi|zob\.|from|via|per"
+    r"|adapted from|retrieved from|as (?:stated|cited|noted|described) in|cited in|according to|based on|aus|laut|nach"
+    r"|(?:refs?|src)\.(?=\s)|smh|accessed(?: on)? \d{4}-\d\d-\d\d)(?!\w)",
+    re.IGNORECASE,
+)
+_SOURCE_LEAD = re.compile(rf"(?:{SOURCE_WORDS})\s*[:：=](?!//)", re.IGNORECASE)
+_NUMBERED_LEAD = re.compile(rf"(?:{_NUMBERED_WORDS})\s*[:：=](?!//)", re.IGNORECASE)
+_ITEMS = re.compile(
+    "|".join(
+        (
+            r"(?P<void>(?:(?:page|source|section|document|citation|reference|url|link)s?(?: numbers?| name)?"
+            r"(?: (?:is|was|are))?[: ]+)(?:not (?:specified|provided|available|given|stated|listed|mentioned|found"
+            r"|applicable)|unspecified|unavailable|unknown|n/a)(?= *$)|(?:no|without) (?:page|source|citation)s?"
+            r"(?: (?:numbers?|given|provided|specified|available))*(?= *$)|(?:citation|source|reference|page) needed"
+            r"|seite nicht angegeben|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
+            r"(?P<dagger>\d{1,3}(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
+            r"(?P<turn>turn\d+(?:search|view|news|file|image|fetch)(?P<turned>\d+))",
+            r"(?P<address>(?:https?|ftp|s3|gs|file|abfss?|doi|urn|hdl|arxiv|chrome):(?://)?[^\s<>\"\]]*[^\s<>\"\].,;)]"
+            rf"|www\.[^\s,;)]+[^\s,;).]|(?<!@)(?<!\w)(?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL})(?![\w.])(?:/[^\s,;)]*)?"
+            r"(?: ?\+ ?\d+)?"
+            r"|10\.\d{4,}/[^\s,;)]+)",
+            rf"(?P<file>(?-i:(?:(?:[A-Z\d&][\w&+-]*|of|and|for|to|-) ){{0,6}})"
+            rf"[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
+            r"(?:[#?]\S*|:L?\d+(?:-L?\d+)?)?)",
+            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS})(?:[ _:：#.№=-]|no\.?|nr\.?|number|id\b)*"
+            rf"[\[(]?(?P<labelled>(?-i:[A-Z])(?!\w)|{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
+            rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:{_JOIN}{{1,2}}{_COUNT})*(?-i: [A-Z]{{2,8}}\b)?"
+            r"|\d{1,3} (?:U\.? ?S\.? ?C|C\.? ?F\.? ?R)\.?,? (?:§+ ?)?\d[\w.()-]*|第?\s?\d{1,5}\s?[页頁章节節条條]"
+            r"|#(?:page|p|L|lines?|section)[=:]?[\w-]+|L\d+-L?\d+)",
+            rf"(?-i:(?P<author>(?!{_NOT_AUTHORS}){_NAME}(?: {_NAME}){{0,3}}"
+            rf"(?:(?P<joined>,? (?:&|and|und|et|y) |, (?:& |and )?){_NAME}(?: {_NAME})?)*"
+            r"(?P<others>,? et al\.?| u\. a\.)?"
+            rf"(?P<comma>,)? \(?{_YEAR}(?:, {_YEAR})*\)?(?:(?::|, p+\.) ?\d+(?:[-–]\d+)?)?))",
+            rf"(?P<number>{_NUMBERS})",
+            r"(?P<token>@?(?=[\w.:@#-]*\d)(?=[\w.:@#-]*[^\W\d])\w[\w.:@#-]*\w|@\w[\w:-]+)(?![\w%°])",
+        )
+    ),
+    re.IGNORECASE,
+)
+_FREE_WITH_PLACE = re.compile(
+    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))",
+)
+_PAGE_OF_NAME = re.compile(r"(?:[#?]\S*|:\d+(?:-\d+)?)(?!\w)")
+_FILE_ENDING = re.compile(rf"\.(?:{_DOCUMENT}|{_OTHER_FILE})$", re.IGNORECASE)
+_PART_OF_FILE = re.compile(r"[-_ ](?:p(?:age)?|chunk|part)?[-_ ]?\d{1,4}$", re.IGNORECASE)
+_SOURCE_TEXT = re.compile(rf"\W*(?:{SOURCE_WORDS})\s*[:：=]\s*(?P<rest>[^\n]{{1,200}})", re.IGNORECASE)
+_RANGE = re.compile(r"(\d{1,5})(?:\s*[-–—]\s*(\d{1,5}))?")
+_MOST_IN_A_RANGE = 100
+_LARGEST_NUMBER = 1000
+_WORD = re.compile(r"[^\W_]+")
+_BEGINNING = 400
+
+
+class PassageNames:
+    """The names of a row's passages, and what texts name them; without passages only the form of a text counts."""
+
+    def __init__(self, passages: Sequence[Passage] = ()) -> None:
+        self._passages = passages
+
+    @property
+    def count(self) -> int:
+        """How many passages there are."""
+        return len(self._passages)
+
+    def pointers(self, text: str) -> Pointers | None:
+        """What the text points to; None if it says anything else, or points to nothing."""
+        kinds, named, numbers, from_zero = PointerKind(0), list[int](), list[int](), list[int]()
+        place = self._behind_separators(text, 0)
+        while place < len(text):
+            found = self._item(text, place)
+            if found is None:
+                return self._free(text) if not place or kinds == PointerKind.SOURCE else None
+            end, one = found
+            kinds |= one.kinds
+            named += one.named
+            numbers += one.numbers
+            from_zero += one.from_zero
+            place = self._behind_separators(text, end)
+        if not kinds or kinds == PointerKind.SOURCE:
+            return None
+        return Pointers(kinds, tuple(dict.fromkeys(named)), tuple(numbers), tuple(from_zero))
+
+    @staticmethod
+    def _behind_separators(text: str, place: int) -> int:
+        match = _SEPARATOR.match(text, place)
+        return match.end() if match else place
+
+    def _item(self, text: str, place: int) -> tuple[int, Pointers] | None:
+        lead = _SOURCE_LEAD.match(text, place)
+        if lead:
+            return lead.end(), Pointers(PointerKind.SOURCE)
+        name = self._name(text, place)
+        if name:
+            return name
+        lead = _LEAD.match(text, place)
+        if lead:
+            return lead.end(), Pointers(PointerKind(0))
+        match = _ITEMS.match(text, place)
+        if match:
+            return match.end(), self._pointer(match)
+        lead = _NUMBERED_LEAD.match(text, place)
+        return (lead.end(), Pointers(PointerKind(0))) if lead else None
+
+    def _free(self, text: str) -> Pointers | None:
+        """What follows "Source:", whatever it is, and a title with a page or the like behind it."""
+        labelled = _SOURCE_TEXT.fullmatch(text)
+        if labelled:
+            rest = self.pointers(labelled["rest"])
+            return rest or Pointers(PointerKind.SOURCE, self._by_words(labelled["rest"]))
+        match = _FREE_WITH_PLACE.match(text)
+        rest = self.pointers(text[match.end() :]) if match else None
+        if match is None or rest is None or len(match["free"].split()) > 8:
+            return None
+        return Pointers(PointerKind.PLACE | rest.kinds, (*self._by_words(match["free"]), *rest.named))
+
+    def _name(self, text: str, place: int) -> tuple[int, Pointers] | None:
+        match = self._pattern.match(text, place) if self._pattern else None
+        if match is None:
+            return None
+        indices, kind = self._known[match.group().casefold()]
+        page = _PAGE_OF_NAME.match(text, match.end())
+        return page.end() if page else match.end(), Pointers(kind, indices)
+
+    def _pointer(self, match: re.Match[str]) -> Pointers:
+        text = match.group()
+        match match.lastgroup:
+            case "void":
+                return Pointers(PointerKind.VOID)
+            case "dagger":
+                named = self._by_name(match["behind"].strip())
+                inner = (int(match["inner"]),) if match["inner"] else ()
+                numbers = () if inner else (int(text.split("†")[0]),)
+                return Pointers(PointerKind.NUMBER, named, numbers, () if named else inner)
+            case "turn":
+                return Pointers(PointerKind.LABEL, from_zero=(int(match["turned"]),))
+            case "address":
+                return Pointers(PointerKind.ADDRESS, self._by_address(text))
+            case "file":
+                kind = PointerKind.TOKEN if match["other"] else PointerKind.FILE
+                words = text.split(" ")
+                ends = (self._by_name(" ".join(words[first:])) for first in range(len(words)))
+                return Pointers(kind, next(filter(None, ends), ()))
+            case "label":
+                return self._labelled(match["labelled"])
+            case "place":
+                return Pointers(PointerKind.PLACE)
+            case "author":
+                certain = match["comma"] or match["joined"] or match["others"]
+                named = self._by_words(re.sub(r"(?<=\d{4})\D.*", "", text))
+                return Pointers(PointerKind.AUTHOR if certain or named else PointerKind.TOKEN, named)
+            case "number":
+                return self._numbered(text)
+            case _:
+                return self._token(text)
+
+    def _labelled(self, text: str) -> Pointers:
+        if len(text) == 1 and text.isalpha():
+            return Pointers(PointerKind.LABEL, numbers=(ord(text) - ord("A") + 1,))
+        named = self._by_name(text)
+        is_id = named or text[:1] == "0" or not re.match(r"\^?\d{1,4}(?![\w.:@-]*[^\W\d])", text)
+        return Pointers(PointerKind.LABEL, named, () if is_id and text != "0" else _numbers(text))
+
+    def _numbered(self, text: str) -> Pointers:
+        named = tuple(index for part in text.split(",") for index in self._numeric_ids.get(part.strip(" ^"), ()))
+        return Pointers(PointerKind.NUMBER, named, () if named else _numbers(text))
+
+    def _token(self, text: str) -> Pointers:
+        named = self._by_name(text)
+        match = re.fullmatch(r"[A-Za-z](\d{1,3})", text)
+        return Pointers(PointerKind.TOKEN, named, (int(match[1]),) if match and not named else ())
+
+    def _by_name(self, text: str) -> tuple[int, ...]:
+        """The passages with this id, title or file name, which may have a page or part behind it."""
+        plain = text.casefold().strip()
+        for one in (plain, plain.split("#")[0], _without_part(plain)):
+            if one in self._numeric_ids:
+                return self._numeric_ids[one]
+            if one in self._known:
+                return self._known[one][0]
+        return ()
+
+    def _by_address(self, text: str) -> tuple[int, ...]:
+        plain = _plain_address(text)
+        return tuple(
+            index
+            for index, one in enumerate(self._passages)
+            if plain in (_plain_address(one.passage_id or ""), _plain_address(one.title or ""))
+        )
+
+    def _by_words(self, text: str) -> tuple[int, ...]:
+        """The passages of which id, title or beginning have all words of a text."""
+        wanted = {word.casefold() for word in _WORD.findall(text) if word not in ("et", "al", "and", "p", "pp")}
+        return tuple(
+            index
+            for index, one in enumerate(self._passages)
+            if wanted
+            <= {
+                word.casefold() for word in _WORD.findall(f"{one.passage_id} {one.title or ''} {one.text[:_BEGINNING]}")
+            }
+        )
+
+    def has_in_text(self, text: str) -> bool:
+        """Whether a passage says this in its text, word by word."""
+        wanted = " ".join(_WORD.findall(text.casefold()))
+        return any(f" {wanted} " in one for one in self._texts)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [f" {' '.join(_WORD.findall(one.text.casefold()))} " for one in self._passages]
+
+    @cached_property
+    def _numeric_ids(self) -> dict[str, tuple[int, ...]]:
+        """Ids that are numbers, unless they only count the passages."""
+        ids = [(one.passage_id or "").strip() for one in self._passages]
+        if ids in ([str(place) for place in range(len(ids))], [str(place + 1) for place in range(len(ids))]):
+            return {}
+        return {one: (index,) for index, one in enumerate(ids) if one.isdigit()}
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[tuple[int, ...], PointerKind]]:
+        known: dict[str, tuple[tuple[int, ...], PointerKind]] = {}
+        for index, passage in enumerate(self._passages):
+            for name, kind in _names_of(passage):
+                indices, first = known.get(name, ((), kind))
+                known[name] = (tuple(dict.fromkeys((*indices, index))), first)
+        return known
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        names = sorted(self._known, key=len, reverse=True)
+        joined = "|".join(map(re.escape, names))
+        return re.compile(rf"(?:{joined})(?!\w|[-.]\w)", re.IGNORECASE) if names else None
+
+
+def _names_of(passage: Passage) -> Iterator[tuple[str, PointerKind]]:
+    """Its id, the last part of an id that is a path, its title, and both without a file's ending."""
+    for text, kind in ((passage.passage_id, PointerKind.ID), (passage.title, PointerKind.TITLE)):
+        for name in dict.fromkeys(((text or "").strip().casefold(), (text or "").strip().casefold().split("/")[-1])):
+            stem = _FILE_ENDING.sub("", name)
+            for one in dict.fromkeys((name, stem)):
+                if len(one) > 1 and any(map(str.isalpha, one)):
+                    yield one, _kind_of_name(one, kind)
+
+
+def _kind_of_name(name: str, kind: PointerKind) -> PointerKind:
+    if name.replace(" ", "").isalpha():
+        return PointerKind.TITLE
+    if "://" in name:
+        return PointerKind.ADDRESS
+    return PointerKind.ID if _FILE_ENDING.search(name) else kind
+
+
+def _without_part(name: str) -> str:
+    ending = _FILE_ENDING.search(name)
+    stem = name[: ending.start()] if ending else name
+    return _PART_OF_FILE.sub("", stem) + (ending.group() if ending else "")
+
+
+def _plain_address(text: str) -> str:
+    return re.sub(r"^(?:https?://)?(?:www\.)?", "", text.strip().casefold()).split("#")[0].rstrip("/")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for first, last in _RANGE.findall(text):
+        start, end = int(first), int(last or first)
+        if end <= _LARGEST_NUMBER:
+            found += range(start, min(end, start + _MOST_IN_A_RANGE) + 1) if end >= start else (start, end)
+    return tuple(found)

@@ -1,0 +1,438 @@
+"""Ways to cite, as services and people write them, and brackets that are part of what an answer says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribeam.attribution.answers.citation_marks import citation_marks
+from attribeam.schemas import Passage
+
+KETTLE = Passage(
+    "The kettle holds two litres and boils in four minutes. Descale it monthly.", "Kettle Guide", "kettle.pdf"
+)
+RULES = Passage("Dogs may stay on the terrace. Breakfast ends at 11:30.", "House Rules", "docs/house_rules.md")
+HOURS = Passage("Smith and Lee counted guests in 2019.", "https://help.example.com/hours", "4711")
+PASSAGES = (KETTLE, RULES, HOURS)
+
+
+def shown(answer: str, passages: tuple[Passage, ...] = PASSAGES) -> str:
+    """The answer without its marks, blanks and space before full stops evened out."""
+    characters = list(answer)
+    for mark in citation_marks(answer, passages):
+        characters[mark.chars.char_start : mark.chars.char_end] = " " * (mark.chars.char_end - mark.chars.char_start)
+    return " ".join("".join(characters).split()).replace(" .", ".").replace(" ,", ",")
+
+
+MARKS: list[tuple[str, list[int]]] = [
+    # Numbers in brackets of all kinds
+    ("[1]", [0]),
+    ("[2, 3]", [1, 2]),
+    ("[1-3]", [0, 1, 2]),
+    ("[1, 2-3]", [0, 1, 2]),
+    ("[1][3]", [0, 2]),
+    ("[1] [2]", [0, 1]),
+    ("[1], [2]", [0, 1]),
+    ("[[2]]", [1]),
+    ("[^2]", [1]),
+    ("[^1^]", [0]),
+    ("[^1^][^2^]", [0, 1]),
+    ("[1;2]", [0, 1]),
+    ("[1 & 2]", [0, 1]),
+    ("(1)", [0]),
+    ("(1, 2)", [0, 1]),
+    ("【1】", [0]),
+    ("【2†source】", [1]),
+    ("【4:0†kettle.pdf】", [0]),
+    ("【1†L3-L9】", [0]),
+    ("[2†source]", [1]),
+    ("〔1〕", [0]),
+    ("［2］", [1]),
+    ("⟦3⟧", [2]),
+    ("{1}", [0]),
+    ("{{cite:2}}", [1]),
+    ("{{1}}", [0]),
+    ("<1>", [0]),
+    ("<<2>>", [1]),
+    ("<|1|>", [0]),
+    ("#2", [1]),
+    ("*1", [0]),
+    ("¹", [0]),
+    ("² ³", [1, 2]),
+    ("¹⁻³", [0, 1, 2]),
+    ("¹,²", [0, 1]),
+    ("⁽²⁾", [1]),
+    ("[¹]", [0]),
+    ("^2", [1]),
+    ("^[1]", [0]),
+    ("^{2}", [1]),
+    ("$^{1}$", [0]),
+    ("†", []),
+    # Words and numbers
+    ("[doc1]", [0]),
+    ("[Doc 2]", [1]),
+    ("[Document 1]", [0]),
+    ("(Document 1)", [0]),
+    ("(Doc 3, p. 12)", [2]),
+    ("[doc_2]", [1]),
+    ("[doc 1, doc 2]", [0, 1]),
+    ("[source 1]", [0]),
+    ("[Source: 2]", [1]),
+    ("(Source 2)", [1]),
+    ("(Sources 1 and 3)", [0, 2]),
+    ("(Source 9)", []),
+    ("(Sources: 1, 2)", [0, 1]),
+    ("[Passage 3]", [2]),
+    ("(passage 2)", [1]),
+    ("(see Passage 1)", [0]),
+    ("(context 3)", [2]),
+    ("[Context 1]", [0]),
+    ("(Excerpt 1)", [0]),
+    ("[Snippet 2]", [1]),
+    ("[Search Result 1]", [0]),
+    ("[citation:3]", [2]),
+    ("[cite: 1]", [0]),
+    ("[cite:1, 2]", [0, 1]),
+    ("[cite_start:1]", []),
+    ("[Ref. 17]", []),
+    ("(Ref 2)", [1]),
+    ("[ref:1]", [0]),
+    ("[Reference 2]", [1]),
+    ("[S1]", [0]),
+    ("[D2]", [1]),
+    ("[chunk_001]", []),
+    ("[Chunk 2]", [1]),
+    ("[node 1]", [0]),
+    ("[web:1]", [0]),
+    ("[Evidence 1]", [0]),
+    ("[Quelle 1]", [0]),
+    ("(Quelle: Dokument 2)", [1]),
+    ("[Dokument 1, Seite 3]", [0]),
+    ("(Fuente 2)", [1]),
+    ("(Fonte: documento 1)", [0]),
+    ("[来源1]", [0]),
+    ("（来源：文档2）", [1]),
+    ("[出典: 3]", [2]),
+    ("<doc1>", [0]),
+    ("{doc2}", [1]),
+    # Ids, files, titles
+    ("[4711]", [2]),
+    ("[ID: 4711]", [2]),
+    ("(ID: 4711)", [2]),
+    ("[ID: 99]", []),
+    ("[doc_id: 4711]", [2]),
+    ("[KB-0042]", []),
+    ("(KB-0042)", []),
+    ("[a3f9c21e-77b0]", []),
+    ("[kettle.pdf]", [0]),
+    ("(kettle.pdf)", [0]),
+    ("[kettle.pdf#page=7]", [0]),
+    ("[kettle.pdf:7]", [0]),
+    ("[kettle.pdf, page 7]", [0]),
+    ("(kettle.pdf, p. 7)", [0]),
+    ("(kettle.pdf, pp. 7-9)", [0]),
+    ("[kettle-7.pdf]", [0]),
+    ("[kettle]", [0]),
+    ("[other.pdf]", []),
+    ("[1:kettle.pdf]", [0]),
+    ("[1: kettle.pdf, p. 2]", [0]),
+    ("[1] kettle.pdf", [0]),
+    ("[house_rules.md]", [1]),
+    ("[docs/house_rules.md]", [1]),
+    ("(house_rules.md §3)", [1]),
+    ("[Kettle Guide]", [0]),
+    ("(Kettle Guide)", [0]),
+    ("[House Rules, Section 2]", [1]),
+    ("(House Rules, p. 4)", [1]),
+    ("(see House Rules)", [1]),
+    ("[[House Rules]]", [1]),
+    ("(Source: House Rules)", [1]),
+    ("(Source: Staff Handbook 2021, chapter 3)", []),
+    ("(Staff Handbook, p. 12)", []),
+    ("(Source: `kettle.pdf`)", [0]),
+    ("*(Source: kettle.pdf)*", [0]),
+    ("(📄 kettle.pdf)", [0]),
+    ("(siehe kettle.pdf, S. 7)", [0]),
+    ("(voir kettle.pdf, p. 7)", [0]),
+    # Places alone
+    ("(p. 7)", []),
+    ("[p. 12]", []),
+    ("(page 7)", []),
+    ("(pp. 3–5)", []),
+    ("(Section 3.2)", []),
+    ("(see Section 4)", []),
+    ("(§ 4)", []),
+    ("[§4.2(b)]", []),
+    ("(Table 3)", []),
+    ("(Fig. 2)", []),
+    ("(Seite 7)", []),
+    ("(pág. 7)", []),
+    ("(Page not specified)", []),
+    ("(page number not provided)", []),
+    ("(source not specified)", []),
+    ("[citation needed]", []),
+    ("(ibid.)", []),
+    # Authors
+    ("(Jones et al., 2020)", []),
+    ("(Smith & Lee, 2019)", [2]),
+    ("(Smith and Lee, 2019, p. 4)", [2]),
+    ("(Smith, 2019; Jones, 2021)", [2]),
+    ("(cf. Jones 2020, p. 14)", []),
+    ("[Jones, 2020]", []),
+    ("[Jones 2020]", []),
+    ("[@jones2020]", []),
+    ("[@jones2020, p. 3]", []),
+    ("\\cite{jones2020}", []),
+    ("~\\citep[p. 3]{jones2020}", []),
+    # Addresses
+    ("[1](https://example.org/a/2024)", [0]),
+    ("[[1]](https://example.org/a)", [0]),
+    ("[[1](https://example.org/a)]", [0]),
+    ("([1](https://example.org/a_(b)))", [0]),
+    ("[S1](#Sources)", [0]),
+    ("[^1](#fn1)", [0]),
+    ("[kettle.pdf](https://files.example.org/kettle.pdf)", [0]),
+    ("[help.example.com](https://help.example.com/hours)", [2]),
+    ("([help.example.com](https://help.example.com/hours))", [2]),
+    ("([Opening hours of all houses](https://help.example.com/hours))", [2]),
+    ("[Source](https://help.example.com/hours)", [2]),
+    ("[Source 2](https://example.org)", [1]),
+    ("(https://help.example.com/hours)", [2]),
+    ("[https://help.example.com/hours]", [2]),
+    ("<https://help.example.com/hours>", [2]),
+    ("(Source: https://help.example.com/hours)", [2]),
+    ("(doi:10.1000/xyz123)", []),
+    ("[1][ref-one]", [0]),
+    # Tags and tokens
+    ("<sup>1</sup>", [0]),
+    ("<sup>[1]</sup>", [0]),
+    ("<sup>1,2</sup>", [0, 1]),
+    ('<sup><a href="#fn2">2</a></sup>', [1]),
+    ('<a href="#ref1">[1]</a>', [0]),
+    ("<cite>2</cite>", [1]),
+    ("<cite>kettle.pdf</cite>", [0]),
+    ("<ref>1</ref>", [0]),
+    ('<ref name="kettle.pdf"/>', [0]),
+    ('<cite id="2"/>', [1]),
+    ("<citation>House Rules</citation>", [1]),
+    ("<source>1</source>", [0]),
+    ("<sources><source>1</source></sources>", [0]),
+    ("<small>(kettle.pdf, p. 3)</small>", [0]),
+    ("<em>Source: kettle.pdf</em>", [0]),
+    (":contentReference[oaicite:0]{index=0}", [0]),
+    ("\ue200cite\ue202turn0search1\ue201", [1]),
+    ("citeturn0search0turn0search2", [0, 2]),
+    # As found elsewhere
+    ("[#1]", [0]),
+    ("[Doc A]", [0]),
+    ("(Source B)", [1]),
+    ("(Exhibit A)", []),
+    ("[file: kettle.pdf]", [0]),
+    ("[^kettle]", [0]),
+    ("[^note-a]", []),
+    ("[1]-[3]", [0, 2]),
+    ("(42 U.S.C. § 1983)", []),
+    ("(GDPR, Art. 17)", []),
+    ("(Art. 17 GDPR)", []),
+    ("(ref. kettle.pdf)", [0]),
+    ("[p. 7 of kettle.pdf]", [0]),
+    ("[Kettle Guide | House Rules]", [0, 1]),
+    ("[Source: kettle.pdf | Page: 3]", [0]),
+    ("(Kettle Guide, Page not specified)", [0]),
+    ("(参考文献 1)", [0]),
+]
+
+
+@pytest.mark.parametrize(("mark", "named"), MARKS, ids=[mark for mark, _ in MARKS])
+def test_a_mark_behind_a_statement_is_no_part_of_it_and_names_its_passages(mark: str, named: list[int]) -> None:
+    plain = "The kettle holds two litres. It boils in four minutes."
+    before_stop = f"The kettle holds two litres {mark}. It boils in four minutes {mark}."
+    behind_stop = f"The kettle holds two litres. {mark} It boils in four minutes. {mark}"
+    for answer in (before_stop, behind_stop) if mark not in ("#2", "*1", "(1)", "(1, 2)") else (before_stop,):
+        assert shown(answer).replace(",", "") == plain, answer
+        found = [one for mark in citation_marks(answer, PASSAGES) for one in mark.passages]
+        assert set(found) == set(named)
+
+
+ENDS: list[str] = [
+    "Sources:\n[1] kettle.pdf\n[2] house_rules.md",
+    "**Sources:**\n- kettle.pdf\n- house_rules.md, p. 2",
+    "## References\n1. Kettle Guide\n2. House Rules",
+    "References\n\n[1] Smith and Lee, 2019. Counting Guests. Hotel Press.",
+    "Sources: kettle.pdf; docs/house_rules.md",
+    "Source: kettle.pdf (page 7); house_rules.md (page 12)",
+    "Source: Kettle Guide",
+    "*Source: Staff Handbook, Section 4*",
+    "> Source: kettle.pdf",
+    "(Source: kettle.pdf)",
+    "Quelle: kettle.pdf, Seite 7",
+    "Quellen:\n- Kettle Guide (Seite 3)\n- House Rules",
+    "Fuentes: [1], [2]",
+    "Fuente: Guía del Hervidor, página 3",
+    "Références :\n1. kettle.pdf",
+    "来源：kettle.pdf",
+    "[1]: https://help.example.com/hours",
+    "[^1]: Kettle Guide, p. 3\n[^2]: House Rules",
+    "---\n**References**\n\n1. [Kettle](https://example.org/kettle)\n2. [Rules](https://example.org/rules)",
+    "Learn more: https://help.example.com/hours",
+    "Learn more: [Opening hours](https://help.example.com/hours)",
+    "Read more at https://help.example.com/hours.",
+    "More information: kettle.pdf",
+    "For more information, see [House Rules](https://example.org/rules).",
+    "For further details, please refer to kettle.pdf.",
+    "See also: House Rules",
+    "See kettle.pdf.",
+    "kettle.pdf",
+    "kettle.pdf, house_rules.md",
+    "https://help.example.com/hours",
+    "📄 kettle.pdf (p. 3)",
+    "— kettle.pdf, p. 3",
+    "Citations: [1] [2]",
+    "Source(s): Document 1, Document 2",
+    "¹ Kettle Guide, p. 3\n² kettle.pdf",
+    "[1] kettle.pdf - Kettle Guide\n[2] house_rules.md",
+    "(Page not specified)",
+    "Further reading:\n* [Kettles](https://example.org/k)",
+    "Footnotes:\n[1] Kettle Guide",
+    "Sources:\n【1】 Kettle Guide\n【2】 House Rules",
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_list_of_sources_behind_an_answer_is_no_part_of_it(end: str) -> None:
+    assert shown(f"The kettle holds two litres.\n\n{end}").removesuffix(" ---") == "The kettle holds two litres."
+    if "\n" not in end and end[0] not in "—(*>¹[k📄":
+        assert shown(f"The kettle holds two litres. {end}") == "The kettle holds two litres."
+
+
+SAID: list[str] = [
+    "The pump is tight (up to 12 bar).",
+    "It was founded early (2019).",
+    "The law passed in [2019].",
+    'He wrote that he "recieve[sic] nothing".',
+    "It weighs little (3 kg).",
+    "The area is 40 m² and the volume 3 m³.",
+    "x^2 + y^2 = 25 holds.",
+    "It gives off CO₂ and H₂O.",
+    "It gives off water (H2O).",
+    "The rust (Fe2O3) is red.",
+    "Salt [NaCl] is white.",
+    "The oxide [Fe2O3] is red.",
+    "Ask the staff (see the manual).",
+    "The model (X200) is new.",
+    "Use the spray (WD-40).",
+    "The virus (COVID-19) spread.",
+    "The games were great (Tokyo 2020).",
+    "They met once (May 2020).",
+    "It opened later (March 5, 2021).",
+    "It took place there (Berlin, Germany).",
+    "It costs a little (about 5 euros).",
+    "You have five (5) days to reply.",
+    "Wait for 14 (fourteen) days.",
+    "It is #1.",
+    "The band is ranked #1.",
+    "Open the ticket #12 now.",
+    "The value lies in the interval [0, 1].",
+    "The list [1, 2, 3] has three items.",
+    "The set {1, 2} is small.",
+    "Run `a[1]` and `f(x)[2]` first.",
+    "```\nprint(a[1])\n```",
+    "The rate rose (5%).",
+    "Call us (555 0100).",
+    "Visit our website (www.kettles.example.org).",
+    "Open the file (settings.yaml).",
+    "Fill in the form (form-c77.pdf).",
+    "The firm filed for bankruptcy (Chapter 11).",
+    "10⁶ drops fall, and 10^6 more.",
+    "E = mc² is known.",
+    "The room is 5 m<sup>2</sup> large.",
+    "It is the 1<sup>st</sup> of May.",
+    "The board [of directors] met.",
+    "It is warm [in July].",
+    "He said that [t]he kettle is loud.",
+    "The range is 3-5 minutes (not 10).",
+    "Turn it on (step 2).",
+    "Version (2.1) is out.",
+    "It lasts for 24 hours (one day).",
+    "The drink (50 ml) is small.",
+    "The sources of vitamin D: salmon, eggs and sunlight.",
+    "Sources:\n- oily fish such as salmon\n- egg yolks and red meat",
+    "Notes:\n- Clean the kettle weekly.\n- Never open it hot.",
+    "Source: the river springs from two lakes in the north.",
+    "[x] Paint the door",
+    "- [x] Paint the door\n- [ ] Mow the lawn",
+    "It is {name} who calls.",
+    "If a < 3 and b > 5, stop.",
+    "The [terrace](https://example.org/t) is open to dogs.",
+    "Read the [house rules](https://example.org/r) first.",
+    "You may use tap (cold) water.",
+    "The kettle (Kettle Guide edition) is loud.",
+    "Dogs (on the terrace) are fine.",
+    "It was 1 of 3 (33.3 percent).",
+    "(1) Fill it. (2) Switch it on.",
+    "Meet at noon (12:00).",
+    "It is true (see page 3 of the old manual that we sent).",
+    "The tax form (C-77) is due.",
+    "The score was close (3-2).",
+    "She was born there (Oslo, 1970).",
+    "The sequel (Part 2) is longer.",
+    "The plan [B] failed.",
+    "The bolt (M8) is loose.",
+    "The price is open (not specified).",
+    "The key (unknown) is lost.",
+]
+
+
+@pytest.mark.parametrize("answer", SAID)
+def test_brackets_and_numbers_that_say_something_stay(answer: str) -> None:
+    assert shown(answer) == " ".join(answer.split())
+
+
+def test_there_are_as_many_cases_as_the_styles_need() -> None:
+    assert len(MARKS) + len(ENDS) >= 120
+    assert len(SAID) >= 40
+
+
+def test_a_list_of_the_answers_own_says_what_its_numbers_mean() -> None:
+    answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
+    assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]
+
+
+def test_an_answer_that_cites_a_zero_counts_from_zero() -> None:
+    answer = "It boils [0]. Dogs may stay [1]."
+    assert [mark.passages for mark in citation_marks(answer, PASSAGES)] == [(0,), (1,)]
+
+
+def test_ids_that_are_numbers_win_over_counting() -> None:
+    passages = (Passage("a", None, "2"), Passage("b", None, "7"))
+    assert [mark.passages for mark in citation_marks("It is [2]. It was [7].", passages)] == [(0,), (1,)]
+
+
+def test_an_answer_that_is_a_name_or_an_address_is_no_mark() -> None:
+    for answer in ("kettle.pdf", "House Rules", "https://help.example.com/hours"):
+        assert citation_marks(answer, PASSAGES) == ()
+    assert shown("Source: kettle.pdf") == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "named"),
+    [
+        ('<cite index="0-1">Dogs may stay.</cite>', "Dogs may stay.", (0,)),
+        ("<co: 0,1>Dogs may stay</co: 0,1>.", "Dogs may stay.", (0, 1)),
+        ('<citation source="kettle.pdf">It boils.</citation>', "It boils.", (0,)),
+    ],
+)
+def test_a_tag_around_a_statement_cites_behind_it(answer: str, text: str, named: tuple[int, ...]) -> None:
+    marks = citation_marks(answer, PASSAGES)
+    assert marks[-1].passages == named
+    assert marks[-1].chars.char_start >= answer.index(text.strip(".")) + len(text.strip("."))
+
+
+@given(st.text(alphabet="ab1A2[]()<>{}^.,:# \n¹【】†`*-_/", max_size=60))
+def test_marks_are_ascending_disjoint_and_inside(answer: str) -> None:
+    end = 0
+    for mark in citation_marks(answer, PASSAGES):
+        assert end <= mark.chars.char_start < mark.chars.char_end <= len(answer)
+        end = mark.chars.char_end
+        assert all(0 <= one < len(PASSAGES) for one in mark.passages)
