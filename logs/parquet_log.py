@@ -111,7 +111,7 @@ def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str], wanted: i
     chunks = [group.column(index) for index in range(group.num_columns)]
     read = [one for one in chunks if one.path_in_schema in columns]
     size: int = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
-    few = min(_FEW_ROWS, wanted, _FEW_BYTES * group.num_rows // max(1, size))
+    few: int = min(_FEW_ROWS, wanted, _FEW_BYTES * group.num_rows // max(1, size))
     return max(1, few, min(BATCH_ROWS, BATCH_BYTES // max(1, size)))
 
 
