@@ -17,8 +17,6 @@ from attribeam.schemas.errors import DataError, LogFormatError
 _BUFFER_BYTES = 1 << 20
 _BYTES_PER_VALUE = 64
 """What a value takes as a Python object; a file may hold millions of nulls in a few bytes."""
-_FEW_ROWS, _FEW_BYTES = 4, 1 << 22
-"""A batch whose size cannot be told: reading row by row takes twice the time of reading four at once."""
 _MAGIC = (b"PAR1", b"PARE")
 
 
@@ -82,7 +80,7 @@ class ParquetLog:
         """Read the row groups that hold a wanted row, each from its beginning to the last one in it."""
         columns = self._leaf_paths(parts)
         for group, first_row, wanted in _wanted_groups(self._parquet.metadata, rows):
-            count = _rows_of_batch(self._parquet.metadata.row_group(group), columns, len(wanted))
+            count = _rows_of_batch(self._parquet.metadata.row_group(group), columns)
             found = self._parquet.iter_batches(batch_size=count, row_groups=[group], columns=columns, use_threads=False)
             yield from _wanted_rows(found, first_row, wanted)
 
@@ -103,16 +101,24 @@ def _wanted_groups(metadata: pq.FileMetaData, rows: Sequence[int]) -> Iterator[t
         first_row = end
 
 
-def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str], wanted: int) -> int:
-    """How many rows have ``BATCH_BYTES`` at most, if each has all that the columns hold, as with a dictionary.
+def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
+    """How many rows have about ``BATCH_BYTES``: of each its share of the columns, and whole dictionaries.
 
-    Where that is none, a few are read at once that are small on average, and never more than are wanted.
+    Rows may share a long value, which is stored once and read once for each of them.
     """
     chunks = [group.column(index) for index in range(group.num_columns)]
-    read = [one for one in chunks if one.path_in_schema in columns]
-    size: int = sum(one.total_uncompressed_size + _BYTES_PER_VALUE * one.num_values for one in read)
-    few: int = min(_FEW_ROWS, wanted, _FEW_BYTES * group.num_rows // max(1, size))
-    return max(1, few, min(BATCH_ROWS, BATCH_BYTES // max(1, size)))
+    read = [chunk for chunk in chunks if chunk.path_in_schema in columns]
+    stored: int = sum(chunk.total_uncompressed_size + _BYTES_PER_VALUE * chunk.num_values for chunk in read)
+    of_a_row = stored // max(1, group.num_rows) + sum(map(_dictionary_bytes, read))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, of_a_row)))
+
+
+def _dictionary_bytes(chunk: pq.ColumnChunkMetaData) -> int:
+    """About how many bytes a column's dictionary has, if it is packed as the whole column is."""
+    if not chunk.has_dictionary_page:
+        return 0
+    packed = max(0, chunk.data_page_offset - chunk.dictionary_page_offset)
+    return int(min(1, packed / max(1, chunk.total_compressed_size)) * chunk.total_uncompressed_size)
 
 
 def _wanted_rows(found: Iterator[pa.RecordBatch], first_row: int, rows: Sequence[int]) -> Iterator[LogBatch]:

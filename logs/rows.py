@@ -64,7 +64,7 @@ RawText = bytes | int | Unread | None
 RawSpan = tuple[int | None, int | None]
 _Reader = Callable[[pa.Array, int], list[Any]]
 
-BATCH_BYTES = 1 << 27
+BATCH_BYTES = 1 << 28
 """The most bytes that are read of a log at once, unless a few rows have more."""
 MOST_ITEMS = 10_000
 """The most passages, or target spans, of one row."""

@@ -77,7 +77,7 @@ def test_the_summary_tells_citations_and_how_many_agree() -> None:
     totals = EvidenceTotals(
         {}, claims=10, evidence_mass=None, unmatched_spans=0, isolated_spans=0, cited_claims=8, agreeing_claims=6
     )
-    lines = _lines(summary_text(RunMetrics(_manifest(counts), totals), output="out"))
+    lines = _lines(_summary(RunMetrics(_manifest(counts), totals), output="out"))
     assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
 
 
