@@ -109,7 +109,7 @@ def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
     chunks = [group.column(index) for index in range(group.num_columns)]
     read = [chunk for chunk in chunks if chunk.path_in_schema in columns]
     stored: int = sum(chunk.total_uncompressed_size + _BYTES_PER_VALUE * chunk.num_values for chunk in read)
-    of_a_row = stored // max(1, group.num_rows) + sum(map(_dictionary_bytes, read))
+    of_a_row: int = stored // max(1, group.num_rows) + sum(map(_dictionary_bytes, read))
     return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, of_a_row)))
 
 

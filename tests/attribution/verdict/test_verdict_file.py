@@ -49,7 +49,7 @@ def edited(folder: Path, place: str, value: object, name: str = VERDICT_FILE) ->
 
 
 def _short(value: object) -> str:
-    return ascii(value)[:30]
+    return "edited" if callable(value) else f"{value!r:.30}"
 
 
 def with_node(node: int, child: int) -> Callable[[list[int]], list[int]]:
