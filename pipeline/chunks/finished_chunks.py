@@ -8,7 +8,7 @@ from attribeam.logs.files import fingerprint_file
 from attribeam.pipeline.chunks.input_plan import Chunk
 from attribeam.report.committed_chunks import DEAD_LETTERS, EVIDENCE, CommittedChunks, in_threads
 from attribeam.schemas.errors import UsageError
-from attribeam.schemas.run_manifest import ChunkManifest, OutputFile
+from attribeam.schemas.run_manifest import ChunkManifest, OutputFile, RunManifest, RunStatus
 
 _NAMED_LOGS = 3
 
@@ -26,7 +26,8 @@ def is_of(manifest: ChunkManifest, chunk: Chunk, configuration: str) -> bool:
 class FinishedChunks:
     """Compares the committed chunks of an output with what a run of ``configuration`` would do.
 
-    ``damaged`` names the chunks whose manifest or files are not as they were written.
+    ``damaged`` names the chunks whose manifest or files are not as they were written. After a run that was done, its
+    own manifest tells of chunks that have lost theirs.
     """
 
     def __init__(self, committed: CommittedChunks, *, configuration: str) -> None:
@@ -45,13 +46,22 @@ class FinishedChunks:
             OSError: if the output cannot be read.
         """
         planned = {chunk.name: chunk for chunk in chunks}
-        there = self._committed.manifests_by_name()
+        there = {**dict.fromkeys(self._recorded()), **self._committed.manifests_by_name()}
         lost = {name: one for name, one in there.items() if not self._is_redone(one, planned.get(name))}
         if lost:
             raise UsageError(self._refusal(lost))
         whole = self._whole({name: one for name, one in there.items() if one is not None}, digests=digests)
         self.damaged += [name for name in there if name not in whole]
         return whole
+
+    def _recorded(self) -> Sequence[str]:
+        """The chunks of a run that was done."""
+        try:
+            with self._committed.storage.open(self._committed.path("run_manifest.json")) as file:
+                found = RunManifest.from_json(file.read())
+        except (OSError, ValueError):
+            return ()
+        return found.chunks if found.status is RunStatus.DONE else ()
 
     def _is_redone(self, manifest: ChunkManifest | None, planned: Chunk | None) -> bool:
         """Whether the run has the chunk, too: the very same, or one for a manifest that is damaged."""

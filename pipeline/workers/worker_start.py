@@ -40,10 +40,15 @@ def run_model_worker(connection: Connection, settings: AuditSettings, verbose: b
 
 @contextmanager
 def _ended_by_lack_of_memory() -> Iterator[None]:
-    """End this process at once if it is refused memory, whatever its threads do."""
+    """End this process at once if it is refused memory, whatever its threads do.
+
+    A library that finds no room for its code is an ``ImportError``.
+    """
     try:
         yield
-    except MemoryError:
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and "failed to map segment" not in str(error):
+            raise
         from attribeam.pipeline.chunks.worker_messages import OUT_OF_MEMORY
 
         os._exit(OUT_OF_MEMORY)

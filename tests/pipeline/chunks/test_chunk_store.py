@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.pipeline.measures.made_metrics import made_manifest
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.chunk_store import ChunkStore
@@ -191,6 +192,22 @@ def test_files_without_a_manifest_are_removed(directory: OutputDirectory) -> Non
     _keep(directory, [CHUNK, SECOND])
     assert [name for name in _names(directory) if SECOND.name in name] == []
     assert len(_names(directory)) == 3
+
+
+def test_a_done_run_that_lost_manifests_keeps_its_evidence_from_a_run_of_other_rows(directory: OutputDirectory) -> None:
+    _commit(directory)
+    _commit(directory, SECOND)
+    done = replace(made_manifest(AuditCounts()), chunks=(CHUNK.name, SECOND.name))
+    directory.run_manifest.write_text(done.to_json())
+    shutil.rmtree(directory.chunks)
+    directory.chunks.mkdir()
+    names = _names(directory)
+    with pytest.raises(UsageError, match=f"holds 2 finished chunks .* first {CHUNK.name}, that this run would remove"):
+        _keep(directory, [replace(CHUNK, name="00000-other-r0000000000")])
+    assert _names(directory) == names
+    store = ChunkStore(directory, configuration="c")
+    assert store.fitting([CHUNK, SECOND]) == {}
+    assert store.damaged == [CHUNK.name, SECOND.name]
 
 
 HOSTILE = [None, True, -1, 2**63, 1e400, math.nan, 0.5, "", "x", "../../x", [], [1], {}, {"x": 1}]

@@ -25,7 +25,7 @@ from attribeam.pipeline.failures import (
     is_disk_full,
     is_load_refusal,
 )
-from attribeam.pipeline.workers import model_worker, worker
+from attribeam.pipeline.workers import model_worker, worker, worker_start
 from attribeam.pipeline.workers.model_messages import RunBlock
 from attribeam.pipeline.workers.shared_block import SharedBlock
 from attribeam.pipeline.workers.worker import load_models
@@ -125,6 +125,16 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch: pytest.MonkeyPatc
     block.write([])
     with pytest.raises(MemoryError):
         model_worker._run_block(RunBlock(1), block, resolve_method(MethodOptions()), LoadedModels(), waited=0.0)
+
+
+def test_a_library_that_finds_no_memory_ends_a_worker_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with worker_start._ended_by_lack_of_memory():
+        raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+    assert codes == [OUT_OF_MEMORY]
+    with pytest.raises(ImportError), worker_start._ended_by_lack_of_memory():
+        raise ImportError("libtorch_cpu.so: no such file")
 
 
 def test_a_model_that_cannot_load_says_why() -> None:
