@@ -121,7 +121,7 @@ def quality_lines(quality: Quality) -> Iterator[str]:
         header.append("evidence F1 %")
         scores = [one.score for one in quality.candidates] + [quality.words]
         lines = [[*line, cell] for line, cell in zip(lines, [*map(_f1, scores), ""], strict=True)]
-    yield text_table(header, lines)
+    yield from text_table(header, lines).split("\n")
     yield ""
     yield _line("best", f"{best.score.method}, {_read_part(best, quality.layer)}: {_percent(best)} of the passages")
 

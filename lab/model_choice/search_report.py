@@ -29,13 +29,11 @@ def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
         f"{STATE_METHODS[0]}, its states",
     )
     level = _level_by_layer(found)
-    yield text_table(
-        header,
-        [
-            (str(layer), *map(_cell, cells, marks))
-            for (layer, cells), marks in zip(found.by_layer.items(), level, strict=True)
-        ],
-    )
+    rows_of_table = [
+        (str(layer), *map(_cell, cells, marks))
+        for (layer, cells), marks in zip(found.by_layer.items(), level, strict=True)
+    ]
+    yield from text_table(header, rows_of_table).split("\n")
     yield f"{_MARK} level with the best of all, as far as these rows tell: behind by no more than a standard error"
     yield ""
     yield from _choice_lines("attention", found.attention)

@@ -24,7 +24,7 @@ def suggestion_lines(
     yield f"in {job.hours:g} h: {job.rows_per_second:,.1f} rows/s"
     yield f"on {machine.cores} cores with {format_size(machine.memory)}, {gpu}"
     yield ""
-    yield text_table(_HEADER, [_cells(one) for one in fits])
+    yield from text_table(_HEADER, [_cells(one) for one in fits]).split("\n")
     yield ""
     yield from _lacking(fits)
     yield from _names(fits)

@@ -180,9 +180,9 @@ def test_torch_has_the_attributors_threads_while_it_works_and_its_own_before_and
     seen = []
 
     class CountingParser(FlatParser):
-        def parse_many(self, texts: Sequence[str]) -> Iterator[ParsedAnswer]:
+        def parse_many(self, texts: Sequence[str], passages: Sequence[object]) -> Iterator[ParsedAnswer]:
             seen.append(torch.get_num_threads())
-            return super().parse_many(texts)
+            return super().parse_many(texts, passages)
 
     before = torch.get_num_threads()
     torch.set_num_threads(3)

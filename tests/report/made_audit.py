@@ -133,6 +133,8 @@ FIELDS_BY_VERSION = {
         "answer_kind",
         "answer_risk",
         "unsupported_words",
+        "cited_passages",
+        "citation_agrees",
         "token_evidence",
     ),
 }

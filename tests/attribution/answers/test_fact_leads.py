@@ -35,7 +35,7 @@ def facts(answer: str) -> list[str]:
             ["The guide praised the food", "noted that the service was slow"],
         ),
         ("1. Size: Herons are larger than terns.", ["Size: Herons are larger than terns"]),
-        ("* **Body size**: Herons are larger than terns.", ["Body size**: Herons are larger than terns"]),
+        ("* **Body size**: Herons are larger than terns.", ["Body size", "Herons are larger than terns"]),
         (
             "Benchmark Eatery is a restaurant located in Santa Barbara.",
             ["Benchmark Eatery is a restaurant located in Santa Barbara"],

@@ -41,7 +41,7 @@ def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path)
 
 
 def test_hidden_layer_above_the_model_is_a_clear_error(files, capsys):
-    assert evaluate_tiny(files, *HIDDEN, "--hidden-layer", 5) == 1
+    assert evaluate_tiny(files, *HIDDEN, "--hidden-layer", 5) == 2
     assert "--hidden-layer should be from 0 to the model's 4 layers, was: 5" in capsys.readouterr().err
 
 
@@ -60,8 +60,8 @@ def test_unknown_passage_score_is_a_usage_error(files, capsys):
 
 def test_damaged_head_weights_are_a_clear_error(files, tmp_path, capsys):
     (tmp_path / "half.json").write_text("{")
-    assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "half.json") == 1
-    assert "half.json should be a readable JSON file" in capsys.readouterr().err
+    assert evaluate_tiny(files, "--method", "attn-union", "--head-weights", tmp_path / "half.json") == 2
+    assert "half.json: the file should be JSON" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,9 @@ def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert alive == []
     assert [path for path in files if path.exists()] == []
+    left = set((output / "_attempts").iterdir())
     with _started(audit, output) as process:
-        _wait_until(process, lambda: bool(_model_workers(process)) and any((output / "_attempts").iterdir()))
+        _wait_until(process, lambda: bool(set((output / "_attempts").iterdir()) - left))
         for worker in _model_workers(process):
             worker.kill()
         text, _ = process.communicate(timeout=PATIENCE_SECONDS)

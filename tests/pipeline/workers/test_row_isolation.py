@@ -114,4 +114,4 @@ def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(
     assert fatal.run_here(tmp_path / "out", "--workers", "1") == 1
     assert "the cause seems to lie outside the rows" in capfd.readouterr().err
     assert RunManifest.from_json((tmp_path / "out" / "run_manifest.json").read_text()).status is RunStatus.FAILED
-    assert list((tmp_path / "out" / "evidence").iterdir()) == []
+    assert list((tmp_path / "out").rglob("*.parquet")) == []

@@ -201,7 +201,7 @@ def test_found_and_missing_data_is_printed(encoder, data, copied, capsys):
         (("--measure", "citations"), 2, "leave --measure out"),
         (("--cost",), 2, "--suite always measures costs; leave --cost out"),
         (("--answers", "generated"), 2, "add --spans cti"),
-        (("--model", "./nowhere"), 1, "should be a directory with config.json"),
+        (("--model", "./nowhere"), 2, "should be a directory with config.json"),
         (("--parser", "./nowhere"), 1, "--parser './nowhere' could not be loaded"),
         (("--chinese-parser", "./nowhere"), 1, "--chinese-parser './nowhere' could not be loaded"),
     ],
