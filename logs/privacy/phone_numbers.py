@@ -43,10 +43,10 @@ _NO_PHONE = re.compile(
 def phone_numbers(text: str) -> Iterator[tuple[int, int]]:
     """The ranges of the phone numbers of a plain text, ascending, each with its prefix and its parentheses."""
     for groups in digit_runs(text, fewest=_FEWEST):
-        first = 0
+        first, periods = 0, _periods(groups)
         while first < len(groups):
             lead = _lead(text, groups[first][0])
-            end = _end(text, groups, first, lead)
+            end = _end(text, groups, first, lead, periods)
             if end is not None:
                 last = groups[end - 1][1]
                 if text[lead] == "(" and text.count("(", lead, last) > text.count(")", lead, last):
@@ -61,7 +61,14 @@ def _lead(text: str, start: int) -> int:
     return start if match is None else match.start()
 
 
-def _end(text: str, groups: list[Group], first: int, lead: int) -> int | None:
+def _periods(groups: list[Group]) -> frozenset[int]:
+    """After how many groups the lengths of a run repeat, up to its end; found once for the run, which may be long."""
+    lengths = [end - start for start, end in groups]
+    counts = (count for count in range(1, _MOST + 1) if len(groups) % count == 0)
+    return frozenset(count for count in counts if lengths[count:] == lengths[:-count])
+
+
+def _end(text: str, groups: list[Group], first: int, lead: int, periods: frozenset[int]) -> int | None:
     """The index behind the last group of the longest phone number that begins with the group ``first``."""
     start = groups[first][0]
     ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
@@ -78,7 +85,7 @@ def _end(text: str, groups: list[Group], first: int, lead: int) -> int | None:
         written = text[lead:last]
         if written.count("\n") > written.count("-\n") or _is_letter(text[last : last + 1]):
             continue
-        is_whole = _HAS_PREFIX.match(written) or _stands_alone(text, groups, first, end)
+        is_whole = _HAS_PREFIX.match(written) or _stands_alone(text, groups, first, end, periods)
         if is_labelled and len(digits) <= 15:
             return end
         if (american is not None and american.end() == last) or (is_whole and _is_national(written, digits)):
@@ -91,7 +98,7 @@ def _is_letter(mark: str) -> bool:
     return mark == "_" or (mark.isascii() and mark.isalpha())
 
 
-def _stands_alone(text: str, groups: list[Group], first: int, end: int) -> bool:
+def _stands_alone(text: str, groups: list[Group], first: int, end: int, periods: frozenset[int]) -> bool:
     """Whether the groups ``[first, end)`` are no part of a list, whose numbers have the same mark between them.
 
     A run that repeats their lengths is one phone number after another, unless all of them might be years or hundreds.
@@ -100,9 +107,11 @@ def _stands_alone(text: str, groups: list[Group], first: int, end: int) -> bool:
     beside = {text[groups[at - 1][1] : groups[at][0]] for at in (first, end) if 0 < at < len(groups)}
     if not inside & beside:
         return True
-    lengths, count = [last - start for start, last in groups], end - first
-    repeats = len(groups) % count == 0 and lengths == lengths[:count] * (len(groups) // count)
-    return repeats and first % count == 0 and (max(lengths) > 4 or len(set(lengths)) > 1)
+    count = end - first
+    if count not in periods or first % count != 0:
+        return False
+    lengths = {last - start for start, last in groups[first:end]}
+    return max(lengths) > 4 or len(lengths) > 1
 
 
 @lru_cache(maxsize=4096)

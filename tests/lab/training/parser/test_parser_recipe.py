@@ -199,17 +199,3 @@ def test_checkpoint_restores_optimizer_state(tmp_path: Path) -> None:
 def test_schedule_without_steps_is_refused() -> None:
     with pytest.raises(ValueError, match="steps should be at least 1, was: 0"):
         Schedule(steps=0)
-
-
-def test_run_that_stops_early_has_the_weights_of_the_longer_one_at_that_step(tmp_path: Path) -> None:
-    folders = Folders(output=tmp_path / "pipeline", work=tmp_path / "work")
-    early = Schedule(steps=4, batch_words=8, evaluate_every=2, stop_after=2)
-    run_training(COPIES, SENTENCES, VECTORS, schedule=early, folders=folders)
-    nlp, optimizer = new_pipeline(COPIES, VECTORS, seed=0)
-    assert folders.checkpoint.load(nlp, optimizer).step == 2
-    run_training(
-        COPIES, SENTENCES, VECTORS, schedule=Schedule(steps=4, batch_words=8, evaluate_every=2), folders=folders
-    )
-    with numpy.load(folders.checkpoint.path) as arrays:
-        gone_on = {name: arrays[name] for name in arrays if name.endswith("/value")}
-    assert_equal_weights(train_until(4, tmp_path / "whole"), gone_on)
