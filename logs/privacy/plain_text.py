@@ -1,4 +1,4 @@
-"""A text as a reader sees it: escapes of JSON, HTML, URLs and Markdown undone, and digits of any script as ASCII ones.
+"""A text as a reader sees it: no escapes of JSON, HTML, URLs and Markdown, no bold type, digits of any script as ASCII.
 
 Every character of it knows which characters of the text stand for it, so what is found in it can be masked in the text.
 """
@@ -16,7 +16,7 @@ from attribeam.schemas import CharRange
 
 _ESCAPE = regex.compile(
     r"\\u[0-9A-Fa-f]{4}|%[2-7][0-9A-Fa-f]|&(?:\#[0-9]{1,6}|\#[xX][0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});|\\[!-/:-@\[-`{-~]"
-    r"|[^\x00-\x7f\p{L}\p{M}]|[\u30fc\uff21-\uff3a\uff41-\uff5a]"
+    r"|[^\x00-\x7f\p{L}\p{M}]|[\u30fc\uff21-\uff3a\uff41-\uff5a]|(?<=\w)\*{1,3}|\*{1,3}(?=\w)"
 )
 """What may show something else than itself."""
 
@@ -61,7 +61,9 @@ class PlainText:
 
 
 def _shown(written: str) -> str:
-    """What one character, or one escape, shows; invisible characters show nothing."""
+    """What one character, or one escape, shows; invisible characters and the marks of bold type show nothing."""
+    if written.startswith("*"):
+        return ""
     if len(written) > 1:
         written = _unescaped(written)
     if written.isascii():

@@ -29,7 +29,10 @@ _HOST = regex.compile(
     r"|(?:[\p{L}\p{M}\p{N}_-]+\.)+(?:xn--[a-z\d-]+|\p{L}[\p{L}\p{M}]+)",
     regex.IGNORECASE,
 )
-_ACCOUNT = re.compile(r"(?<![A-Za-z0-9])(?:IBAN)?([A-Z]{2}[0-9]{2}(?:[ -]?\n?[A-Z0-9]){11,30})", re.IGNORECASE)
+_ACCOUNT = re.compile(r"(?<![A-Za-z0-9])(?:IBAN)?([A-Z]{2}[0-9]{2}(?:[ ._-]?\n?[A-Z0-9]){11,30})", re.IGNORECASE)
+_NO_SIGN = re.compile(r"[^A-Za-z0-9]")
+_BETWEEN_GROUPS = re.compile(r"_|(?<=\d{4})(?:,| ?\| ?)(?=\d{4})")
+"""What tables and files have between the groups of a card number."""
 _NO_SECRET = re.compile(
     r"(?<![0-9a-f])(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=[0-9]*[a-f])[0-9a-f]{32,})(?![0-9a-f])"
     r"|(?<![\d+.-])(?:(?:1[89]|2[01])\d\d([./-])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])"
@@ -87,12 +90,13 @@ def _accounts(text: str) -> Iterator[tuple[int, int]]:
     for match in _ACCOUNT.finditer(text):
         written = match.group(1)
         for length in range(len(written), 14, -1):
-            if written[length - 1].isalnum() and iban.is_valid(written[:length].replace("\n", ""), check_country=False):
+            if written[length - 1].isalnum() and iban.is_valid(_NO_SIGN.sub("", written[:length]), check_country=False):
                 yield match.start(1), match.start(1) + length
                 break
 
 
 def _cards(text: str) -> Iterator[tuple[int, int]]:
+    text = _BETWEEN_GROUPS.sub(lambda match: " " * len(match.group()), text)
     for groups in digit_runs(text, fewest=13):
         first = 0
         while first < len(groups):

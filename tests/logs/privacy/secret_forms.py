@@ -56,6 +56,7 @@ CARDS = (
     _grouped(_CARDS[0], "."), _grouped(_CARDS[0], "\u00a0"), _grouped(_CARDS[0], "\u2011"), _grouped(_CARDS[0], "\n"),
     _grouped(_CARDS[0], r"\-"), _grouped(_CARDS[0], "&nbsp;"), _grouped(_CARDS[0], "%20"),
     _grouped(_CARDS[0], "\u200b"),
+    _grouped(_CARDS[0], "_"), _grouped(_CARDS[0], ","), _grouped(_CARDS[0], " | "), "4111** 1111 1111 *1111",
     _grouped(_CARDS[0], " ", 1), _grouped(_CARDS[0], " ", 8), "3782 822463 10005",
     "٤١١١١١١١١١١١١١١١", "４１１１ １１１１ １１１１ １１１１",
 )  # fmt: skip
@@ -71,6 +72,7 @@ _ACCOUNTS = tuple(
 )  # fmt: skip
 ACCOUNTS = (
     *_ACCOUNTS, *(_grouped(one, " ") for one in _ACCOUNTS), *(_grouped(one, "-") for one in _ACCOUNTS[:3]),
+    _grouped(_ACCOUNTS[1], "."), _grouped(_ACCOUNTS[1], "_"), _grouped(_ACCOUNTS[1], "** ", 20),
     _ACCOUNTS[0].lower(), _grouped(_ACCOUNTS[1], "\u00a0"), _grouped(_ACCOUNTS[1], "\n"),
 )  # fmt: skip
 
