@@ -19,8 +19,8 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLANK = re.compile(rb"(?:\s++|\xef\xbb\xbf)*+")
 _PARTS_OF_MARK = (b"", codecs.BOM_UTF8[:1], codecs.BOM_UTF8[:2])
 _MOST_RATIO = 300
-_LEAST_UNPACKED = 1 << 28
-"""What is unpacked without a question, 256 MiB; beyond it, at most ``_MOST_RATIO`` times the packed bytes."""
+_LEAST_UNPACKED = 1 << 26
+"""What is unpacked without a question, 64 MiB; beyond it, at most ``_MOST_RATIO`` times the packed bytes."""
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
