@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.logs.columns import ColumnPart
-from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
+from attribeam.logs.reader import BATCH_ROWS, LogBatch, RowsMemoryError, runs
 from attribeam.logs.rows import BATCH_BYTES
+from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
 _BUFFER_BYTES = 1 << 20
@@ -80,9 +81,19 @@ class ParquetLog:
         """Read the row groups that hold a wanted row, each from its beginning to the last one in it."""
         columns = self._leaf_paths(parts)
         for group, first_row, wanted in _wanted_groups(self._parquet.metadata, rows):
-            count = _rows_of_batch(self._parquet.metadata.row_group(group), columns)
-            found = self._parquet.iter_batches(batch_size=count, row_groups=[group], columns=columns, use_threads=False)
-            yield from _wanted_rows(found, first_row, wanted)
+            metadata = self._parquet.metadata.row_group(group)
+            chunks = _chunks_of(metadata, columns)
+            given = 0
+            try:
+                count = _rows_of_batch(chunks, metadata.num_rows)
+                found = self._parquet.iter_batches(
+                    batch_size=count, row_groups=[group], columns=columns, use_threads=False
+                )
+                for batch in _wanted_rows(found, first_row, wanted):
+                    yield batch
+                    given += batch.rows.num_rows
+            except MemoryError as error:
+                raise RowsMemoryError(wanted[given:], _too_large(group, chunks)) from error
 
     def _leaf_paths(self, parts: Sequence[ColumnPart]) -> list[str]:
         """The Parquet leaf columns to read: not those of other columns, nor other members of structs."""
@@ -101,15 +112,30 @@ def _wanted_groups(metadata: pq.FileMetaData, rows: Sequence[int]) -> Iterator[t
         first_row = end
 
 
-def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
+def _chunks_of(group: pq.RowGroupMetaData, columns: Sequence[str]) -> list[pq.ColumnChunkMetaData]:
+    chunks = (group.column(index) for index in range(group.num_columns))
+    return [chunk for chunk in chunks if chunk.path_in_schema in columns]
+
+
+def _too_large(group: int, chunks: Sequence[pq.ColumnChunkMetaData]) -> RowFault:
+    """The fault of rows whose row group Arrow cannot read, which has to hold whole pages and dictionaries."""
+    largest = max(chunks, key=lambda chunk: chunk.total_uncompressed_size)
+    column = largest.path_in_schema.split(".")[0]
+    return RowFault(
+        Reason.OUT_OF_MEMORY,
+        f"row group {group} should have values that fit into memory, has {largest.total_uncompressed_size} bytes of "
+        f"them in column {column!r}; leave out what is too large, write smaller row groups, or give more memory",
+        column=column,
+    )
+
+
+def _rows_of_batch(chunks: Sequence[pq.ColumnChunkMetaData], rows: int) -> int:
     """How many rows have about ``BATCH_BYTES``: of each its share of the columns, and whole dictionaries.
 
     Rows may share a long value, which is stored once and read once for each of them.
     """
-    chunks = [group.column(index) for index in range(group.num_columns)]
-    read = [chunk for chunk in chunks if chunk.path_in_schema in columns]
-    stored: int = sum(chunk.total_uncompressed_size + _BYTES_PER_VALUE * chunk.num_values for chunk in read)
-    of_a_row: int = stored // max(1, group.num_rows) + sum(map(_dictionary_bytes, read))
+    stored: int = sum(chunk.total_uncompressed_size + _BYTES_PER_VALUE * chunk.num_values for chunk in chunks)
+    of_a_row: int = stored // max(1, rows) + sum(map(_dictionary_bytes, chunks))
     return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, of_a_row)))
 
 
