@@ -21,8 +21,8 @@ from attribeam.transforms.stage_metrics import count_row_read, stage
 class ReadQALogs(beam.PTransform):
     """Reads and validates every row of every range: a QA record (main output) or a dead letter.
 
-    ``fatal_rows`` are not audited, because each has ended a worker process; the value says how it ended. None before the
-    last try, in which rows that memory does not suffice to read become dead letters, too.
+    ``fatal_rows`` are not audited, because each has ended a worker process; the value says how it ended. They are None
+    before the last try, in which rows that memory does not suffice to read become dead letters, too.
     """
 
     settings: AuditSettings

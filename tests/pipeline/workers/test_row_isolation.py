@@ -43,7 +43,7 @@ prepare_rows.parse_each = parse_or_die
 
 
 @pytest.fixture(scope="module")
-def audit(one_import_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditProcess]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditProcess]:
     """An audit whose workers kill themselves, or run out of memory, when they parse an answer with a fatal word."""
     root = tmp_path_factory.mktemp("audit")
     (root / "killing_imports.py").write_text(KILLING_IMPORTS)
