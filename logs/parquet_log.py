@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -18,7 +19,10 @@ from attribeam.schemas.errors import DataError, LogFormatError
 _BUFFER_BYTES = 1 << 20
 _BYTES_PER_VALUE = 64
 """What a value takes as a Python object; a file may hold millions of nulls in a few bytes."""
-_MAGIC = (b"PAR1", b"PARE")
+_ENCRYPTED = b"PARE"
+_MAGIC = (b"PAR1", _ENCRYPTED)
+_SIGNATURE_BYTES = 28
+"""What stands behind the footer of a file with encrypted columns."""
 
 
 class ParquetReader:
@@ -42,6 +46,8 @@ class ParquetReader:
                     "should be a Parquet file, does not begin like one; name its format with --log-format, such as "
                     "jsonl for JSON lines"
                 ) from error
+            if begin == _ENCRYPTED:
+                raise _encrypted() from error
             found = " ".join(str(error).split())
             if "flatbuffers" in found:
                 found = "a column is nested more than 100 levels deep, or the file is damaged"
@@ -52,11 +58,14 @@ def open_parquet(file: BinaryIO) -> pq.ParquetFile:
     """Open a file to read it piece by piece.
 
     Raises:
-        DataError: if its counts of rows differ, so that rows would be left unread.
+        DataError: if its counts of rows differ, so that rows would be left unread, or columns are encrypted.
         OSError, pa.ArrowException: if it cannot be read.
     """
     parquet = pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     metadata, schema = parquet.metadata, parquet.schema
+    file.seek(-8, os.SEEK_END)
+    if int.from_bytes(file.read(4), "little") - metadata.serialized_size == _SIGNATURE_BYTES:
+        raise _encrypted()  # Arrow ends the process where such a column is looked at
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     flat = next((index for index in range(len(schema)) if schema.column(index).max_repetition_level == 0), None)
     rows = [group.num_rows for group in groups]
@@ -67,6 +76,10 @@ def open_parquet(file: BinaryIO) -> pq.ParquetFile:
             f"{sum(values)} in their columns; write it anew"
         )
     return parquet
+
+
+def _encrypted() -> DataError:
+    return DataError("should be Parquet that anybody can read, is encrypted, whole or in columns; decrypt it first")
 
 
 class ParquetLog:
