@@ -9,12 +9,14 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.parquet_log import open_parquet
+from attribeam.logs.columns import ColumnPart
+from attribeam.logs.parquet_log import ParquetLog, open_parquet
+from attribeam.logs.reader import BATCH_ROWS
+from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.json_values import Found
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError
 
-_ROWS = 256
 _VECTORS = ("embedding", "vector")
 
 
@@ -27,10 +29,9 @@ def parquet_rows(file: BinaryIO) -> Iterator[Found]:
         DataError: if the file is damaged, or its counts of rows differ.
     """
     try:
-        parquet = open_parquet(file)
-        names = [name for name in parquet.schema_arrow.names if not _is_vector(name)]
-        batches = parquet.iter_batches(batch_size=_ROWS, columns=names, use_threads=False)
-        yield from _table_rows(batches)
+        log = ParquetLog(open_parquet(file))
+        parts = [ColumnPart(name) for name in log.schema.names if not _is_vector(name)]
+        yield from _table_rows(one.rows for one in log.batches(parts, range(log.row_count)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Parquet, is damaged: {' '.join(str(error).split())}") from error
 
@@ -65,10 +66,18 @@ def _table_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Found]:
     number = 0
     for whole in batches:
         kept = whole.select([name for name in whole.schema.names if not _is_vector(name)])
-        for start in range(0, whole.num_rows, _ROWS):
-            for value in _row_values(_in_microseconds(kept.slice(start, _ROWS))):
+        for some in _pieces(kept):
+            for value in _row_values(_in_microseconds(some)):
                 number += 1
                 yield Found(number, value)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Few rows at a time, of which each may stand for the whole of a dictionary."""
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        some = batch.slice(start, BATCH_ROWS)
+        rows = max(1, BATCH_BYTES // max(1, some.nbytes))
+        yield from (some.slice(index, rows) for index in range(0, some.num_rows, rows))
 
 
 def _in_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
