@@ -181,6 +181,15 @@ class SpanEvidence:
         """True for what counts once: a claim, and a span without one; see ``attribeam.schemas.claim_rows``."""
         return self.claim_index in (None, self.span_index)
 
+    @property
+    def why(self) -> str:
+        """Why it has its verdict: "other value — evidence says: twelve", "quoted"; empty where nothing is told.
+
+        It may hold text of a passage.
+        """
+        told = (self.reason or self.how or "").replace("_", " ")
+        return f"{told} — evidence says: {self.expected}" if self.expected else told
+
     def _repr_html_(self) -> str:
         return span_html(self)
 
