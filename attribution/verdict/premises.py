@@ -53,8 +53,8 @@ PREMISE_NUMBERS = (
 ``best``, ``window``, ``pair``, ``anywhere``: covered by the best sentence, by the premise, by it and one sentence more,
 by all passages. ``soft``: with similar words counted by their cosine. ``missing``, ``rival``: words that the premise
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
-number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same where
-attention points, and how much of it lies on the premise.
+number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
+where attention points, and how much of it lies on the premise.
 """
 
 _Floats = npt.NDArray[np.float64]
