@@ -24,7 +24,7 @@ from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
 from attribeam.attribution.verdict.phrase_patterns import Span
 from attribeam.attribution.verdict.refusal_phrases import is_bare_refusal, refusals
-from attribeam.schemas import CharRange, ClaimKind
+from attribeam.schemas import CharRange, ClaimKind, QARecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,12 @@ class WordKinds:
     refused: tuple[CharRange, ...]
 
 
-def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = False) -> WordKinds:
-    """Decide what each word is. With ``assume_language``, everything counts as a language that is read."""
+def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool = False) -> WordKinds:
+    """Decide what each word of the record's answer is.
+
+    With ``assume_language``, everything counts as a language that is read.
+    """
+    answer = record.answer
     kinds = [ClaimKind.CLAIM] * len(parsed.words)
     refused: list[CharRange] = []
     text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
@@ -58,7 +62,7 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     everything = range(len(parsed.words))
     for kind, ranges in (
         (ClaimKind.DISCOURSE, reference_ranges(answer)),
-        (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, answer)),
+        (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, record)),
         (ClaimKind.TABLE, _table_rows(answer)),
         (ClaimKind.CODE, _code(parsed, answer)),
     ):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
+from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
@@ -21,7 +22,7 @@ def parser() -> AnswerParser:
 
 def claims_among(answer: str, spans: Sequence[TargetSpan], *, assume_language: bool = False) -> AnswerClaims:
     parsed = parser().parse(answer)
-    return answer_claims(parsed, answer, spans, word_kinds(parsed, answer, assume_language=assume_language))
+    return answer_claims(parsed, answer, spans, word_kinds(parsed, record(answer), assume_language=assume_language))
 
 
 def judged(answer: str) -> dict[str, tuple[str | None, str]]:
@@ -47,7 +48,7 @@ def claims_of(answer: str) -> AnswerClaims:
 def stated(answer: str) -> str:
     """The words that carry a claim."""
     parsed = parser().parse(answer)
-    kinds = word_kinds(parsed, answer).kinds
+    kinds = word_kinds(parsed, record(answer)).kinds
     return " ".join(word.of(answer) for word, kind in zip(parsed.words, kinds, strict=True) if kind == ClaimKind.CLAIM)
 
 
