@@ -251,7 +251,7 @@ class _Json:
         self.signs += [CharRange(start, ends[start]) for start in self._unread]
 
     def _read(self) -> bool:
-        """Read the tokens; ``path`` holds for each open bracket whether its values are text and whether it has names."""
+        """Read the tokens; ``path`` holds for each open bracket whether its values are text and have names."""
         path: list[tuple[bool, bool]] = []
         is_text, named = True, False
         while (token := _JSON_TOKEN.match(self._answer, self.end)) is not None:
