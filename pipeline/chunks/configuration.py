@@ -22,7 +22,8 @@ from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schem
 from attribeam.transforms.audit_settings import AuditSettings
 
 _PACKAGES = (
-    "apache-beam", "numpy", "phonenumbers", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch", "transformers"
+    "apache-beam", "numpy", "phonenumbers", "py3langid", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch",
+    "transformers",
 )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def verdict_rows(answers: Sequence[JudgedAnswer], parser: AnswerParser, table: W
 
 def _row(answer: JudgedAnswer, parsed: ParsedAnswer, table: WordTable) -> VerdictRow:
     record = answer.record
-    kinds = word_kinds(parsed, record.answer)
+    kinds = word_kinds(parsed, record)
     signals = answer_signals(record, parsed, kinds, table)
     spans = choose_target_spans(parsed, record.answer, kinds=DEFAULT_SPAN_KINDS, given=None)
     claims = answer_claims(parsed, record.answer, spans, kinds).spans
