@@ -116,5 +116,5 @@ def test_every_format_and_preset_is_explained() -> None:
 
 @pytest.mark.usefixtures("exports")
 def test_preset_of_a_provider_goes_with_responses(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("import jsonl --data rows.jsonl --preset gemini --output logs.parquet".split()) == 2
+    assert main(["import", "jsonl", "--data", "rows.jsonl", "--preset", "gemini", "--output", "logs.parquet"]) == 2
     assert "--preset gemini says nothing to jsonl; use it with attribeam import responses" in capsys.readouterr().err
