@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from attribeam.logs.files import LogStorage
 
 _LOCAL = "file://"
+_DENIED = re.compile(r"denied|forbidden|permission|\b403\b", re.IGNORECASE)
 _METADATA = re.compile(r"(v\d+|\d+-[^/]+)(\.gz)?\.metadata\.json")
 _READ_FEATURES = frozenset(
     {"deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"}
@@ -135,17 +136,26 @@ class _LiveRows:
 
 
 def _kind_of(storage: LogStorage, folder: str) -> str | None:
-    """The kind of the table that stands in a folder, None where none does."""
-    if storage.find(f"{escape(folder)}/_delta_log/*", suffix=".json"):
-        return "delta"
-    return "iceberg" if _iceberg_metadata(folder, storage) else None
+    """The kind of the table that stands in a folder, None where none does, or nobody lets us look: far above the logs.
+
+    Raises:
+        OSError: if the file system cannot be asked.
+    """
+    try:
+        if storage.find(f"{escape(folder)}/_delta_log/*", suffix=".json"):
+            return "delta"
+        return "iceberg" if _iceberg_metadata(folder, storage) else None
+    except (OSError, pa.ArrowException) as error:
+        if isinstance(error, PermissionError) or _DENIED.search(str(error)):
+            return None
+        raise
 
 
 def _root_of(path: str, kind_of: Callable[[str], str | None]) -> tuple[str, str] | None:
     """Kind and absolute path of the table that a file lies in; None where it lies in none."""
     scheme, separator, inner = _absolute(path).rpartition("://")
     while "/" in inner:
-        inner = inner.rpartition("/")[0]
+        inner = inner.rpartition("/")[0].rstrip("/")
         folder = f"{scheme}{separator}{inner}"
         kind = kind_of(folder)
         if kind is not None:

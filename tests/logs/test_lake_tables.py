@@ -166,6 +166,25 @@ def test_table_is_recognised_and_without_the_extra_refused(
             ids_of(pattern)
 
 
+class _Closed(ArrowStorage):
+    """A disk whose upper folders nobody may list."""
+
+    def find(self, pattern: str, *, suffix: str) -> list[str]:
+        """Refused above ``lake``."""
+        if "lake" not in pattern:
+            raise OSError("AWS Error ACCESS_DENIED during ListObjectsV2 operation")
+        return super().find(pattern, suffix=suffix)
+
+
+def test_folders_above_that_may_not_be_listed_hold_no_table(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "lake" / "a.parquet", log_rows(1))
+    assert find_logs([str(path)], ".parquet", _Closed(), option="--input").paths == [str(path)]
+    (path.parent / "_delta_log").mkdir()
+    (path.parent / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(UsageError, match="the Delta table"):
+        find_logs([str(path)], ".parquet", _Closed(), option="--input")
+
+
 @pytest.mark.parametrize("gone", [[0], [5], [1, 2, 4], [0, 1, 2, 3, 4, 5]])
 def test_rows_deleted_by_a_vector_are_left_out(gone: list[int], tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
