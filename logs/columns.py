@@ -161,6 +161,23 @@ _MEMBERS = {"passages": ("text", "title", "passage_id"), "target_spans": ("char_
 
 
 @dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a Delta or Iceberg table whose files are read, see ``attribeam.logs.lake_tables``.
+
+    Attributes:
+        kind: "delta" or "iceberg".
+        root: its folder, an absolute path or a URI.
+        version: number of a Delta version, or id of an Iceberg snapshot.
+        deletes_rows: whether rows of its files are deleted, so that they are left out.
+    """
+
+    kind: str
+    root: str
+    version: int
+    deletes_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LogOptions:
     """How a log is read; the same for all files of a run, and picklable.
 
@@ -169,12 +186,14 @@ class LogOptions:
         extra_columns: columns of the log that are kept in ``QARecord.extra_columns``.
         max_text_chars: the most code points of a row's texts together; a longer row is faulty.
         format: what kind of file it is, see ``attribeam.logs.reader``.
+        tables: the tables that files belong to.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
     extra_columns: tuple[str, ...] = ()
     max_text_chars: int = 1_000_000
     format: str = PARQUET
+    tables: tuple[TableVersion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.traces.arguments import given_trace_options, trace_options
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
+from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.schemas.errors import LogFormatError, UsageError
 
 if TYPE_CHECKING:
@@ -118,6 +119,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
     given = given_trace_options(arguments)
     if given and not is_trace:
         raise UsageError(f"{given[0]} says nothing to {arguments.source}, which is read row by row; leave it out")
+    if is_trace and arguments.preset in PROVIDERS and arguments.source != "responses":
+        raise UsageError(
+            f"--preset {arguments.preset} says nothing to {arguments.source}; use it with attribeam import responses"
+        )
     if is_trace and arguments.columns is not None:
         raise UsageError(
             f"--columns says nothing to {arguments.source}; name where a field stands with --question-path, "

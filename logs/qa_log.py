@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
+from attribeam.logs.lake_tables import without_gone_rows
+from attribeam.logs.partitions import with_partitions
 from attribeam.logs.reader import LogBatch, OpenLog, RowsMemoryError, reader_named
 from attribeam.logs.rows import NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource
@@ -195,8 +197,8 @@ class QALog:
         reader = reader_named(self.options.format)
         with self.opened() as file:
             with reader_errors_named(self.path):
-                log = reader.open(file)
-            yield log
+                log = without_gone_rows(reader.open(file), self.path, self.options.tables, self.storage)
+            yield with_partitions(log, self.path)
 
     def _batches(self, log: OpenLog, parts: Sequence[ColumnPart], rows: Sequence[int] | None) -> Iterator[LogBatch]:
         wanted = range(log.row_count) if rows is None else rows

@@ -10,6 +10,7 @@ from attribeam.logs.traces.langsmith import LangsmithRuns
 from attribeam.logs.traces.mlflow import MlflowTraces
 from attribeam.logs.traces.openinference import OpenInference
 from attribeam.logs.traces.otel_genai import OtelGenAi
+from attribeam.logs.traces.providers import ResponseRows
 from attribeam.logs.traces.rows import PLAIN, RAGAS, Rows
 from attribeam.logs.traces.span import SpanFormat
 
@@ -36,8 +37,10 @@ OTEL_GENAI = LogKind("otel-genai", "OpenTelemetry GenAI spans in OTLP JSON", Ote
 MLFLOW = LogKind("mlflow", "MLflow traces", MlflowTraces(), _SUFFIX)
 LANGSMITH = LogKind("langsmith", "LangSmith runs", LangsmithRuns(), _SUFFIX)
 PLAIN_ROWS = LogKind("jsonl", "rows of plain JSON, CSV or Parquet", Rows(PLAIN), _ROWS_SUFFIX)
+RESPONSES = LogKind("responses", "providers' responses with their requests", ResponseRows(PLAIN), _SUFFIX)
 
 LOG_KINDS: Mapping[str, LogKind] = {
-    kind.name: kind for kind in (RAGAS_KIND, OPENINFERENCE, LANGFUSE, OTEL_GENAI, MLFLOW, LANGSMITH, PLAIN_ROWS)
+    kind.name: kind
+    for kind in (RAGAS_KIND, OPENINFERENCE, LANGFUSE, OTEL_GENAI, MLFLOW, LANGSMITH, PLAIN_ROWS, RESPONSES)
 }
 """By the names that ``attribeam import`` knows. ``--log-format jsonl`` is stricter, see ``logs/jsonl_log.py``."""

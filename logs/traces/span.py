@@ -85,6 +85,7 @@ class TraceOptions:
         retrievals: which retrievals of a trace count: "all", "first" or "last".
         tool_outputs: take what tools returned as passages, too.
         passages_table: table with the texts of passages of which a trace has only the ids.
+        preset: whose responses a log holds, see ``attribeam.logs.traces.providers``; None asks each record.
     """
 
     question_path: str | None = None
@@ -94,6 +95,7 @@ class TraceOptions:
     retrievals: str = "all"
     tool_outputs: bool = False
     passages_table: str | None = None
+    preset: str | None = None
 
 
 class SpanFormat(Protocol):

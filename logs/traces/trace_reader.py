@@ -139,3 +139,8 @@ def mlflow_reader() -> TraceReader:
 def langsmith_reader() -> TraceReader:
     """For ``--log-format langsmith``."""
     return TraceReader(LOG_KINDS["langsmith"])
+
+
+def responses_reader() -> TraceReader:
+    """For ``--log-format responses``."""
+    return TraceReader(LOG_KINDS["responses"])
