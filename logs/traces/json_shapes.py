@@ -12,7 +12,7 @@ from itertools import pairwise
 _DEEPEST = 24
 _LONGEST_NUMBER = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SHOWN_KEYS = 8
+_SHOWN_KEYS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
 """What a key may look like that is shown; another one may be a text."""
 
@@ -169,9 +169,14 @@ def shape(value: object) -> str:
     if isinstance(value, str):
         return "a text" if value.strip() else "an empty text"
     if isinstance(value, dict):
-        keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
-        more = ["..."] if len(value) > len(keys) else []
-        return f"an object with the keys {', '.join(keys + more)}" if value else "an empty object"
+        return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):
-        return "a list" if value else "an empty list"
+        kind = "texts" if all(isinstance(one, str) for one in value) else "items"
+        return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"
+
+
+def shown_keys(value: Mapping[str, object]) -> str:
+    """The first keys of an object that are names, and no texts."""
+    keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
+    return ", ".join([*keys, *(["..."] if len(value) > len(keys) else [])])
