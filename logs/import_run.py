@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,8 +109,15 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
         line += f", {summary.dead_letters} dead letters in {letters_path(output)}"
     yield line
     yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
-    if summary.seen and summary.seen.skipped:
-        yield f"passed over, since they are no spans: {summary.seen.skipped} records"
+    if summary.seen:
+        if summary.seen.skipped:
+            yield f"passed over, since they are no spans: {summary.seen.skipped} records"
+        yield from note_lines(summary.seen.notes)
+
+
+def note_lines(notes: Mapping[str, int]) -> Iterator[str]:
+    """What was chosen, left out or could not be read, and in how many rows."""
+    yield from (f"note, {note}: {count} row{'' if count == 1 else 's'}" for note, count in notes.items() if count)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Generic, TypeVar
 
-from attribeam.logs.traces.json_shapes import is_nothing, shown_keys
+from attribeam.logs.traces.json_shapes import by_name, is_nothing, shown_keys
 from attribeam.logs.traces.python_literals import opened_text
 from attribeam.logs.traces.span import Record
 
 _T = TypeVar("_T")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_NO_LETTER = re.compile(r"[^a-z0-9]+")
 _HOLDERS = ("vars", "item", "sample", "test_case", "row", "record", "example", "fields", "run", "payload", "data")
 
 
@@ -145,7 +141,7 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
 
 def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
     """Name and value of the first of these members that is there, ("", None) where none is."""
-    own = _by_name(whole)
+    own = by_name(whole)
     there = (own[name] for name in names if name in own)
     return next(((name, whole[name]) for name in there if not is_nothing(whole[name])), ("", None))
 
@@ -166,7 +162,7 @@ def choice_note(choice: Choice[_T], names: Names) -> str | None:
 
 def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
     yield "", whole
-    own = _by_name(whole)
+    own = by_name(whole)
     for holder in holders:
         value = opened_text(whole.get(own.get(holder, "")))
         if isinstance(value, dict):
@@ -174,7 +170,7 @@ def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Reco
 
 
 def _chosen(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
-    own = _by_name(record)
+    own = by_name(record)
     unsaid: Choice[_T] = Choice()
     for group in (names.made, names.either, names.last):
         there = [own[name] for name in group if name in own]
@@ -196,20 +192,6 @@ def _others(
 ) -> tuple[str, ...]:
     could = (own[one] for one in (*names.made, *names.either) if one in own)
     return tuple(one for one in could if one != name and read(one, record[one]) not in (None, value))
-
-
-def _by_name(record: Record) -> dict[str, str]:
-    """The names of a record in snake case, each with the name as it stands."""
-    found: dict[str, str] = {}
-    for name in record:
-        found.setdefault(in_snake_case(name), name)
-    return found
-
-
-@lru_cache(maxsize=4096)
-def in_snake_case(name: str) -> str:
-    """A name in the way of Python: "Retrieved Contexts" and "retrievedContexts" are "retrieved_contexts"."""
-    return _NO_LETTER.sub("_", _HUMP.sub("_", name[:100]).lower()).strip("_")
 
 
 def _is_empty(value: object) -> bool:
