@@ -61,7 +61,17 @@ PASSAGES = Names(
     ),
     either=("passages", "contexts", "documents", "docs", "chunks", "ctxs", "nodes", "context"),
     last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
-    holders=(*_HOLDERS, "outputs", "output", "response", "result", "inputs", "input", "metadata", "additional_metadata"),
+    holders=(
+        *_HOLDERS,
+        "outputs",
+        "output",
+        "response",
+        "result",
+        "inputs",
+        "input",
+        "metadata",
+        "additional_metadata",
+    ),
 )
 PASSAGE_IDS = Names(
     "passage_ids",
@@ -91,8 +101,9 @@ ANSWER = Names(
         "completion",
         "generation",
     ),
-    either=("answer", "output", "outputs", "result", "final_answer", "reply", "multi_responses", "responses", "answers"),
+    either=("answer", "output", "outputs", "result", "final_answer", "reply", "multi_responses", "responses"),
     last=(
+        "answers",
         "ground_truth",
         "reference",
         "reference_answer",
@@ -115,7 +126,7 @@ class Choice(Generic[_T]):
         raw: what stands there.
         value: what was read of it; None where it says nothing.
         others: the other members that could have been meant, and say something else.
-        is_last: it is one of ``Names.last``.
+        is_last: it is one of ``Names.last``, so that it may be another thing than the field.
     """
 
     name: str = ""
@@ -157,7 +168,7 @@ def choice_note(choice: Choice[_T], names: Names) -> str | None:
     if choice.value is None or not (choice.others or choice.is_last):
         return None
     why = f"not from {' or '.join(choice.others)}" if choice.others else "since no more usual field is there"
-    return f"{names.field} is read from {choice.name}, {why}; --{names.field}-path names another"
+    return f"{names.field} read from {choice.name}, {why}; --{names.field}-path names another"
 
 
 def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
@@ -178,7 +189,8 @@ def _chosen(place: str, record: Record, names: Names, read: Callable[[str, objec
         if said:
             (name, value), *_ = said
             others = () if group is names.last else _others(record, own, names, name, value, read)
-            return Choice(place + name, record[name], value, tuple(place + one for one in others), group is names.last)
+            is_last = group is names.last and not names.may_be_null
+            return Choice(place + name, record[name], value, tuple(place + one for one in others), is_last)
         for name in there:
             unsaid = unsaid if unsaid.name else Choice(place + name, record[name])
             if _is_empty(record[name]) and not names.may_be_null:
@@ -188,7 +200,12 @@ def _chosen(place: str, record: Record, names: Names, read: Callable[[str, objec
 
 
 def _others(
-    record: Record, own: dict[str, str], names: Names, name: str, value: _T | None, read: Callable[[str, object], _T | None]
+    record: Record,
+    own: dict[str, str],
+    names: Names,
+    name: str,
+    value: _T | None,
+    read: Callable[[str, object], _T | None],
 ) -> tuple[str, ...]:
     could = (own[one] for one in (*names.made, *names.either) if one in own)
     return tuple(one for one in could if one != name and read(one, record[one]) not in (None, value))

@@ -135,7 +135,11 @@ def _rows_of_table(value: Mapping[str, object]) -> list[object] | None:
         numbers = [str(one) for one in columns[0]]
         if numbers and all(map(str.isdecimal, numbers)):
             return [{name: column[number] for name, column in value.items()} for number in numbers]
-    if _asks(value) and len(columns) > 1 and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
+    if (
+        _asks(value)
+        and len(columns) > 1
+        and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
+    ):
         asked = next(one for name, one in value.items() if _asks({name: one}))
         if all(isinstance(one, str) for one in asked) and asked:
             return [dict(zip(value, one, strict=True)) for one in zip(*columns, strict=True)]

@@ -83,7 +83,11 @@ def _opened_cell(name: str, value: object) -> object:
     if not name.startswith("attributes.") or name.endswith((".input.value", ".output.value")):
         return value
     found = opened_text(value)
-    return found if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(one, dict) for one in found)) else value
+    return (
+        found
+        if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(one, dict) for one in found))
+        else value
+    )
 
 
 def trace_id_of(whole: Record) -> str:

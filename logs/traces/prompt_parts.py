@@ -24,7 +24,7 @@ class PromptParts(NamedTuple):
         return Asked(self.question)
 
 
-FROM_PROMPT = "passages are read from the prompt, since no other place has any; --passages-path names another"
+FROM_PROMPT = "passages read from the prompt, since no other place has any; --passages-path names another"
 
 
 def _tag(names: str) -> re.Pattern[str]:

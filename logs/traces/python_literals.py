@@ -55,6 +55,8 @@ def opened_text(value: object) -> object:
     except ValueError:
         return value
     return value if found is None else found
+
+
 _BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|\w+\(|(?:None|True|False|nan)\b|$)""")
 """How a list or an object of Python begins: by another one, a text, a number, a call or a constant."""
 _GOES_ON = re.compile(r""",\s*['"{]|[\]}]\s*$""")

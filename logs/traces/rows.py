@@ -27,7 +27,7 @@ from attribeam.logs.traces.paths import Path, PathSet
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
 from attribeam.logs.traces.python_literals import opened_text, printed_value
 from attribeam.logs.traces.span import Document, Record, TraceOptions, TraceRow, fault, unreadable_moment
-from attribeam.logs.traces.texts import ANSWER_KEYS, QUESTION_KEYS, answer_of, question_of
+from attribeam.logs.traces.texts import ANSWER_KEYS, QUESTION_KEYS, answer_of, question_of, several_texts
 from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")
@@ -145,7 +145,7 @@ def _answer(name: str, value: object) -> str | None:
         opened = opened_text(read)
         inner = answer_of(opened) if isinstance(opened, dict) and opened.keys() & _ENVELOPE else None
         return inner or answer_of(read, plain=True)
-    return answer_of(read)
+    return None if isinstance(read, list) and several_texts(read) else answer_of(read)
 
 
 def _answered_in(given: object) -> str | None:
@@ -206,7 +206,7 @@ def _prompts(whole: Record) -> Iterator[str]:
 
 def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names, whole: Record) -> RowFault:
     """What is wrong with a row that has nothing where a field should stand."""
-    kind = {"passages": "passages"}.get(names.field, f"{'an' if names is ANSWER else 'a'} {names.field}")
+    kind = {"passages": "passages", "answer": "an answer"}.get(names.field, f"a {names.field}")
     if path is None and not choice.name:
         found = f", has {looked_for(whole, names)}; name its place with --{names.field}-path"
         return fault(reason, names.field, f"row should have {kind}{found}")
