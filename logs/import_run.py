@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from attribeam.logs.traces.arguments import given_trace_options, trace_options
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
 from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.run_manifest import ReadingNote
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -112,12 +113,7 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
     if summary.seen:
         if summary.seen.skipped:
             yield f"passed over, since they are no spans: {summary.seen.skipped} records"
-        yield from note_lines(summary.seen.notes)
-
-
-def note_lines(notes: Mapping[str, int]) -> Iterator[str]:
-    """What was chosen, left out or could not be read, and in how many rows."""
-    yield from (f"note, {note}: {count} row{'' if count == 1 else 's'}" for note, count in notes.items() if count)
+        yield from (f"note: {ReadingNote(note, rows)}" for note, rows in summary.seen.notes.items() if rows)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

@@ -70,8 +70,8 @@ _COLUMN_TITLES = ("title", "titles")
 _BESIDE_TEXT = frozenset({"metadata", "title", "type", "lc", *TEXT_KEYS, *_METADATA_ID_KEYS, *_SCORE_KEYS})
 """Members of an object that is nothing but a document: opening one that stands as JSON in a text loses nothing."""
 _NO_IDS = frozenset(
-    "answer description error input message name output prompt query question reason response result status summary "
-    "title".split()
+    {"answer", "description", "error", "input", "message", "name", "output", "prompt", "query", "question", "reason"}
+    | {"response", "result", "status", "summary", "title"}
 )
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from attribeam.logs.columns import MADE
 from attribeam.logs.traces.json_shapes import by_name, is_nothing, shown_keys
 from attribeam.logs.traces.python_literals import opened_text
 from attribeam.logs.traces.span import Record
@@ -45,20 +46,7 @@ QUESTION = Names(
 )
 PASSAGES = Names(
     "passages",
-    made=(
-        "retrieval_context",
-        "retrieved_contexts",
-        "retrieved_context",
-        "retrieval_contexts",
-        "retrieved_documents",
-        "retrieved_docs",
-        "retrieved_passages",
-        "retrieved_chunks",
-        "retrieved_nodes",
-        "retrieval_results",
-        "source_documents",
-        "source_nodes",
-    ),
+    made=MADE["passages"],
     either=("passages", "contexts", "documents", "docs", "chunks", "ctxs", "nodes", "context"),
     last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
     holders=(
@@ -80,27 +68,7 @@ PASSAGE_IDS = Names(
 )
 ANSWER = Names(
     "answer",
-    made=(
-        "actual_output",
-        "generated_answer",
-        "generated_response",
-        "model_answer",
-        "model_response",
-        "model_output",
-        "llm_answer",
-        "llm_response",
-        "llm_output",
-        "rag_answer",
-        "rag_response",
-        "bot_answer",
-        "bot_response",
-        "predicted_answer",
-        "prediction",
-        "generated_text",
-        "response",
-        "completion",
-        "generation",
-    ),
+    made=MADE["answer"],
     either=("answer", "output", "outputs", "result", "final_answer", "reply", "multi_responses", "responses"),
     last=(
         "answers",
@@ -144,9 +112,10 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
     first: Choice[_T] = Choice()
     for place, record in _places(whole, names.holders):
         found = _chosen(place, record, names, read)
-        if found.value is not None:
+        if found.value is not None and not found.is_last:
             return found
-        first = first if first.name else found
+        if not first.name or (first.value is None and found.value is not None and not _is_meant(first, names)):
+            first = found
     return first
 
 
@@ -165,7 +134,7 @@ def looked_for(whole: Record, names: Names) -> str:
 
 def choice_note(choice: Choice[_T], names: Names) -> str | None:
     """What to tell of a choice; None where nothing else could be meant."""
-    if choice.value is None or not (choice.others or choice.is_last):
+    if choice.value is None or not (choice.others or (choice.is_last and not names.may_be_null)):
         return None
     why = f"not from {' or '.join(choice.others)}" if choice.others else "since no more usual field is there"
     return f"{names.field} read from {choice.name}, {why}; --{names.field}-path names another"
@@ -189,11 +158,11 @@ def _chosen(place: str, record: Record, names: Names, read: Callable[[str, objec
         if said:
             (name, value), *_ = said
             others = () if group is names.last else _others(record, own, names, name, value, read)
-            is_last = group is names.last and not names.may_be_null
-            return Choice(place + name, record[name], value, tuple(place + one for one in others), is_last)
+            others = tuple(place + one for one in others)
+            return Choice(place + name, record[name], value, others, group is names.last)
         for name in there:
             unsaid = unsaid if unsaid.name else Choice(place + name, record[name])
-            if _is_empty(record[name]) and not names.may_be_null:
+            if _is_meant(Choice(name, record[name]), names):
                 others = tuple(place + one for one in _others(record, own, names, name, None, read))
                 return Choice(place + name, record[name], others=others)
     return unsaid
@@ -209,6 +178,11 @@ def _others(
 ) -> tuple[str, ...]:
     could = (own[one] for one in (*names.made, *names.either) if one in own)
     return tuple(one for one in could if one != name and read(one, record[one]) not in (None, value))
+
+
+def _is_meant(unsaid: Choice[_T], names: Names) -> bool:
+    """Whether a member that says nothing is empty on purpose."""
+    return not names.may_be_null and _is_empty(unsaid.raw)
 
 
 def _is_empty(value: object) -> bool:

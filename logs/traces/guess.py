@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,7 +45,7 @@ class Place:
 
 @dataclass(slots=True)
 class Guess:
-    """The places of each field by their paths, ``found`` what the import finds by itself; ``whole`` counts whole rows."""
+    """The places of each field by their paths, and what the import ``found`` by itself; ``whole`` counts whole rows."""
 
     rows: int = 0
     whole: int = 0
@@ -128,8 +127,8 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
             yield f"  {path:<{width}}  in {len(places[path].said)} of {guess.rows}{reason}"
         if not is_found:
             taken[name] = places[good[0]].said if good else guess.found[name]
-        elif why := _circle(guess.found[name], taken, name):
-            yield f"  what is found already is refused: {why}"
+        elif circle := _circle(guess.found[name], taken, name):
+            yield f"  what is found already is refused: {circle}"
             is_found = False
         if not is_found and good:
             options.append(f"--{name}-path {_quoted(good[0])}")

@@ -42,7 +42,8 @@ class Found:
 
 def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[Found]:
     """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, in snake
-    case, and none of a record's own, gives its items, and a whole table its rows. Several documents may stand one behind the other.
+    case, and none of a record's own, gives its items, and a whole table its rows. Several documents may stand one
+    behind the other.
 
     ``may_be_lines`` says that it begins with an object. If that ends within its line, each line is read for itself: one
     that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts off, a list that is
@@ -130,20 +131,19 @@ def _rows_of_table(value: Mapping[str, object]) -> list[object] | None:
         if all(isinstance(one, list) and len(one) == len(names) for one in lists):
             return [dict(zip(names, one, strict=True)) for one in lists]
         return None
-    columns = list(value.values())
-    if len(columns) > 1 and all(isinstance(one, dict) and one.keys() == columns[0].keys() for one in columns):
-        numbers = [str(one) for one in columns[0]]
-        if numbers and all(map(str.isdecimal, numbers)):
-            return [{name: column[number] for name, column in value.items()} for number in numbers]
-    if (
-        _asks(value)
-        and len(columns) > 1
-        and all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
-    ):
-        asked = next(one for name, one in value.items() if _asks({name: one}))
-        if all(isinstance(one, str) for one in asked) and asked:
+    objects = {name: one for name, one in value.items() if isinstance(one, dict)}
+    numbers = [str(one) for one in next(iter(objects.values()), ())]
+    if 1 < len(objects) == len(value) and numbers and all(map(str.isdecimal, numbers)):
+        if all([*one] == numbers for one in objects.values()):
+            return [{name: column[number] for name, column in objects.items()} for number in numbers]
+        return None
+    columns = [one for one in value.values() if isinstance(one, list)]
+    if 1 < len(columns) == len(value) and len({len(one) for one in columns}) == 1 and columns[0]:
+        asked = next((column for name, column in zip(value, columns, strict=True) if _asks({name: None})), [None])
+        if all(isinstance(one, str) for one in asked):
             return [dict(zip(value, one, strict=True)) for one in zip(*columns, strict=True)]
     return None
+
 
 
 def _stream(file: BinaryIO) -> Iterator[Found]:

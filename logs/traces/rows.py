@@ -1,4 +1,4 @@
-"""The format with one row per record: data sets of ragas and others, and plain objects whose fields have usual names."""
+"""The format with one row per record: data sets of ragas and others, and objects whose fields have usual names."""
 
 from __future__ import annotations
 
