@@ -145,7 +145,6 @@ def _rows_of_table(value: Mapping[str, object]) -> list[object] | None:
     return None
 
 
-
 def _stream(file: BinaryIO) -> Iterator[Found]:
     file.seek(0)
     window = _Window(file)

@@ -130,8 +130,9 @@ def _split(block: str) -> list[str]:
         return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
     lines = block.strip().split("\n")
     if _LABEL.match(lines[0]):
-        labelled = [_LABEL.match(one) is not None for one in lines]
-        return _stripped(_parts([_LABEL.sub("", one, count=1) for one in lines], labelled))
+        labels = [_LABEL.match(one) for one in lines]
+        bare = [one[0 if label is None else label.end() :] for one, label in zip(lines, labels, strict=True)]
+        return _stripped(_parts(bare, [label is not None for label in labels]))
     rules = [_RULE.fullmatch(one) is not None for one in lines]
     by_rules = _stripped(_parts(["" if ruled else one for one, ruled in zip(lines, rules, strict=True)], rules))
     if len(by_rules) > 1:

@@ -95,7 +95,9 @@ TWO_PASSAGES: dict[str, bytes] = {
     "columns of a data frame": json.dumps({name: {"0": one} for name, one in CASE.items()}).encode(),
     "lists of a data set": json.dumps({name: [one] for name, one in CASE.items()}).encode(),
     "table of MLflow": whole({"columns": ["inputs", "outputs", "context"], "data": [[Q, A, [ONE, TWO]]]}),
-    "MLflow's evaluation": sheet({"inputs/question": Q, "outputs/answer": A, "outputs/contexts": json.dumps([ONE, TWO])}),
+    "MLflow's evaluation": sheet(
+        {"inputs/question": Q, "outputs/answer": A, "outputs/contexts": json.dumps([ONE, TWO])}
+    ),
     "agent evaluation of MLflow": sheet(
         {
             "request": json.dumps({"messages": [{"role": "user", "content": Q}]}),
@@ -137,11 +139,11 @@ TWO_PASSAGES: dict[str, bytes] = {
     "texts of JSON": with_contexts([json.dumps(one) for one in PAGES]),
     "printed documents of LangChain": with_contexts([f"page_content={ONE!r}", f"page_content={TWO!r} metadata={{}}"]),
     "list of printed documents": sheet(
-        {**PLAIN, "contexts": f"[Document(id='a', metadata={{}}, page_content={ONE!r}), Document(page_content={TWO!r})]"}
+        {**PLAIN, "contexts": f"[Document(id='a', metadata={{}}, page_content={ONE!r}), Document(text={TWO!r})]"}
     ),
     "array of numpy": sheet({**PLAIN, "contexts": f"array([{ONE!r}, {TWO!r}], dtype=object)"}),
     "prompt only": lines({"prompt": PROMPT, "completion": A}),
-    "prompt beside the question": lines({**PLAIN, "prompt": f"<documents><doc>{ONE}</doc><doc>{TWO}</doc></documents>"}),
+    "prompt beside the question": lines({**PLAIN, "prompt": f"<docs><doc>{ONE}</doc><doc>{TWO}</doc></docs>"}),
     "conversation with its context": lines(
         {"messages": [
             {"role": "system", "content": f"Use these.\n<context>\n[1] {ONE}\n[2] {TWO}\n</context>"},
@@ -225,7 +227,13 @@ def test_choice_is_told(record: Mapping[str, object], note: str) -> None:
     [
         {**PLAIN, "contexts": [ONE], "ground_truth": GOLD, "reference": GOLD, "expected_output": GOLD},
         {**PLAIN, "contexts": [ONE], "retrieved_contexts": [ONE], "response": A},
-        {**PLAIN, "contexts": [ONE], "prompt": "Tell the user.", "timestamp": "2026-11-20", "generation": {"tokens": 5}},
+        {
+            **PLAIN,
+            "contexts": [ONE],
+            "prompt": "Tell the user.",
+            "timestamp": "2026-11-20",
+            "generation": {"tokens": 5},
+        },
     ],
 )
 def test_nothing_is_told_where_nothing_else_could_be_meant(record: Mapping[str, object]) -> None:
@@ -266,7 +274,7 @@ PLAIN_COLUMNS: dict[str, Any] = {name: [one] for name, one in PLAIN.items()}
         (
             {"question": Q, "answer": [A, GOLD], "contexts": [ONE]},
             Reason.EMPTY_ANSWER,
-            "a list of 2 texts, which are several answers; write a row for each, or name one: --answer-path 'answer[0]'",
+            "2 texts, which are several answers; write a row for each, or name one: --answer-path 'answer[0]'",
         ),
         ({"question": Q, "responses": ["Two", "two"], "contexts": [ONE]}, Reason.EMPTY_ANSWER, "several answers"),
         (
