@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(
     with pytest.raises(DataError, match=rf"log\.parquet' should have one count of rows, has .*{found}"):
         QALog(str(path)).check()
     with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
-        list(parquet_rows(file))
+        list(parquet_rows(file, Counter()))
 
 
 def changed_footers(content: bytes, number: int, other: int) -> Iterator[bytes]:

@@ -15,8 +15,8 @@ PROMPTS = {
     "LlamaIndex": "Context information is below.\n---------------------\n"
     f"{ONE}\n\n{TWO}\n---------------------\nGiven this, answer the query.\nQuery: {Q}\nAnswer: ",
     "tags": f"<documents>\n<document index='1'>\n<source>a.txt</source>\n<document_content>\n{ONE}\n"
-    f"</document_content>\n</document>\n<document index='2'><document_content>{TWO}</document_content></document>\n</documents>\n"
-    f"<question>{Q}</question>",
+    f"</document_content>\n</document>\n<document index='2'><document_content>{TWO}</document_content></document>"
+    f"\n</documents>\n<question>{Q}</question>",
     "bare tags": f"Answer from <doc id='1'>{ONE}</doc> and <doc id='2'>{TWO}</doc>.\nQuestion: {Q}",
     "question behind the tag": f"<context>\n{ONE}\n\n{TWO}\n</context>\n\n{Q}",
     "headings of Markdown": f"### Context:\n[1] {ONE}\n[2] {TWO}\n\n### Question:\n{Q}\n\n### Answer:",
