@@ -40,14 +40,27 @@ class Names:
 QUESTION = Names(
     "question",
     made=("question", "query", "user_input", "user_query", "user_question", "query_str", "question_text"),
-    either=("input", "inputs", "user_message"),
+    either=("input", "inputs", "user_message", "user_prompt", "input_text"),
     last=("request", "prompt", "messages", "instruction"),
     may_be_null=True,
 )
 PASSAGES = Names(
     "passages",
     made=MADE["passages"],
-    either=("passages", "contexts", "documents", "docs", "chunks", "ctxs", "nodes", "context"),
+    either=(
+        "passages",
+        "contexts",
+        "documents",
+        "docs",
+        "chunks",
+        "ctxs",
+        "nodes",
+        "context",
+        "passage",
+        "document",
+        "sources",
+        "knowledge",
+    ),
     last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
     holders=(
         *_HOLDERS,
@@ -72,6 +85,9 @@ ANSWER = Names(
     either=("answer", "output", "outputs", "result", "final_answer", "reply", "multi_responses", "responses"),
     last=(
         "answers",
+        "expected",
+        "ideal",
+        "ideal_answer",
         "ground_truth",
         "reference",
         "reference_answer",
@@ -80,6 +96,8 @@ ANSWER = Names(
         "expected_response",
         "correct_answer",
         "gold_answer",
+        "golden_answer",
+        "reference_outputs",
         "ground_truths",
     ),
 )

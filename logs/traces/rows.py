@@ -40,6 +40,8 @@ _CONVERSATION = re.compile(r"""\s*\[\s*\{\s*['"](?:content|role|type)['"]\s*:"""
 """How a list of messages begins, as Python, JSON and numpy print it."""
 _ENVELOPE = frozenset(ANSWER_KEYS) - {"text", "content", "message", "result", "reply"}
 """Keys that say that an answer stands within an object; an answer in JSON may have the others itself."""
+_NAME = re.compile(r"\S+\.[a-z0-9]{2,5}|https?://\S+", re.IGNORECASE)
+"""A file or an address, but no text: a text ends with its full stop."""
 _FOLDER = re.compile(r"(inputs?|outputs?)/")
 
 
@@ -155,9 +157,13 @@ def _answered_in(given: object) -> str | None:
 
 
 def _documents(name: str, value: object) -> tuple[Document, ...] | None:
-    """The passages of a list, an object or a text; a text that holds none of these is a passage itself."""
+    """The passages of a list, an object or a text; a text that holds none of these is a passage itself.
+
+    A list of names of files and of addresses holds none.
+    """
     if not isinstance(value, str):
-        return documents_of(value) or None
+        found = documents_of(value)
+        return None if not found or all(_NAME.fullmatch(one.text or " ") for one in found) else found
     try:
         printed = printed_value(value)
     except ValueError as error:

@@ -118,6 +118,11 @@ TWO_PASSAGES: dict[str, bytes] = {
     "struct of lists": parquet(**{name: [one] for name, one in PLAIN.items()}, context=[{"text": [ONE, TWO]}]),
     "HotpotQA": lines({**PLAIN, "context": {"title": ["a", "b"], "sentences": [[ONE], [TWO]]}}),
     "HotpotQA's own file": lines({**PLAIN, "context": [["a", [ONE]], ["b", [TWO]]]}),
+    "files beside their texts": lines({**PLAIN, "documents": ["a.pdf", "https://b.example/c"], "context": [ONE, TWO]}),
+    "sources": lines({**PLAIN, "sources": [{"file": "a.pdf", "content": ONE}, {"file": "b.pdf", "content": TWO}]}),
+    "answers that were expected and given": sheet(
+        {"Question": Q, "Expected Answer": GOLD, "Actual Answer": A, "Context": [ONE, TWO], "Verdict": "pass"}
+    ),
     "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
     "map of ids": parquet(
         **{name: [one] for name, one in PLAIN.items()},
@@ -280,11 +285,12 @@ PLAIN_COLUMNS: dict[str, Any] = {name: [one] for name, one in PLAIN.items()}
         (
             {**PLAIN, "hits": [ONE]},
             Reason.NO_PASSAGES,
-            "ctxs, nodes, context, reference_contexts, expected_retrieved_context, expected_context, "
+            "sources, knowledge, reference_contexts, expected_retrieved_context, expected_context, "
             "ground_truth_context; the row has question, answer, hits; name its place with --passages-path",
         ),
         ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
+        ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
         ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES, "in contexts, has a list of 1 item"),
     ],
 )
