@@ -161,10 +161,10 @@ def choice_note(choice: Choice[_T], names: Names) -> str | None:
 def _places(whole: Record, holders: tuple[str, ...]) -> Iterator[tuple[str, Record]]:
     yield "", whole
     own = by_name(whole)
-    for holder in holders:
-        value = opened_text(whole.get(own.get(holder, "")))
+    for holder in (own[name] for name in holders if name in own):
+        value = opened_text(whole[holder])
         if isinstance(value, dict):
-            yield f"{own[holder]}.", value
+            yield f"{holder}.", value
 
 
 def _chosen(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
