@@ -42,6 +42,7 @@ _ENVELOPE = frozenset(ANSWER_KEYS) - {"text", "content", "message", "result", "r
 """Keys that say that an answer stands within an object; an answer in JSON may have the others itself."""
 _NAME = re.compile(r"\S+\.[a-z0-9]{2,5}|https?://\S+", re.IGNORECASE)
 """A file or an address, but no text: a text ends with its full stop."""
+_NUMBERED = re.compile(r"(?:retrieved[ _]?)?(?:context|passage|document|doc|chunk|source)[ _]?(\d{1,3})")
 _FOLDER = re.compile(r"(inputs?|outputs?)/")
 
 
@@ -120,7 +121,10 @@ def text_fault(row: TraceRow) -> RowFault | None:
 
 
 def _opened(record: Record) -> Record:
-    """The record with names such as ``outputs.answer`` and ``outputs/answer`` opened."""
+    """The record with names such as ``outputs.answer``, ``outputs/answer`` and ``context_1`` opened."""
+    numbered = {int(found[1]): name for name in record if (found := _NUMBERED.fullmatch(name.lower()))}
+    if len(numbered) > 1:
+        record = {**record, "retrieved_texts": [record[numbered[number]] for number in sorted(numbered)]}
     if any(_FOLDER.match(name) for name in record):
         record = {name.replace("/", ".") if _FOLDER.match(name) else name: one for name, one in record.items()}
     return nested(record) if any("." in name for name in record) else record
