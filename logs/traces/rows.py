@@ -124,7 +124,8 @@ def _opened(record: Record) -> Record:
     """The record with names such as ``outputs.answer``, ``outputs/answer`` and ``context_1`` opened."""
     numbered = {int(found[1]): name for name in record if (found := _NUMBERED.fullmatch(name.lower()))}
     if len(numbered) > 1:
-        record = {**record, "retrieved_texts": [record[numbered[number]] for number in sorted(numbered)]}
+        texts = [record[numbered[number]] for number in sorted(numbered)]
+        record = {**record, "retrieved_texts": [one for one in texts if not is_nothing(one)]}
     if any(_FOLDER.match(name) for name in record):
         record = {name.replace("/", ".") if _FOLDER.match(name) else name: one for name, one in record.items()}
     return nested(record) if any("." in name for name in record) else record

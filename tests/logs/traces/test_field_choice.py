@@ -119,7 +119,7 @@ TWO_PASSAGES: dict[str, bytes] = {
     "HotpotQA": lines({**PLAIN, "context": {"title": ["a", "b"], "sentences": [[ONE], [TWO]]}}),
     "HotpotQA's own file": lines({**PLAIN, "context": [["a", [ONE]], ["b", [TWO]]]}),
     "files beside their texts": lines({**PLAIN, "documents": ["a.pdf", "https://b.example/c"], "context": [ONE, TWO]}),
-    "numbered columns": sheet({**PLAIN, "Context 2": TWO, "Context 1": ONE}),
+    "numbered columns": sheet({**PLAIN, "Context 2": TWO, "Context 1": ONE, "Context 3": None}),
     "sources": lines({**PLAIN, "sources": [{"file": "a.pdf", "content": ONE}, {"file": "b.pdf", "content": TWO}]}),
     "answers that were expected and given": sheet(
         {"Question": Q, "Expected Answer": GOLD, "Actual Answer": A, "Context": [ONE, TWO], "Verdict": "pass"}
