@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -27,6 +28,16 @@ SHIPPED_VERDICTS = {
     "qwen2.5-coder-1.5b": "verdict_qwen2_5_coder",
 }
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
+
+
+class Strictness(StrEnum):
+    """How soon a claim is called unsupported."""
+
+    LENIENT = "lenient"
+    BALANCED = "balanced"
+    STRICT = "strict"
+
+
 VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 """What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""
 

@@ -22,6 +22,7 @@ from attribeam.attribution.option_types import (
     Fraction,
     NonNegative,
     PositiveInteger,
+    Strictness,
     TokenCount,
     TokenDistance,
     WholeNumber,
@@ -196,10 +197,13 @@ class MethodOptions(Options):
         "directory that attribeam calibrate or attribeam train verdict wrote; or mass, which compares the evidence "
         "mass with two thresholds; if you give a threshold, mass is meant",
     )  # fmt: skip
-    false_alarm_rate: Fraction | None = option(
-        default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, quiet=True,
-        default_words="what gives the best F1",
-        help="share of clean answers that may be flagged, as measured on the answers that the verdict was fitted on",
+    strictness: Parsed[Strictness, Strictness | str] = option(
+        default=Strictness.BALANCED, group=SUPPORT, choices=tuple(Strictness), extends_paper=True,
+        help="how soon a claim is called unsupported",
+    )  # fmt: skip
+    prior: Value[Fraction] = option(
+        default=0.5, group=SUPPORT, metavar="SHARE", extends_paper=True,
+        help="how many of your answers you expect to have an unsupported claim; support scores and risks follow it",
     )  # fmt: skip
     assume_language: Value[bool] = option(
         default=False, group=SUPPORT, extends_paper=True, quiet=True,

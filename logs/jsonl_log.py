@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from attribeam.logs.columns import ColumnPart
+from attribeam.logs.columns import MOST_LEVELS, ColumnPart
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
@@ -170,11 +170,36 @@ def _block(lines: Iterator[Line]) -> list[tuple[int, _Object | RowFault]]:
 
 
 def _object(line: Line) -> _Object | RowFault:
-    value = line_value(line, f"line at byte {line.start}")
-    if isinstance(value, dict | RowFault):
+    place = f"line at byte {line.start}"
+    value = line_value(line, place)
+    if isinstance(value, RowFault):
         return value
-    message = f"line at byte {line.start} should be one JSON object, is: {type(value).__name__}; leave it out"
-    return RowFault(Reason.INVALID_VALUE, message, column=None)
+    expected, found = "one JSON object", type(value).__name__
+    if isinstance(value, dict):
+        expected, found = f"names of valid Unicode, and values of at most {MOST_LEVELS} levels", _oddity(value)
+        if not found:
+            return value
+    return RowFault(Reason.INVALID_VALUE, f"{place} should have {expected}, has {found}; leave it out", column=None)
+
+
+def _oddity(value: _Object) -> str:
+    """Why no column can hold what is in an object; empty if nothing is wrong."""
+    level: list[object] = [value]
+    for _ in range(MOST_LEVELS + 1):
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, dict):
+                try:
+                    "".join(one).encode()
+                except UnicodeEncodeError:
+                    return "another name"
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        level = [one for one in inner if isinstance(one, dict | list)]
+        if not level:
+            return ""
+    return "deeper ones"
 
 
 class _Types:
@@ -196,16 +221,9 @@ class _Types:
             for name, value in () if isinstance(one, RowFault) else one.items():
                 columns.setdefault(name, []).append((row, value))
         for name, found in columns.items():
-            try:
-                self._widen(name, found)
-            except (UnicodeEncodeError, RecursionError):
-                raise LogFormatError(
-                    f"should have names of valid Unicode, and no values within hundreds of brackets; field {name!a} "
-                    f"has others, between rows {first_row} and {first_row + len(block) - 1}; clean the log"
-                ) from None
+            self._widen(name, found)
 
     def _widen(self, name: str, found: Sequence[tuple[int, object]]) -> None:
-        name.encode()
         known = self._members.setdefault(name, set())
         for _, value in found:
             if len(known) <= _MOST_MEMBERS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,8 @@ import pyarrow as pa
 
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
-from attribeam.logs.reader import LogBatch, OpenLog, reader_named
-from attribeam.logs.rows import FaultyRow, RowValidator, raw_rows
+from attribeam.logs.reader import LogBatch, OpenLog, RowsMemoryError, reader_named
+from attribeam.logs.rows import NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource
 from attribeam.schemas.errors import DataError, LogReadError, RunError
 from attribeam.schemas.run_manifest import ReadingNote
@@ -108,27 +109,56 @@ class QALog:
             )
 
     def outcomes(
-        self, rows: Sequence[int] | None = None, *, duplicate_rows: Collection[int] = ()
+        self, rows: Sequence[int] | None = None, *, duplicate_rows: Collection[int] = (), last_try: bool = False
     ) -> Iterator[QARecord | FaultyRow]:
         """Exactly one outcome per row, in the order of the file.
 
-        ``rows`` ascend; without them all are read. Those in ``duplicate_rows`` are faulty.
+        ``rows`` ascend; without them all are read. Those in ``duplicate_rows`` are faulty. At a ``last_try``, so are
+        rows that need more memory to be read than there is; else that is a MemoryError.
         """
         self.check_unchanged()
         duplicates = frozenset(duplicate_rows)
         with self._opened() as log:
             columns = self._column_map(log)
-            validator = RowValidator(columns, self.options.max_text_chars)
-            for batch in self._batches(log, columns.parts(), rows):
-                found = raw_rows(batch.rows, columns, self.options.max_text_chars)
-                for row, raw in enumerate(found, start=batch.first_row):
-                    source = RowSource(self.path, row)
-                    fault = batch.faults.get(row)
-                    if fault is not None:
-                        yield validator.refusal(raw, source, fault)
-                    else:
-                        yield validator.outcome(raw, source, duplicate=row in duplicates)
+            wanted = range(log.row_count) if rows is None else rows
+            while wanted:
+                unread: RowsMemoryError | None = None
+                try:
+                    yield from self._outcomes(log, columns, wanted, duplicates)
+                except RowsMemoryError as error:
+                    if not last_try:
+                        raise
+                    unread = error.with_traceback(None)
+                if unread is None:
+                    break
+                yield from self._unread(log, columns, unread)
+                wanted = wanted[bisect_right(wanted, unread.rows[-1]) :]
         self.check_unchanged()
+
+    def _outcomes(
+        self, log: OpenLog, columns: ColumnMap, rows: Sequence[int], duplicates: Collection[int]
+    ) -> Iterator[QARecord | FaultyRow]:
+        validator = RowValidator(columns, self.options.max_text_chars)
+        for batch in self._batches(log, columns.parts(), rows):
+            found = raw_rows(batch.rows, columns, self.options.max_text_chars)
+            for row, raw in enumerate(found, start=batch.first_row):
+                source = RowSource(self.path, row)
+                fault = batch.faults.get(row)
+                if fault is not None:
+                    yield validator.refusal(raw, source, fault)
+                else:
+                    yield validator.outcome(raw, source, duplicate=row in duplicates)
+
+    def _unread(self, log: OpenLog, columns: ColumnMap, unread: RowsMemoryError) -> Iterator[FaultyRow]:
+        """The rows with their ids, if at least those can be read."""
+        validator, most_chars = RowValidator(columns, self.options.max_text_chars), self.options.max_text_chars
+        known = replace(columns, pairs=tuple(pair for pair in columns.pairs if pair[0] == "record_id"), extra_fields=())
+        ids: dict[int, RawRow] = {}
+        with suppress(RowsMemoryError):
+            for batch in self._batches(log, known.parts(), unread.rows):
+                ids.update(enumerate(raw_rows(batch.rows, known, most_chars), start=batch.first_row))
+        for row in unread.rows:
+            yield validator.refusal(ids.get(row, NO_VALUES), RowSource(self.path, row), unread.fault)
 
     def duplicate_rows(self) -> npt.NDArray[np.int64]:
         """0-based rows, ascending, whose id an earlier row of the file has; nulls are never duplicates.

@@ -47,6 +47,15 @@ class LogBatch:
     faults: Mapping[int, RowFault] = field(default_factory=dict)
 
 
+class RowsMemoryError(MemoryError):
+    """Rows, ascending and none of them given yet, that need more memory to be read than there is, and which fault."""
+
+    def __init__(self, rows: Sequence[int], fault: RowFault) -> None:
+        super().__init__(str(fault))
+        self.rows = rows
+        self.fault = fault
+
+
 def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """[start, stop) of each run of consecutive ``rows``, which ascend."""
     begin = 0
@@ -71,6 +80,7 @@ class OpenLog(Protocol):
         Raises:
             DataError: if the file is damaged; the message does not name it.
             OSError: if it cannot be read.
+            RowsMemoryError: if some of the rows need too much memory; others behind them can still be asked for.
         """
 
 

@@ -103,6 +103,10 @@ class RawRow:
     extra_columns: tuple[tuple[str, object | RowFault], ...]
 
 
+NO_VALUES = RawRow(None, None, None, None, None, None, None, ())
+"""A row of which nothing is known."""
+
+
 def raw_rows(batch: pa.RecordBatch, column_map: ColumnMap, max_text_chars: int) -> Iterator[RawRow]:
     """The rows of a batch, in order; values that are certainly too large are never made Python objects of."""
     most_bytes = _BYTES_PER_CODE_POINT * max_text_chars

@@ -34,7 +34,7 @@ def run_chunk(
 ) -> ChunkAttempt:
     """Audit the rows into a new ``folder``, and call ``on_rows`` with the number of rows that have finished since.
 
-    ``fatal_rows`` would end this process, so they become dead letters.
+    ``fatal_rows`` would end this process, so they become dead letters; None before the last try, see ``ReadQALogs``.
 
     Raises:
         ReconciliationError: if audited rows and dead letters are not exactly the rows of the range.
@@ -46,14 +46,18 @@ def run_chunk(
     counts = TokenCounts(0, 0, 0 if settings.has_probe else None)
     if rows.row_count:
         with listening_for_rows(on_rows):
-            counts = _run_graph(rows, settings, schemas, folder, fatal_rows or {})
+            counts = _run_graph(rows, settings, schemas, folder, fatal_rows)
     attempt = read_attempt(rows, folder, schemas, counts)
-    check_leaks(rows, folder.glob("*.parquet"), settings, ArrowStorage())
+    check_leaks(rows, folder.glob("*.parquet"), settings, ArrowStorage(), last_try=fatal_rows is not None)
     return replace(attempt, seconds=time.monotonic() - started, stages=take_stage_seconds())
 
 
 def _run_graph(
-    rows: RowRange, settings: AuditSettings, schemas: OutputSchemas, folder: Path, fatal_rows: Mapping[int, str]
+    rows: RowRange,
+    settings: AuditSettings,
+    schemas: OutputSchemas,
+    folder: Path,
+    fatal_rows: Mapping[int, str] | None,
 ) -> TokenCounts:
     """What the runner counted."""
     output = GraphOutput(

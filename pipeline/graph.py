@@ -51,7 +51,7 @@ def build_graph(
     ``fatal_rows`` belong to the only range, see ``ReadQALogs``.
     """
     ranges = pipeline | "ListRanges" >> beam.Create(row_ranges, reshuffle=False)
-    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows or {})
+    read = ranges | "ReadRows" >> ReadQALogs(settings, fatal_rows)
     made = read.records | "AuditRecords" >> AuditRecords(settings, output.schemas.evidence)
     letters = (read[DEAD_LETTERS], made.dead_letters)
     schemas = output.schemas

@@ -20,7 +20,9 @@ from attribeam.schemas import (
     SpanEvidence,
     SpanKind,
     Support,
+    SupportedHow,
     TokenEvidence,
+    UnsupportedReason,
     evidence_schema,
 )
 
@@ -121,6 +123,9 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         answer_kind=AnswerKind(row["answer_kind"]),
         answer_risk=row["answer_risk"],
         unsupported_words=tuple(_range(one) for one in row["unsupported_words"]),
+        reason=None if row["reason"] is None else UnsupportedReason(row["reason"]),
+        expected=row["expected"],
+        how=None if row["how"] is None else SupportedHow(row["how"]),
         cited_passages=tuple(row["cited_passages"]),
         citation_agrees=row["citation_agrees"],
         token_evidence=_tokens(row["token_evidence"]),

@@ -19,7 +19,9 @@ _CONSTANTS: dict[str, object] = {
     "cited_passages": [],
 }
 _SOURCES = {"claim_index": "span_index"}
-_NULLS = ("support_score", "answer_risk", "citation_agrees", "token_evidence")
+_NULLS = (
+    "support_score", "answer_risk", "reason", "expected", "how", "citation_agrees", "token_evidence",
+)  # fmt: skip
 _FIELDS = {field.name: field for field in evidence_schema() if field.name in {*_CONSTANTS, *_SOURCES, *_NULLS}}
 
 

@@ -22,7 +22,9 @@ def with_texts(answer: AuditedAnswer, record: QARecord | None = None) -> Audited
 
 def without_texts(answer: AuditedAnswer) -> AuditedAnswer:
     """The answer as if its audit had written no texts: with the places of its spans and pieces."""
-    hidden = (replace(span, unmatched_values=("",) * len(span.unmatched_values)) for span in answer.spans)
+    hidden = (
+        replace(span, expected=None, unmatched_values=("",) * len(span.unmatched_values)) for span in answer.spans
+    )
     return replace(answer, spans=tuple(_span(span, None) for span in hidden))
 
 

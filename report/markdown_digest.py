@@ -103,7 +103,8 @@ def _facts(answer: AuditedAnswer) -> str:
 
 def _span(span: SpanEvidence) -> str:
     unmatched = ", ".join(escape_markdown(value) for value in span.unmatched_values)
-    cells = (span.support, _score(span), _mass(span), _cut(span.text), unmatched, _best(span))
+    support = f"{span.support}: {_cut(span.why)}" if span.why else str(span.support)
+    cells = (support, _score(span), _mass(span), _cut(span.text), unmatched, _best(span))
     return f"| {' | '.join(cells)} |"
 
 

@@ -92,6 +92,8 @@ class AnswerView:
         yield label.append(_cut(span.text), style=_STYLES[span.support])
         if about := _claim(span):
             yield Text(f"{_MARGIN}        {about}", style=_QUIET)
+        if span.is_claim and span.why:
+            yield Text(f"{_MARGIN}        {one_line(span.why)}", style=_STYLES[span.support])
         if span.unmatched_values:
             values = ", ".join(one_line(value) for value in span.unmatched_values)
             yield Text(f"{_MARGIN}        not in the passages: ").append(values, style=_STYLES[Support.UNSUPPORTED])

@@ -46,9 +46,12 @@ class Reason(StrEnum):
     WORKER_DIED = "worker_died"
 
 
+_FOUND_WHILE_READING = (Reason.INVALID_UTF8, Reason.INVALID_JSON, Reason.OUT_OF_MEMORY)
+
+
 def reading_stage(reason: Reason) -> Stage:
     """The stage of a fault that is found while a log is read and checked."""
-    return Stage.READ if reason in (Reason.INVALID_UTF8, Reason.INVALID_JSON) else Stage.VALIDATE
+    return Stage.READ if reason in _FOUND_WHILE_READING else Stage.VALIDATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ def _name(span: SpanEvidence) -> str:
 def _verdict(span: SpanEvidence) -> Iterator[str]:
     """What is said of a span, and its pieces of evidence."""
     facts = [
+        span.why,
         "" if span.support_score is None else f"support {span.support_score:.2f}",
         "" if span.evidence_mass is None else f"evidence mass {span.evidence_mass:.2f}",
         "no evidence" if span.top_passage_index is None else f"best passage {span.top_passage_index + 1}",

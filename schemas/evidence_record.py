@@ -42,6 +42,34 @@ class Support(StrEnum):
     """The span is a claim, but nothing says how much evidence is enough with this model."""
 
 
+class UnsupportedReason(StrEnum):
+    """Why an unsupported claim is called so."""
+
+    NOT_IN_PASSAGES = "not_in_passages"
+    """The passages say nothing of the kind."""
+    OTHER_VALUE = "other_value"
+    """The evidence has another number, amount or unit."""
+    OTHER_ENTITY = "other_entity"
+    """The evidence says it of another person, place or thing."""
+    OTHER_TIME = "other_time"
+    """The evidence has another year, date or time of the day."""
+    NEGATED = "negated"
+    """The evidence says the opposite: one of the two is negated."""
+    REVERSED = "reversed"
+    """The evidence has the roles the other way round: who did what to whom."""
+
+
+class SupportedHow(StrEnum):
+    """How the passages support a supported claim."""
+
+    QUOTED = "quoted"
+    """A passage says it word by word."""
+    PARAPHRASED = "paraphrased"
+    """A passage says it in other words."""
+    COMBINED = "combined"
+    """Several passages or sentences say it together."""
+
+
 VERDICTS = (Support.SUPPORTED, Support.WEAK, Support.UNSUPPORTED)
 """What a claim can be called, best first."""
 
@@ -101,6 +129,11 @@ class SpanEvidence:
     ``answer_risk``, a calibrated probability that the answer has an unsupported claim, are the same for all spans of an
     answer.
 
+    ``reason`` says why an unsupported claim is called so, and ``expected`` what the evidence has instead, in its words:
+    "twelve" beside the claim's "fifteen"; it is None without a reason, and where nothing stands in its place. ``how``
+    says how the passages support a supported claim. All three are None where the verdict does not tell, as that by
+    evidence mass.
+
     ``cited_passages`` are the passages that the answer cites for the span's claim, and ``citation_agrees`` says whether
     the claim's best passages include one of them; None where none is cited.
 
@@ -128,6 +161,9 @@ class SpanEvidence:
     answer_kind: AnswerKind = AnswerKind.ANSWER
     answer_risk: float | None = None
     unsupported_words: tuple[CharRange, ...] = ()
+    reason: UnsupportedReason | None = None
+    expected: str | None = None
+    how: SupportedHow | None = None
     cited_passages: tuple[int, ...] = ()
     citation_agrees: bool | None = None
     token_evidence: tuple[TokenEvidence, ...] | None = None
@@ -144,6 +180,15 @@ class SpanEvidence:
     def is_counted(self) -> bool:
         """True for what counts once: a claim, and a span without one; see ``attribeam.schemas.claim_rows``."""
         return self.claim_index in (None, self.span_index)
+
+    @property
+    def why(self) -> str:
+        """Why it has its verdict: "other value — evidence says: twelve", "quoted"; empty where nothing is told.
+
+        It may hold text of a passage.
+        """
+        told = (self.reason or self.how or "").replace("_", " ")
+        return f"{told} — evidence says: {self.expected}" if self.expected else told
 
     def _repr_html_(self) -> str:
         return span_html(self)
@@ -190,6 +235,9 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "answer_kind": str(span.answer_kind),
         "answer_risk": span.answer_risk,
         "unsupported_words": [_range_row(chars) for chars in span.unsupported_words],
+        "reason": _word(span.reason),
+        "expected": span.expected,
+        "how": _word(span.how),
         "cited_passages": list(span.cited_passages),
         "citation_agrees": span.citation_agrees,
         "token_evidence": _token_rows(span),
@@ -220,6 +268,10 @@ def evidence_schema(
                 "rename it in the log or leave it out of --extra-columns"
             )
     return pa.schema([*own, *extra_fields], metadata={"attribeam.schema_version": SCHEMA_VERSION, **(metadata or {})})
+
+
+def _word(member: StrEnum | None) -> str | None:
+    return None if member is None else member.value
 
 
 def _range_row(chars: CharRange) -> dict[str, object]:
@@ -335,6 +387,9 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
         False,
         "ranges of the answer, within an unsupported or weak span, that speak most against it",
     ),
+    ("reason", pa.string(), True, f"why an unsupported claim is called so: {', '.join(UnsupportedReason)}"),
+    ("expected", pa.string(), True, "what the evidence has instead of what the unsupported claim says, in its words"),
+    ("how", pa.string(), True, f"how the passages support a supported claim: {', '.join(SupportedHow)}"),
     (
         "cited_passages",
         pa.list_(pa.int32()),
@@ -391,6 +446,9 @@ def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -
         "support_score": [one.support_score for one in spans],
         "answer_kind": [one.answer_kind.value for one in spans],
         "answer_risk": [one.answer_risk for one in spans],
+        "reason": [_word(one.reason) for one in spans],
+        "expected": [one.expected for one in spans],
+        "how": [_word(one.how) for one in spans],
         "cited_passages": [one.cited_passages for one in spans],
         "citation_agrees": [one.citation_agrees for one in spans],
     }

@@ -42,6 +42,7 @@ def label_studio_task(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[s
                 "text": span.text,
                 "labels": [str(span.support)],
             },
+            **({"meta": {"text": [span.why]}} if span.why else {}),
         }
         for span in _suggested(spans)
     ]
@@ -74,7 +75,7 @@ def argilla_record(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[str,
     return {
         "id": f"{record.source.source_file}:{record.source.source_row}",
         "fields": {name: _BEYOND_16_BITS.sub(_STAND_IN, text) for name, text in fields.items()},
-        "metadata": _place(record) | ({} if risk is None else {"risk": risk}),
+        "metadata": _place(record) | ({} if risk is None else {"risk": risk}) | _told(spans),
         "suggestions": {QUESTION: {"value": value, "score": None, "agent": AGENT}},
         "responses": {},
         "vectors": {},
@@ -89,6 +90,12 @@ def _suggested(spans: Sequence[SpanEvidence]) -> Iterator[SpanEvidence]:
 
 def _risk(spans: Sequence[SpanEvidence]) -> float | None:
     return spans[0].answer_risk if spans else None
+
+
+def _told(spans: Sequence[SpanEvidence]) -> dict[str, object]:
+    """What is told of the claims beside their verdicts: each value once, in their order; no names without any."""
+    told = {name: [getattr(span, name) for span in _suggested(spans)] for name in ("reason", "expected", "how")}
+    return {name: list(dict.fromkeys(filter(None, values))) for name, values in told.items() if any(values)}
 
 
 def _place(record: QARecord) -> dict[str, object]:

@@ -14,7 +14,9 @@ from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import dead_letter_schema, evidence_schema
 
-OUR_WORDS = frozenset({"source_file", "span_kind", "support", "claim_kind", "answer_kind", "stage", "reason", "column"})
+OUR_WORDS = frozenset(
+    {"source_file", "span_kind", "support", "claim_kind", "answer_kind", "how", "stage", "reason", "column"}
+)
 """Fields with words of ours, or with paths and names of columns, which the user gave: never changed."""
 
 NAMES = frozenset({"record_id", "generator", "top_passage_id", "passage_id", "message"})
@@ -33,15 +35,26 @@ class HideTexts:
         redactor = Redactor(self.privacy)
         of_ours, of_theirs = ValueChange(self._own_text), masking(redactor)
         arrays = [
-            (of_ours if name in own else of_theirs).array(name, table.column(name).combine_chunks())
-            for name in table.schema.names
+            pa.nulls(table.num_rows, field.type)
+            if field.name in own and self._is_left_out(field)
+            else (of_ours if field.name in own else of_theirs).array(
+                field.name, table.column(field.name).combine_chunks()
+            )
+            for field in table.schema
         ]
         return pa.Table.from_arrays(arrays, schema=table.schema)
+
+    def _is_left_out(self, field: pa.Field) -> bool:
+        """Whether a column of texts is null: where it may be, since an empty text would say that there is none."""
+        return field.nullable and pa.types.is_string(field.type) and self._is_empty(field.name)
+
+    def _is_empty(self, name: str) -> bool:
+        return self.privacy.no_texts and name not in OUR_WORDS | NAMES
 
     def _own_text(self, name: str, text: str) -> str:
         if name in OUR_WORDS:
             return text
-        if self.privacy.no_texts and name not in NAMES:
+        if self._is_empty(name):
             return ""
         return Redactor(self.privacy).mask(text)
 

@@ -21,11 +21,12 @@ from attribeam.transforms.stage_metrics import count_row_read, stage
 class ReadQALogs(beam.PTransform):
     """Reads and validates every row of every range: a QA record (main output) or a dead letter.
 
-    ``fatal_rows`` are not audited, because each has ended a worker process; the value says how it ended.
+    ``fatal_rows`` are not audited, because each has ended a worker process; the value says how it ended. They are None
+    before the last try, in which rows that memory does not suffice to read become dead letters, too.
     """
 
     settings: AuditSettings
-    fatal_rows: Mapping[int, str] = field(default_factory=dict)
+    fatal_rows: Mapping[int, str] | None = None
     storage: LogStorage = field(default_factory=ArrowStorage)
 
     def __post_init__(self) -> None:
@@ -39,16 +40,17 @@ class ReadQALogs(beam.PTransform):
 class ReadRows(beam.DoFn):
     """Turns a range into the outcomes of its rows, in order."""
 
-    def __init__(self, settings: AuditSettings, fatal_rows: Mapping[int, str], storage: LogStorage) -> None:
+    def __init__(self, settings: AuditSettings, fatal_rows: Mapping[int, str] | None, storage: LogStorage) -> None:
         self._options = settings.log_options
-        self._fatal_rows = fatal_rows
+        self._fatal_rows = fatal_rows or {}
+        self._last_try = fatal_rows is not None
         self._storage = storage
         self._with_text = settings.dead_letter_text
         self._office = DeadLetterOffice(Stage.READ, settings)
 
     def process(self, rows: RowRange) -> Iterator[QARecord | beam.pvalue.TaggedOutput]:
         outcomes = QALog(rows.file, self._options, self._storage, rows.stamp).outcomes(
-            range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows
+            range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows, last_try=self._last_try
         )
         while True:
             with stage("read"):

@@ -39,28 +39,35 @@ def _redacted(span: SpanEvidence, record: QARecord, masked: QARecord) -> SpanEvi
         text = (passage.title or "") if one.in_title else passage.text
         return replace(one, text=one.chars.of(text), passage_id=passage.passage_id)
 
-    values = (_masked_value(value, record.answer, masked.answer) for value in span.unmatched_values)
+    def expected(text: str) -> str:
+        return _masked_value(text, _passage_texts(record), _passage_texts(masked))
+
+    values = (_masked_value(value, [record.answer], [masked.answer]) for value in span.unmatched_values)
     top = span.top_passage_index
     return replace(
         span,
         text=span.chars.of(masked.answer),
         evidence=tuple(map(piece, span.evidence)),
         unmatched_values=tuple(values),
+        expected=None if span.expected is None else expected(span.expected),
         top_passage_id=span.top_passage_id if top is None else masked.passages[top].passage_id,
     )
 
 
-def _masked_value(value: str, answer: str, masked: str) -> str:
-    """A value of the answer, with what is masked wherever the value occurs; all of it where it does not occur."""
-    places = list(_occurrences(value, answer))
-    if not places and masked != answer:
+def _passage_texts(record: QARecord) -> list[str]:
+    return [text for passage in record.passages for text in (passage.title or "", passage.text)]
+
+
+def _masked_value(value: str, texts: Sequence[str], masked: Sequence[str]) -> str:
+    """A value of the texts, with what is masked wherever it occurs; all masked if it occurs nowhere and any text is."""
+    shown = [place.of(mask) for text, mask in zip(texts, masked, strict=True) for place in _occurrences(value, text)]
+    if not shown and masked != texts:
         return MASK * len(value)
-    shown = [place.of(masked) for place in places]
     return "".join(MASK if any(one[at] != value[at] for one in shown) else mark for at, mark in enumerate(value))
 
 
-def _occurrences(value: str, answer: str) -> Iterator[CharRange]:
-    start = answer.find(value) if value else -1
+def _occurrences(value: str, text: str) -> Iterator[CharRange]:
+    start = text.find(value) if value else -1
     while start >= 0:
         yield CharRange(start, start + len(value))
-        start = answer.find(value, start + 1)
+        start = text.find(value, start + 1)

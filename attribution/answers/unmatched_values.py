@@ -59,13 +59,16 @@ class ValueMatcher:
     def unmatched_ranges(self, span: CharRange, passage_indices: Sequence[int]) -> list[CharRange]:
         """Where in the answer the values of ``unmatched_values`` stand, ascending."""
         indices = tuple(passage_indices) or tuple(range(len(self._passages)))
+        return [self._values[place].chars for place in self._in(span) if not self._is_repeated(place, indices)]
+
+    def values_in(self, span: CharRange) -> list[Value]:
+        """The values that belong to the span, ascending."""
+        return [self._values[place] for place in self._in(span)]
+
+    def _in(self, span: CharRange) -> list[int]:
         last = bisect_left(self._values, span.char_end, key=lambda value: value.chars.char_start)
         first = bisect_left(self._ends, span.char_start + 1)
-        return [
-            self._values[place].chars
-            for place in range(first, last)
-            if _belongs(self._values[place], span) and not self._is_repeated(place, indices)
-        ]
+        return [place for place in range(first, last) if _belongs(self._values[place], span)]
 
     def _is_repeated(self, place: int, passage_indices: Sequence[int]) -> bool:
         value = self._values[place]

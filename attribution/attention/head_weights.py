@@ -11,6 +11,7 @@ import pydantic
 from pydantic import Field, model_validator
 
 from attribeam.schemas.json_file import STRICT, Line, Share, read_form
+from attribeam.schemas.new_file import new_file
 
 _TOLERANCE = 1e-4
 """How far the sum of a file's weights may be from 1."""
@@ -55,10 +56,8 @@ class HeadWeights:
         Raises:
             OSError: if it cannot be written.
         """
-        path = Path(path)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-        partial.replace(path)
+        with new_file(Path(path)) as file:
+            file.write((json.dumps(asdict(self), indent=2) + "\n").encode())
 
     def check_fits(self, *, revision: str, layer: int, attention_heads: int) -> None:
         """Check that the weights were fitted for this model, layer and number of attention heads.

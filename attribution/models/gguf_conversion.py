@@ -6,9 +6,9 @@ memory, so it is done once and not by every process of every audit. The director
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,8 +28,7 @@ SOURCE_KEY = "converted_from"
 
 _MAGIC = b"GGUF"
 _PACKAGES = ("gguf", "accelerate")
-_UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError, struct.error)
-"""What transformers and gguf raise for a damaged file, or a model that they do not know."""
+_MOST_LAYERS = 1024
 
 
 def convert_gguf(file: Path, folder: Path, *, dtype: torch.dtype = torch.float32) -> None:
@@ -110,7 +109,8 @@ def _starts_as_gguf(file: Path) -> bool:
 
 def _read_model(file: Path, dtype: torch.dtype) -> PreTrainedModel:
     """All layers and the language-model head, unpacked."""
-    try:
+    with _reading(file):
+        _check_layers(file)
         loaded = AutoModelForCausalLM.from_pretrained(
             str(file.parent),
             gguf_file=file.name,
@@ -118,8 +118,6 @@ def _read_model(file: Path, dtype: torch.dtype) -> PreTrainedModel:
             dtype=dtype,
             output_loading_info=True,
         )
-    except _UNREADABLE as error:
-        raise _unreadable(file, error) from error
     model, report = cast(tuple[PreTrainedModel, Mapping[str, set[str]]], loaded)
     missing = sorted(report["missing_keys"])
     if missing:
@@ -131,14 +129,27 @@ def _read_model(file: Path, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _read_tokenizer(file: Path) -> PreTrainedTokenizerBase:
-    try:
+    with _reading(file):
         return cast(PreTrainedTokenizerBase, AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name))
-    except _UNREADABLE as error:
-        raise _unreadable(file, error) from error
 
 
-def _unreadable(file: Path, error: Exception) -> ModelLoadError:
-    return ModelLoadError(
-        f"{file} could not be read by transformers {version('transformers')}: {error}; fetch it again if it is "
-        "damaged, or use the directory or hub id of the model from which the file was made"
-    )
+def _check_layers(file: Path) -> None:
+    """Refuse a number that no model has: transformers would make layers until memory ends."""
+    reader = import_module("gguf").GGUFReader(file)
+    for name, field in reader.fields.items():
+        if name.endswith(".block_count") and (layers := int(field.parts[field.data[0]][0])) > _MOST_LAYERS:
+            raise ValueError(f"it should have at most {_MOST_LAYERS} layers, has {layers}")
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Whatever transformers, gguf and tokenizers raise for a damaged file, or a model that they do not know."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ModelLoadError(
+            f"{file} could not be read by transformers {version('transformers')}: {' '.join(str(error).split())}; "
+            "fetch it again if it is damaged, or use the directory or hub id of the model from which the file was made"
+        ) from error

@@ -1,4 +1,4 @@
-"""The regression of answers: from the log odds of an answer's words, and what is measured of all of it, to its risk.
+"""The regression of answers: from its claims, the log odds of its words and what is measured of all of it, to its risk.
 
 Its weights are the same for every row, or differ by the kind of row.
 """
@@ -41,13 +41,16 @@ class AnswerRegression:
         """The same for every kind."""
         return cls(dict.fromkeys(RowKind, regression))
 
-    def log_odds(self, signals: Signals, word_log_odds: _Numbers) -> float:
-        """The log odds that an answer, which has at least one judged word, has an unsupported claim.
+    def log_odds(self, signals: Signals, word_log_odds: _Numbers, claims: _Numbers) -> float:
+        """The log odds that an answer, which has at least one judged word and one claim, has an unsupported claim.
+
+        ``claims`` are the likelihood ratios of its claims.
+
 
         Raises:
             ModelLoadError: if the regression was fitted on other numbers.
         """
-        return float(self.of_kinds[signals.kind].log_odds(*answer_numbers(signals, word_log_odds))[0])
+        return float(self.of_kinds[signals.kind].log_odds(*answer_numbers(signals, word_log_odds, claims))[0])
 
     @classmethod
     def from_json(cls, found: AnswersForm | Mapping[str, Any]) -> AnswerRegression:
@@ -69,8 +72,9 @@ class AnswerRegression:
         return {kind.value: regression.to_json() for kind, regression in self.of_kinds.items()}
 
 
-def answer_numbers(signals: Signals, log_odds: _Numbers) -> tuple[tuple[str, ...], _Numbers]:
+def answer_numbers(signals: Signals, log_odds: _Numbers, claims: _Numbers) -> tuple[tuple[str, ...], _Numbers]:
     """What the regression of answers sees: names, and one row for the answer, which has at least one judged word."""
+    riskiest, count = np.sort(claims)[::-1], float(np.log(len(claims)))
     ranked = np.sort(log_odds)[::-1]
     chances = 1 / (1 + np.exp(-ranked))
     sentence = signals.values[:, signals.names.index("sentence_place")]
@@ -88,6 +92,11 @@ def answer_numbers(signals: Signals, log_odds: _Numbers) -> tuple[tuple[str, ...
         **{f"sentence_three_{place + 1}": _item(threes, place) for place in range(3)},
         "any_sentence": _any_of(highest),
         "any_sentence_three": _any_of(threes),
+        **{f"claim_{place + 1}": _item(riskiest, place) for place in range(3)},
+        "any_claim": float(np.log(np.exp(riskiest).sum())),
+        "mean_claim": riskiest.mean(),
+        "claims": count,
+        "claim_1_of_many": count * riskiest[0],
     }
     for name in _WHOLE_ANSWER:
         number = signals.values[0, signals.names.index(f"answer_{name}")]

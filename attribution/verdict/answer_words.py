@@ -10,7 +10,7 @@ from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content,
 _BREAKS = frozenset(["but", "however", "although", "though", "while", "whereas", "yet", "despite", ";"])
 _SUBJECTS = word_set("the it they there customers he she we this its their")
 _AFTER_AND = _SUBJECTS | word_set("has have is are does do offers offer provides provide takes accepts features")
-_DENIALS = NEGATIONS | word_set("unavailable absent absence closed cannot except excluding lacking limited")
+DENIALS = NEGATIONS | word_set("unavailable absent absence closed cannot except excluding lacking limited")
 
 
 class AnswerWords:
@@ -79,7 +79,7 @@ class AnswerWords:
                 parts[word] = part
         denying: defaultdict[int, bool] = defaultdict(bool)
         for word, text in enumerate(self.lowered):
-            denying[parts[word]] |= text in _DENIALS
+            denying[parts[word]] |= text in DENIALS
         return [denying[one] for one in parts]
 
     def _begins_part(self, word: int, end: int) -> bool:

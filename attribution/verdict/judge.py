@@ -11,18 +11,20 @@ import numpy as np
 from attribeam.attribution.answers.markup import hide_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE
+from attribeam.attribution.option_types import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
+from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import AnswerClaims, SpanClaim, answer_claims
+from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, words_in
+from attribeam.attribution.verdict.premises import PassageSentences, Premise, Premises
+from attribeam.attribution.verdict.reasons import NO_REASON, Reasons, Why
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import StateProbe
-from attribeam.attribution.verdict.verbatim import LiteralIndex, comparable_units
+from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.attribution.verdict.verdict_model import (
     VerdictModel,
-    claim_numbers,
     load_verdict_model,
-    unmatched_claims,
+    log_odds,
     verdict_directory,
 )
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanEvidence, Support, TargetSpan
@@ -30,16 +32,15 @@ from attribeam.schemas.errors import ModelLoadError
 
 _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
-_LITERAL_UNITS = 3
-"""The fewest words of a claim that is supported because it stands literally in a passage."""
 _LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, slots=True)
 class _ClaimVerdict:
     support: Support
-    score: float | None
+    score: float
     words: tuple[int, ...]
+    why: Why = NO_REASON
 
 
 def judge_of(options: MethodOptions) -> VerdictJudge | None:
@@ -50,7 +51,7 @@ def judge_of(options: MethodOptions) -> VerdictJudge | None:
     """
     if options.judges_by_mass:
         return None
-    return _judge(options.verdict, options.false_alarm_rate, assume_language=options.assume_language)
+    return _judge(options.verdict, options.strictness, options.prior, assume_language=options.assume_language)
 
 
 def probe_of(options: MethodOptions) -> StateProbe | None:
@@ -65,32 +66,38 @@ def probe_of(options: MethodOptions) -> StateProbe | None:
 
 
 @lru_cache(maxsize=4)
-def _judge(verdict: str, false_alarm_rate: float | None, *, assume_language: bool) -> VerdictJudge:
+def _judge(verdict: str, strictness: Strictness, prior: float, *, assume_language: bool) -> VerdictJudge:
     directory = verdict_directory(verdict)
     if not directory.is_dir():
         names = ", ".join((*SHIPPED_VERDICTS, MASS_VERDICT))
         raise ModelLoadError(f"verdict should be {names} or a directory of a fitted one, was: {verdict!r}")
-    model = load_verdict_model(directory)
-    threshold = None if false_alarm_rate is None else model.risk_of_false_alarms(false_alarm_rate)
-    return VerdictJudge(model, risk_threshold=threshold, assume_language=assume_language)
+    return VerdictJudge(load_verdict_model(directory), strictness, prior=prior, assume_language=assume_language)
 
 
 class VerdictJudge:
     """Judges answers with one fitted model.
 
-    ``risk_threshold`` replaces the model's own; ``assume_language`` judges every language.
+    ``prior`` is the share of answers that are expected to have an unsupported claim; ``assume_language`` judges every
+    language.
     """
 
     def __init__(
-        self, model: VerdictModel, *, risk_threshold: float | None = None, assume_language: bool = False
+        self,
+        model: VerdictModel,
+        strictness: Strictness = Strictness.BALANCED,
+        *,
+        prior: float = 0.5,
+        assume_language: bool = False,
     ) -> None:
         self._model = model
-        self._risk_threshold = model.thresholds.answer_risk if risk_threshold is None else risk_threshold
+        self._strictness = strictness
+        self._prior = prior
+        self._unsupported = model.thresholds.unsupported(strictness)
         self._assume_language = assume_language
 
     def provenance(self) -> dict[str, str]:
-        """The model's digest, the threshold in force, and what was measured with it."""
-        return {**self._model.provenance(self._risk_threshold)}
+        """The model's digest, the thresholds in force, and what was measured with it."""
+        return {**self._model.provenance(self._strictness, self._prior)}
 
     def judged(
         self,
@@ -101,91 +108,86 @@ class VerdictJudge:
         matcher: ValueMatcher | None = None,
         probed: Sequence[float] | None = None,
     ) -> tuple[SpanEvidence, ...]:
-        """The records ``found`` of the ``spans``, in order, with kinds, claims, scores and the answer's risk.
+        """The records ``found`` of the ``spans``, in order, with kinds, claims, scores, reasons and the answer's risk.
 
-        An answer is said to have an unsupported claim if its risk reaches the threshold. Then those of its claims with
-        a low score are unsupported, and in any case the one with the lowest unless it stands literally in a passage; in
-        other answers none is. The words that speak most against an unsupported claim are named, and the suspicious
-        ones of weak claims beside it. A span without a word that can be judged is no claim. A number, date or name that
-        neither passages nor question have lowers its claim's score and raises the answer's risk. A claim that stands
-        literally in a passage has a high score. A mention has the verdict of its claim. ``matcher`` is one for this
-        answer and its passages, where the caller has it already. ``probed`` is what the verdict's probe says of each
-        word of the answer, if it has one, or ``UNREAD``.
+        Each claim is held against its premise: the sentences that its evidence and its words point to. Its support
+        score is a probability, and decides alone whether it is supported, weak or unsupported; that of the riskiest
+        claim is one minus the answer's risk. The words that speak most against an unsupported claim are named, and the
+        suspicious ones of weak claims beside it. A span without a word that can be judged is no claim. A mention has
+        the verdict of its claim. ``matcher`` is one for this answer and its passages, where the caller has it already.
+        ``probed`` is what the verdict's probe says of each word of the answer, if it has one, or ``UNREAD``.
         """
         kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)
+        matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
         signals = answer_signals(record, parsed, kinds, self._model.table, matcher)
         literal = LiteralIndex(record.passages)
         stated = hide_ranges(record.answer, parsed.marked)
-        risk, verdicts = self._verdicts([one.chars.of(stated) for one in spans], claims, signals, literal, probed)
-        judged = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
-        return tuple(judged.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
-
-    def _verdicts(
-        self,
-        texts: Sequence[str],
-        claims: AnswerClaims,
-        signals: Signals,
-        literal: LiteralIndex,
-        probed: Sequence[float] | None,
-    ) -> tuple[float | None, dict[int, _ClaimVerdict]]:
-        """The answer's risk, None where no word is judged, and the verdict of each claim by its index.
-
-        ``texts`` are those of the spans without citation marks.
-        """
+        risk, verdicts = None, dict[int, _ClaimVerdict]()
         judged = frozenset(signals.words)
         own = {
             index: one.words
             for index, one in enumerate(claims.spans)
             if one.claim_index == index and not judged.isdisjoint(one.words)
         }
-        if not own:
-            return None, {}
-        words = self._model.word_log_odds(signals, probed)
-        answer = self._model.answers.log_odds(signals, words)
-        odds = self._model.claims.log_odds(*claim_numbers(signals, words, [*own.values()], answer))
-        unmatched = unmatched_claims(signals, [*own.values()])
-        limits = self._model.thresholds
-        risk = max(_probability(answer), limits.unmatched_risk if unmatched.any() else 0.0)
-        copied = [self._is_literal(texts[index], literal) for index in own]
-        scores = [1 - _probability(one) for one in odds]
-        for place, is_unmatched in enumerate(unmatched):
-            if is_unmatched:
-                scores[place] = min(scores[place], limits.unmatched)
-            elif copied[place]:
-                scores[place] = max(scores[place], limits.literal)
-        worst = min(range(len(scores)), key=scores.__getitem__)
-        log_odds = dict(zip(signals.words, words.tolist(), strict=True))
+        if own:
+            sentences = PassageSentences(record.passages)
+            premises = Premises(record, AnswerWords(parsed, record.answer), sentences, self._model.table, matcher)
+            of_claims = {
+                index: premises.of_claim(words, _fact_words(parsed, found[index]), found[index])
+                for index, words in own.items()
+            }
+            risk, verdicts = self._verdicts(own, of_claims, signals, probed)
+            reasons = Reasons(record, parsed, sentences, matcher, literal)
+            verdicts = {
+                index: replace(one, why=reasons.why(own[index], of_claims[index], one.support, spans[index].chars))
+                for index, one in verdicts.items()
+            }
+        answer = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
+        return tuple(answer.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
+
+    def _verdicts(
+        self,
+        claims: Mapping[int, Sequence[int]],
+        premises: Mapping[int, Premise],
+        signals: Signals,
+        probed: Sequence[float] | None,
+    ) -> tuple[float, dict[int, _ClaimVerdict]]:
+        """The answer's risk, and the verdict of each claim by its index."""
+        numbers = [premises[index].numbers for index in claims]
+        scored = self._model.scored(signals, [*claims.values()], numbers, probed)
+        shift = log_odds(self._prior)
+        scores = [1 - _probability(one + shift) for one in scored.claims.tolist()]
+        flagged = min(scores) < self._unsupported
+        of_words = dict(zip(signals.words, scored.words.tolist(), strict=True))
         verdicts: dict[int, _ClaimVerdict] = {}
-        for place, (index, claimed) in enumerate(own.items()):
-            is_worst = place == worst and not (copied[place] and not unmatched[place])
-            flagged = risk >= self._risk_threshold
-            support = self._support(scores[place], flagged=flagged, is_worst=is_worst)
-            named = self._named(claimed, log_odds, support) if flagged else ()
-            verdicts[index] = _ClaimVerdict(support, scores[place], named)
-        return risk, verdicts
+        for (index, words), score in zip(claims.items(), scores, strict=True):
+            support = self._support(score)
+            named = self._named(words, of_words, support) if flagged else ()
+            verdicts[index] = _ClaimVerdict(support, score, named)
+        return _probability(scored.answer + shift), verdicts
 
-    def _support(self, score: float, *, flagged: bool, is_worst: bool) -> Support:
-        limits = self._model.thresholds
-        if flagged and (is_worst or score < limits.unsupported):
+    def _support(self, score: float) -> Support:
+        if score < self._unsupported:
             return Support.UNSUPPORTED
-        return Support.SUPPORTED if score >= limits.supported else Support.WEAK
+        return Support.SUPPORTED if score >= self._model.thresholds.supported else Support.WEAK
 
-    def _named(self, claimed: Sequence[int], log_odds: Mapping[int, float], support: Support) -> tuple[int, ...]:
+    def _named(self, claimed: Sequence[int], of_words: Mapping[int, float], support: Support) -> tuple[int, ...]:
         """The claim's words that speak most against it: of an unsupported one at least one, if any is judged."""
         limits = self._model.thresholds
         if support is Support.SUPPORTED:
             return ()
         level = limits.word if support is Support.UNSUPPORTED else limits.weak_word
-        judged = [word for word in claimed if word in log_odds]
-        named = tuple(word for word in judged if _probability(log_odds[word]) >= level)
+        judged = [word for word in claimed if word in of_words]
+        named = tuple(word for word in judged if _probability(of_words[word]) >= level)
         if named or support is Support.WEAK:
             return named
-        return tuple(sorted(judged, key=log_odds.__getitem__)[-1:])
+        return tuple(sorted(judged, key=of_words.__getitem__)[-1:])
 
-    @staticmethod
-    def _is_literal(text: str, literal: LiteralIndex) -> bool:
-        return len(comparable_units(text)) >= _LITERAL_UNITS and bool(literal.literal_passages(text))
+
+def _fact_words(parsed: ParsedAnswer, found: SpanEvidence) -> list[int]:
+    """The words of the claim's atomic fact."""
+    return [word for chars in found.atomic_fact for word in words_in(parsed, chars)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,9 @@ class _JudgedAnswer:
             found,
             support=verdict.support,
             support_score=verdict.score,
+            reason=verdict.why.reason,
+            expected=verdict.why.expected,
+            how=verdict.why.how,
             unsupported_words=_within(words, found.chars),
         )
 

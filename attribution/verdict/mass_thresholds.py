@@ -54,17 +54,17 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
 
     Raises:
         UsageError: if the thresholds belong to another model or method, or the options set some of their own; if a
-            threshold of mass goes with a fitted verdict, or a false-alarm rate with mass.
+            threshold of mass goes with a fitted verdict, or strictness or prior with mass.
         DataError: if their file cannot be read, or does not hold what it should.
     """
     has_own = bool({"supported_threshold", "weak_threshold"} & options.model_fields_set)
     if options.verdict in (BUNDLED_VERDICT_NAME, MASS_VERDICT):
         if not has_own and options.verdict != MASS_VERDICT:
             return options
-        if options.false_alarm_rate is not None:
+        if {"strictness", "prior"} & options.model_fields_set:
             raise UsageError(
-                "--false-alarm-rate is for a fitted verdict, not for evidence mass; leave it out, or --verdict mass, "
-                "--supported-threshold and --weak-threshold"
+                "--strictness and --prior are for a fitted verdict, not for evidence mass; leave them out, or --verdict"
+                " mass, --supported-threshold and --weak-threshold"
             )
         return options.replaced(verdict=MASS_VERDICT)
     file = Path(options.verdict) / MASS_FILE
@@ -76,10 +76,10 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
             )
         return options
     found = read_form(file, MassThresholds)
-    if has_own or options.false_alarm_rate is not None:
+    if has_own or {"strictness", "prior"} & options.model_fields_set:
         raise UsageError(
             f"--verdict {options.verdict} sets the thresholds of evidence mass; leave out --supported-threshold, "
-            "--weak-threshold and --false-alarm-rate, or the verdict"
+            "--weak-threshold, --strictness and --prior, or the verdict"
         )
     asked = {"model": model, "method": options.method}
     for name, value in asked.items():

@@ -86,6 +86,11 @@ def open_days(lines: list[RecordLine]) -> frozenset[int]:
     return frozenset(found)
 
 
+def is_json(text: str) -> bool:
+    """Whether a passage is read as JSON."""
+    return _json_text(text) is not None
+
+
 def _json_text(text: str) -> str | None:
     if not text.lstrip().startswith(("{", "[")):
         return None

@@ -1,11 +1,13 @@
 """The fitted verdict: from the signals of an answer's words to its claims' support scores and the answer's risk.
 
-Trees give each word a probability that it is unsupported. Logistic regressions on the words' log odds, and on what
-is measured of the whole answer, give each claim its support score and the answer its risk.
+Trees give each word a probability that it is unsupported; other trees judge each claim by its premise and its words. A
+logistic regression on both, and on what is measured of the whole answer, gives the answer its risk, and the riskiest
+claim with it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,18 +22,19 @@ import pydantic
 from pydantic import Field, field_validator, model_validator
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE
+from attribeam.attribution.option_types import BUNDLED_VERDICT_NAME, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.verdict.answer_regression import AnswerRegression, AnswersForm
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees, TreesForm
 from attribeam.attribution.verdict.claim_kinds import WordKinds
-from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS, LogisticRegression, RegressionForm
+from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
 from attribeam.attribution.verdict.word_table import WORD_FILES, WordTable, word_table
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.json_file import STRICT, Form, Line, Name, Share, read_form, read_regular
+from attribeam.schemas.json_file import STRICT, Form, Line, Name, Number, Share, read_form, read_regular
 
 SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""
@@ -47,33 +50,31 @@ class VerdictThresholds:
     """Where verdicts change; each is from 0 to 1.
 
     Attributes:
-        answer_risk: the risk from which an answer is said to have an unsupported claim.
-        unsupported: the support score below which a claim of such an answer is unsupported.
+        lenient, balanced, strict: the support score below which a claim is unsupported, by strictness.
         supported: the support score from which a claim is supported.
-        unmatched: the highest support score of a claim with a number, date or name that neither
-            passages nor question have.
-        unmatched_risk: the lowest risk of an answer with such a claim.
-        literal: the lowest support score of a claim that stands literally in a passage.
         word: the probability from which a word of an unsupported claim is named as what lacks support.
-        weak_word: the same for a weak claim of an answer that is said to have an unsupported one; with 1, none is.
+        weak_word: the same for a weak claim beside an unsupported one; with 1, none is.
     """
 
-    answer_risk: Share
-    unsupported: Share
+    lenient: Share
+    balanced: Share
+    strict: Share
     supported: Share
-    unmatched: Share
-    unmatched_risk: Share
-    literal: Share
     word: Share
     weak_word: Share = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.unsupported > self.supported:
+        ascending = (self.lenient, self.balanced, self.strict, self.supported)
+        if list(ascending) != sorted(ascending):
             raise ValueError(
-                f"unsupported should be at most supported, were: {self.unsupported:g} and {self.supported:g}"
+                f"lenient, balanced, strict, supported should ascend, were: {', '.join(map(str, ascending))}"
             )
         return self
+
+    def unsupported(self, strictness: Strictness) -> float:
+        """The support score below which a claim is unsupported."""
+        return float(getattr(self, strictness.value))
 
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=STRICT)
@@ -92,14 +93,20 @@ class OperatingPoint:
     false_alarms: Share
 
 
+Points = Annotated[list[OperatingPoint], Field(min_length=1, max_length=1_000)]
+
+
 class VerdictForm(Form):
     """What the file of a verdict holds."""
 
     measured_on: Line
     thresholds: VerdictThresholds
-    operating_points: Annotated[list[OperatingPoint], Field(min_length=1, max_length=1_000)]
+    operating_points: Points
+    short_operating_points: Points
     answers: AnswersForm
-    claims: RegressionForm
+    claims: TreesForm
+    claim_fall: Annotated[Number, Field(gt=0)]
+    claim_numbers: Annotated[list[Name], Field(min_length=1, max_length=1_000)]
     signals: Annotated[list[Name], Field(min_length=1, max_length=1_000)]
     words: TreesForm
     probe: ProbeForm | None = None
@@ -114,14 +121,33 @@ class VerdictForm(Form):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.words.column_count > len(self.signals):
-            raise ValueError(
-                f"words.trees should have columns below {len(self.signals)}, the number of signals, has one of "
-                f"{self.words.column_count - 1}"
-            )
-        if any(one.answer_risk >= next_.answer_risk for one, next_ in pairwise(self.operating_points)):
-            raise ValueError("operating_points should ascend by answer_risk, do not")
+        for name, trees, columns in (
+            ("words.trees", self.words, self.signals), ("claims.trees", self.claims, self.claim_numbers),
+        ):  # fmt: skip
+            if trees.column_count > len(columns):
+                raise ValueError(
+                    f"{name} should have columns below {len(columns)}, the number of what is measured, has one of "
+                    f"{trees.column_count - 1}"
+                )
+        for name in ("operating_points", "short_operating_points"):
+            if any(one.answer_risk >= next_.answer_risk for one, next_ in pairwise(getattr(self, name))):
+                raise ValueError(f"{name} should ascend by answer_risk, do not")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAnswer:
+    """What the verdict says of one answer: log odds, for an even prior, that something is unsupported.
+
+    Attributes:
+        words: float64 [judged words].
+        claims: float64 [claims]; that of the riskiest claim is the answer's.
+        answer: of the answer.
+    """
+
+    words: _Numbers
+    claims: _Numbers
+    answer: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +155,62 @@ class VerdictModel:
     """The fitted verdict of one directory.
 
     Attributes:
-        signal_names: the columns that the trees were fitted on.
+        signal_names: the columns that the trees of words were fitted on.
+        words: trees on the signals of a word.
+        claims: trees on the numbers of a claim, which give its likelihood ratio.
+        claim_names: the columns that they were fitted on.
+        claim_fall: by how much the log odds of a claim fall below the answer's per unit of likelihood ratio that
+            another claim is ahead.
         table: what is known of words beforehand.
         probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
-        operating_points: what each of some risk thresholds gave in cross-validation, ascending by threshold.
+        operating_points, short_operating_points: what each of some risk thresholds gave in cross-validation on long and
+            on short answers, ascending by threshold.
         measured_on: on what, to follow "measured on".
         digest: SHA-256 of the fitted file and of the table of words.
     """
 
     signal_names: tuple[str, ...]
     words: BoostedTrees
-    claims: LogisticRegression
+    claims: BoostedTrees
+    claim_names: tuple[str, ...]
+    claim_fall: float
     answers: AnswerRegression
     thresholds: VerdictThresholds
     table: WordTable
     probe: StateProbe | None
     operating_points: tuple[OperatingPoint, ...]
+    short_operating_points: tuple[OperatingPoint, ...]
     measured_on: str
     digest: str
+
+    def scored(
+        self,
+        signals: Signals,
+        claims: Sequence[Sequence[int]],
+        premises: Sequence[npt.NDArray[np.float32]],
+        probed: Sequence[float] | None = None,
+    ) -> ScoredAnswer:
+        """What is said of an answer with at least one claim.
+
+        The answer's risk is that of its riskiest claim: every other claim lies below it by the difference of their
+        likelihood ratios. So a support score means the same in short and in long answers.
+
+        Args:
+            signals: of the judged words.
+            claims: the words of each claim, by place in the answer.
+            premises: float32 [PREMISE_NUMBERS] of each claim.
+            probed: as in ``word_log_odds``.
+
+        Raises:
+            ModelLoadError: if the model was fitted on other numbers.
+        """
+        words = self.word_log_odds(signals, probed)
+        numbers = claim_numbers(signals, words, claims, premises)
+        if self.claim_names != CLAIM_NUMBERS:
+            raise ModelLoadError(OTHER_SIGNALS)
+        ratios = self.claims.log_odds(numbers)
+        answer = self.answers.log_odds(signals, words, ratios)
+        return ScoredAnswer(words, answer - self.claim_fall * (ratios.max() - ratios), answer)
 
     def word_log_odds(self, signals: Signals, probed: Sequence[float] | None = None) -> _Numbers:
         """The log odds that each judged word is unsupported; ``probed`` are the probe's, of all words of the answer.
@@ -168,21 +232,27 @@ class VerdictModel:
             return odds
         return self.probe.mixed(odds, np.array([probed[word] for word in signals.words]), signals.kind)
 
-    def risk_of_false_alarms(self, share: float) -> float:
-        """The lowest risk threshold with at most this share of false alarms; 1, which flags nothing, if none has."""
-        return min((one.answer_risk for one in self.operating_points if one.false_alarms <= share), default=1.0)
+    def provenance(self, strictness: Strictness, prior: float) -> dict[str, str]:
+        """The model's digest, the thresholds in force, and what they gave in cross-validation.
 
-    def provenance(self, risk_threshold: float) -> dict[str, str]:
-        """The model's digest, the threshold in force, and what the nearest operating point gave."""
-        nearest = min(self.operating_points, key=lambda one: abs(one.answer_risk - risk_threshold))
-        return {
+        With a ``prior`` other than one half, risks of the cross-validation are moved by it.
+        """
+        unsupported = self.thresholds.unsupported(strictness)
+        level = 1 / (1 + math.exp(log_odds(prior) - log_odds(1 - unsupported)))
+        found = {
             "verdict_model": self.digest[:_DIGEST_LETTERS],
-            "answer_risk_threshold": f"{risk_threshold:g}",
-            "verdict_precision": f"{nearest.precision:.3f}",
-            "verdict_recall": f"{nearest.recall:.3f}",
-            "verdict_false_alarms": f"{nearest.false_alarms:.3f}",
+            "verdict_strictness": strictness.value,
+            "verdict_prior": f"{prior:g}",
+            "answer_risk_threshold": f"{1 - unsupported:g}",
+            "support_score_threshold": f"{self.thresholds.supported:g}",
             "verdict_measured_on": self.measured_on,
         }
+        for prefix, points in (("verdict", self.operating_points), ("verdict_short", self.short_operating_points)):
+            nearest = min(points, key=lambda one: abs(one.answer_risk - level))
+            found |= {
+                f"{prefix}_{name}": f"{getattr(nearest, name):.3f}" for name in ("precision", "recall", "false_alarms")
+            }
+        return found
 
 
 def verdict_directory(verdict: str) -> Path:
@@ -205,12 +275,15 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     model = VerdictModel(
         signal_names=tuple(form.signals),
         words=BoostedTrees.from_json(form.words),
-        claims=LogisticRegression.from_json(form.claims),
+        claims=BoostedTrees.from_json(form.claims),
+        claim_names=tuple(form.claim_numbers),
+        claim_fall=form.claim_fall,
         answers=AnswerRegression.from_json(form.answers),
         thresholds=form.thresholds,
         table=word_table(words),
         probe=None if form.probe is None else StateProbe.from_json(form.probe),
         operating_points=tuple(form.operating_points),
+        short_operating_points=tuple(form.short_operating_points),
         measured_on=form.measured_on,
         digest=sha256(
             b"".join(read_regular(one) for one in (file, *(words / name for name in WORD_FILES)))
@@ -230,31 +303,30 @@ def _try(model: VerdictModel) -> None:
     signals = answer_signals(record, parsed, WordKinds((ClaimKind.CLAIM,), ()), model.table)
     for kind in RowKind:
         own = replace(signals, kind=kind)
-        odds = model.word_log_odds(own, UNREAD)
-        model.claims.log_odds(*claim_numbers(own, odds, [own.words], model.answers.log_odds(own, odds)))
+        model.scored(own, [own.words], [np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)], UNREAD)
 
 
-def unmatched_claims(signals: Signals, claim_words: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
-    """For each claim whether a number, date or name in it is in neither passages nor question."""
-    column = signals.values[:, signals.names.index("word_unmatched_value")]
-    unmatched = {word for word, one in zip(signals.words, column, strict=True) if one}
-    return np.array([not unmatched.isdisjoint(words) for words in claim_words], dtype=bool)
+CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word")
+"""What the trees of claims see: the claim beside its premise, and the log odds of its words."""
 
 
 def claim_numbers(
-    signals: Signals, log_odds: _Numbers, claim_words: Sequence[Sequence[int]], answer_log_odds: float
-) -> tuple[tuple[str, ...], _Numbers]:
-    """What the regression of claims sees: names, and one row per claim; a claim is given by its words of the answer."""
+    signals: Signals,
+    word_log_odds: _Numbers,
+    claims: Sequence[Sequence[int]],
+    premises: Sequence[npt.NDArray[np.float32]],
+) -> npt.NDArray[np.float32]:
+    """float32 [claims, CLAIM_NUMBERS]; a claim is given by its words of the answer."""
     places = {word: place for place, word in enumerate(signals.words)}
-    sentence = signals.values[:, signals.names.index("sentence_place")]
-    highest = {one: log_odds[sentence == one].max() for one in np.unique(sentence)}
     rows = []
-    for words in claim_words:
+    for words, premise in zip(claims, premises, strict=True):
         own = [places[word] for word in words if word in places]
-        ranked = np.sort(log_odds[own])[::-1] if own else np.array([LOWEST])
-        around = max((highest[sentence[place]] for place in own), default=LOWEST)
-        rows.append(
-            [ranked[0], ranked[:3].mean(), ranked.mean(), np.log1p(len(own)), around, answer_log_odds]
-        )  # fmt: skip
-    names = ("highest_word", "highest_three_words", "mean_word", "words", "highest_word_of_sentence", "answer_risk")
-    return names, np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+        ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
+        rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean()])
+    return np.array(rows, dtype=np.float32).reshape(len(rows), len(CLAIM_NUMBERS))
+
+
+def log_odds(probability: float) -> float:
+    """The log odds of a probability, which is kept from 0 and 1 by a millionth."""
+    kept = min(max(probability, 1e-6), 1 - 1e-6)
+    return math.log(kept / (1 - kept))

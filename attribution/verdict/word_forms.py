@@ -18,6 +18,38 @@ def word_set(text: str) -> frozenset[str]:
 
 
 NEGATIONS = word_set("not no never n't without none neither nor unable lack lacks")
+_OPPOSITES = """
+up down; upper lower; above below; over under; before after; earlier later; early late; first last; more less; more
+fewer;  most least; higher lower; high low; increase decrease; increased decreased; increases decreases; rise fall;
+rose fell; rises falls;  rising falling; raise cut; raised cut; grew shrank; gain loss; gained lost; win lose; won
+lost; open closed; opens closes; opened closed;  include exclude; includes excludes; included excluded; including
+excluding; allowed forbidden; allowed prohibited; permitted prohibited; with without; always never; all none; everyone
+nobody; free paid; cheap expensive; cheaper dearer; cheapest dearest;  larger smaller; largest smallest; bigger
+smaller; longer shorter; longest shortest; older younger; oldest youngest; old new; faster slower; fast slow; hot
+cold; warm cool; warmer cooler; north south; northern southern; east west; eastern western; left right; buy sell;
+bought sold; buys sells; accept reject; accepted rejected; accepts rejects; accepted refused; agree disagree; safe
+dangerous; strong weak; stronger weaker; heavy light; heavier lighter; wet dry; full empty; male female; man woman;
+men women; father mother; son daughter; brother sister; husband wife; begin end; began ended; begins ends; starts
+ends; started ended; enter leave; arrive leave;  arrives leaves; arrived left; day night; morning evening; summer
+winter; spring autumn; indoor outdoor; inside outside; import export;  imports exports; maximum minimum; same
+different; possible impossible; required optional; mandatory optional; voluntary compulsory;  known unknown; likely
+unlikely; legal illegal; public private; success failure; succeeded failed; passed failed; improved worsened; better
+worse; best worst; positive negative; support oppose; supported opposed; supports opposes; remember forget;  remove
+add; removed added; removes adds; enable disable; enabled disabled; enables disables; lend borrow; sunrise sunset
+"""
+
+
+def _both_ways(text: str) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for pair in text.split(";"):
+        one, two = pair.split()
+        found.setdefault(one, set()).add(two)
+        found.setdefault(two, set()).add(one)
+    return {word: frozenset(others) for word, others in found.items()}
+
+
+OPPOSITES = _both_ways(_OPPOSITES)
+"""Words of opposite meaning, each with its opposites."""
 MODALS = word_set("can could may might should must will would")
 
 

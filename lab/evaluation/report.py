@@ -18,6 +18,7 @@ from attribeam.report.messages import one_line, print_lines
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.file_digest import file_sha256
 from attribeam.schemas.labelled_answer import SkippedRow
+from attribeam.schemas.new_file import new_file
 
 
 def text_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -43,9 +44,8 @@ def write_json(path: Path, value: object) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    with new_file(path) as file:
+        file.write((json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attribeam.schemas.errors import DataError
+from attribeam.schemas.new_file import new_file
 
 MEASURED_FILE = Path(__file__).parent / "measured_models.json"
 
@@ -117,9 +118,8 @@ class Measurements:
         Raises:
             OSError: if it cannot be written.
         """
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
+        with new_file(path) as file:
+            file.write((json.dumps(asdict(self), indent=1) + "\n").encode())
 
 
 def seconds_per_row(figures: Sequence[RowFigure], row_tokens: float) -> float:

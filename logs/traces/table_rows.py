@@ -10,13 +10,13 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.columns import list_item_type, plain_type
-from attribeam.logs.parquet_log import open_parquet
+from attribeam.logs.columns import ColumnPart, list_item_type, plain_type
+from attribeam.logs.parquet_log import ParquetLog, open_parquet
+from attribeam.logs.reader import BATCH_ROWS
+from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.json_values import Found
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError
-
-_ROWS = 256
 
 
 def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[Found]:
@@ -30,12 +30,11 @@ def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[Found]:
         DataError: if the file is damaged, or its counts of rows differ.
     """
     try:
-        parquet = open_parquet(file)
-        vectors = [one.name for one in parquet.schema_arrow if _is_vector(one)]
-        notes.update({_left_out(name): parquet.metadata.num_rows for name in vectors})
-        names = [name for name in parquet.schema_arrow.names if name not in vectors]
-        batches = parquet.iter_batches(batch_size=_ROWS, columns=names, use_threads=False)
-        yield from _table_rows(batches, notes)
+        log = ParquetLog(open_parquet(file))
+        vectors = [one.name for one in log.schema if _is_vector(one)]
+        notes.update({_left_out(name): log.row_count for name in vectors})
+        parts = [ColumnPart(name) for name in log.schema.names if name not in vectors]
+        yield from _table_rows((one.rows for one in log.batches(parts, range(log.row_count))), notes)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Parquet, is damaged: {' '.join(str(error).split())}") from error
 
@@ -78,11 +77,18 @@ def _table_rows(batches: Iterator[pa.RecordBatch], notes: Counter[str]) -> Itera
     for whole in batches:
         vectors = [one.name for one in whole.schema if _is_vector(one)]
         notes.update({_left_out(name): whole.num_rows for name in vectors})
-        kept = whole.select([name for name in whole.schema.names if name not in vectors])
-        for start in range(0, whole.num_rows, _ROWS):
-            for value in _row_values(_in_microseconds(kept.slice(start, _ROWS))):
+        for some in _pieces(whole.select([name for name in whole.schema.names if name not in vectors])):
+            for value in _row_values(_in_microseconds(some)):
                 number += 1
                 yield Found(number, value)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Few rows at a time, of which each may stand for the whole of a dictionary."""
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        some = batch.slice(start, BATCH_ROWS)
+        rows = max(1, BATCH_BYTES // max(1, some.nbytes))
+        yield from (some.slice(index, rows) for index in range(0, some.num_rows, rows))
 
 
 def _in_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +17,7 @@ from attribeam.logs.jsonl_log import file_identity
 from attribeam.logs.parquet_log import ParquetLog
 from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
+from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.log_rows import FAULT_COLUMNS, log_schema, stored_fault, stored_row
 from attribeam.logs.traces.span import TraceOptions
@@ -58,10 +58,33 @@ class TraceReader:
         with tempfile.TemporaryDirectory(prefix="attribeam-log-") as folder:
             path = str(Path(folder) / "rows.parquet")
             with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-                while some := list(islice(rows, BATCH_ROWS)):
+                for some in _few(rows):
                     writer.write_batch(pa.RecordBatch.from_pylist(some, schema=schema))
                 writer.add_key_value_metadata(with_reading_notes(export.seen.notes))
             return pa.OSFile(path)
+
+
+def _few(rows: Iterator[dict[str, object]]) -> Iterator[list[dict[str, object]]]:
+    """The rows, as many at a time as a batch may have, and as memory holds."""
+    some: list[dict[str, object]] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += _text_bytes(list(row.values()))
+        if len(some) == BATCH_ROWS or size >= BATCH_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _text_bytes(values: Sequence[object]) -> int:
+    """The bytes of texts, at any depth."""
+    size = sum(len(one) for one in values if isinstance(one, bytes))
+    for one in values:
+        if isinstance(one, list | dict):
+            size += _text_bytes(one if isinstance(one, list) else list(one.values()))
+    return size
 
 
 class TraceLog:

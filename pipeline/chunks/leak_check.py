@@ -20,8 +20,12 @@ from attribeam.transforms.hide_texts import given_names
 _BATCH_ROWS = 1024
 
 
-def check_leaks(rows: RowRange, files: Iterable[Path], settings: AuditSettings, storage: LogStorage) -> None:
+def check_leaks(
+    rows: RowRange, files: Iterable[Path], settings: AuditSettings, storage: LogStorage, *, last_try: bool = False
+) -> None:
     """Refuse files in which a text still shows what masks should hide, or what they hide elsewhere in the same row.
+
+    A ``last_try`` goes on where memory does not suffice to read rows of the log, see ``QALog.outcomes``.
 
     Raises:
         LeakError: if there is one; the message says where, and never shows it.
@@ -29,7 +33,8 @@ def check_leaks(rows: RowRange, files: Iterable[Path], settings: AuditSettings, 
     redactor = Redactor(settings.privacy)
     if not settings.privacy.masks:
         return
-    records = QALog(rows.file, settings.log_options, storage).outcomes(range(rows.row_start, rows.row_end))
+    log, wanted = QALog(rows.file, settings.log_options, storage), range(rows.row_start, rows.row_end)
+    records = log.outcomes(wanted, last_try=last_try)
     secrets = {one.source.source_row: record_secrets(one, redactor) for one in records if isinstance(one, QARecord)}
     for path in sorted(files):
         for column, row, value in _values(path):

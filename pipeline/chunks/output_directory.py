@@ -125,11 +125,11 @@ class OutputDirectory:
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
-        """Turn what the file system refuses into a ``UsageError``; a full disk is none."""
+        """Turn what the file system refuses into a ``UsageError``; a full disk or `ulimit -f` is none."""
         try:
             yield
         except OSError as error:
-            if error.errno in FULL_DISK:
+            if error.errno in (*FULL_DISK, errno.EFBIG):
                 raise
             raise UsageError(self._unwritable(error.strerror or str(error))) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from attribeam.logs.rows import RowRange
@@ -33,12 +33,13 @@ class RunRows:
     """To a worker: audit these rows into ``folder``.
 
     ``fatal_rows`` become dead letters without being audited; the value says how each ended a worker: "signal SIGKILL".
+    None before the last try, see ``ReadQALogs``.
     """
 
     rows: RowRange
     schemas: OutputSchemas
     folder: str
-    fatal_rows: Mapping[int, str] = field(default_factory=dict)
+    fatal_rows: Mapping[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

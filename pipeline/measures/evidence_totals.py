@@ -20,7 +20,7 @@ from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_mask, claim_rows, 
 
 _SUMMED_COLUMNS = (
     *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
-    *CitationTally.columns,
+    "reason", "how", *CitationTally.columns,
 )  # fmt: skip
 RISK_THRESHOLD = "answer_risk_threshold"
 """What the provenance of a verdict calls the risk from which an answer is at risk."""
@@ -124,6 +124,8 @@ class EvidenceTotals:
         isolated_spans: claims whose whole evidence was isolated.
         cited_claims: claims for which the answer cites a passage.
         agreeing_claims: those whose best passages include a cited one.
+        reasons: unsupported claims by ``reason``.
+        hows: supported claims by ``how``.
         risks: of the answers.
         answers: how the claims lie in the answers.
         groups: claims with a verdict by the values of ``generator`` and of each carried column that can be grouped.
@@ -139,6 +141,8 @@ class EvidenceTotals:
     groups: tuple[ShareBy, ...] = field(default=())
     cited_claims: int = 0
     agreeing_claims: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    hows: Mapping[str, int] = field(default_factory=dict)
 
 
 def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
@@ -158,6 +162,8 @@ def _sum_batches(
     batches: Iterable[pa.RecordBatch], risk_threshold: float, groups: Sequence[ShareTally]
 ) -> EvidenceTotals:
     spans: Counter[tuple[str, str]] = Counter()
+    reasons: Counter[str] = Counter()
+    hows: Counter[str] = Counter()
     mass: float | None = None
     claims = unmatched = isolated = 0
     citations = CitationTally()
@@ -175,11 +181,15 @@ def _sum_batches(
         mass = mass if of_batch is None else (mass or 0.0) + of_batch
         isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
         citations.add(of_claims)
+        reasons.update(of_claims["reason"].drop_null().to_pylist())
+        hows.update(of_claims["how"].drop_null().to_pylist())
         unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
     shares = tuple(tally.result() for tally in groups)
     sums = dict(sorted(spans.items()))
     cited = (citations.cited, citations.agreeing)
-    return EvidenceTotals(sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *cited)
+    return EvidenceTotals(
+        sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *cited, reasons, hows
+    )
 
 
 def _with_risks(risks: RiskTotals, batch: pa.RecordBatch, threshold: float) -> RiskTotals:

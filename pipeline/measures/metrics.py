@@ -11,7 +11,7 @@ from datetime import datetime
 from math import sqrt
 
 from attribeam.pipeline.measures.evidence_totals import EvidenceTotals, RiskTotals
-from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
+from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
 from attribeam.schemas.run_manifest import RunManifest
 
 Value = float | None
@@ -58,6 +58,14 @@ class RunMetrics:
     def claims(self, support: Support) -> int:
         """Claims of one support, and spans that claim nothing or cannot be judged."""
         return self.manifest.counts.by_support.get(support, 0)
+
+    def claims_because(self, reason: UnsupportedReason) -> int | None:
+        """Unsupported claims with one reason."""
+        return None if self.evidence is None else self.evidence.reasons.get(reason, 0)
+
+    def claims_supported(self, how: SupportedHow) -> int | None:
+        """Supported claims that the passages support in one way."""
+        return None if self.evidence is None else self.evidence.hows.get(how, 0)
 
     def answers(self, kind: AnswerKind) -> int | None:
         """Audited rows of one kind; None for audits of before there were kinds."""
@@ -121,6 +129,11 @@ def _claim_metrics() -> Iterator[Metric]:
     yield Metric("claims", "claims", "claims", lambda run: run.manifest.counts.claim_count)
     for support in VERDICTS:
         yield Metric(f"{support}_spans", "claims", f"{support} claims", _claims(support))
+    for reason in UnsupportedReason:
+        because = f"unsupported claims with the reason {reason}"
+        yield Metric(f"unsupported_spans.{reason}", "claims", because, _because(reason))
+    for how in SupportedHow:
+        yield Metric(f"supported_spans.{how}", "claims", f"supported claims that are {how}", _supported(how))
     yield Metric(
         "not_calibrated_spans", "claims", "claims that no verdict is made for", _claims(Support.NOT_CALIBRATED)
     )
@@ -171,6 +184,14 @@ def _dead_letters(reason: Reason) -> _ValueOf:
 
 def _claims(support: Support) -> _ValueOf:
     return lambda run: run.claims(support)
+
+
+def _because(reason: UnsupportedReason) -> _ValueOf:
+    return lambda run: run.claims_because(reason)
+
+
+def _supported(how: SupportedHow) -> _ValueOf:
+    return lambda run: run.claims_supported(how)
 
 
 def _answers(kind: AnswerKind) -> _ValueOf:

@@ -24,7 +24,7 @@ from attribeam.pipeline.measures.evidence_totals import EvidenceTotals
 from attribeam.pipeline.measures.metrics import RunMetrics, Value
 from attribeam.pipeline.measures.quality_gates import GateVerdict
 from attribeam.report.messages import TEXT_MESSAGES, Messages
-from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support
+from attribeam.schemas import VERDICTS, AnswerKind, Reason, SpanKind, Support, SupportedHow, UnsupportedReason
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -99,10 +99,14 @@ def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
         for kind in SpanKind
         for support in VERDICTS
     )
+    reasons = tuple(Sample(metrics.claims_because(one), (("reason", one),)) for one in UnsupportedReason)
+    hows = tuple(Sample(metrics.claims_supported(one), (("how", one),)) for one in SupportedHow)
     unmatched = "Claims with an unmatched value"
     not_judged = "Spans that cannot be judged among these and the claims."
     yield Family("spans", Unit.CLAIMS, "Claims by support, and spans that claim nothing or cannot be judged.", claims)
     yield Family("span_ratio", Unit.RATIO, "Claims of one support among all claims.", shares)
+    yield Family("unsupported_claims", Unit.CLAIMS, "Unsupported claims, by reason.", reasons)
+    yield Family("supported_claims", Unit.CLAIMS, "Supported claims, by how the passages support them.", hows)
     yield Family("kind_spans", Unit.SPANS, "Target spans, by kind and support.", kinds)
     yield _single_family(metrics, "claims", Unit.CLAIMS, "claims", "Claims.")
     yield _single_family(metrics, "not_judged_ratio", Unit.RATIO, "not_judged_share", not_judged)

@@ -93,6 +93,7 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
     for support in (*VERDICTS, Support.NOT_CALIBRATED):
         if (claims := metrics.claims(support)) or support in VERDICTS:
             yield _count_line(f"  {support}", claims, _share_text(claims, counts.claim_count))
+        yield from _why_lines(metrics, support)
     if metrics.evidence is not None and (isolated := metrics.evidence.isolated_spans):
         yield _count_line("  isolated", isolated, _share_text(isolated, counts.claim_count))
     evidence = metrics.evidence
@@ -106,6 +107,14 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
         yield _count_line("not judged", counts.not_judged_count)
     for kind, spans in counts.not_judged.items():
         yield _count_line(f"  {kind}", spans)
+
+
+def _why_lines(metrics: RunMetrics, support: Support) -> Iterator[str]:
+    """The supported claims by how, the unsupported ones by reason, where the verdict told, most first."""
+    if metrics.evidence is not None:
+        told = {Support.SUPPORTED: metrics.evidence.hows, Support.UNSUPPORTED: metrics.evidence.reasons}
+        for why, claims in sorted(told.get(support, {}).items(), key=lambda one: (-one[1], one[0])):
+            yield _count_line(f"    {why}", claims)
 
 
 def _answer_lines(metrics: RunMetrics) -> Iterator[str]:

@@ -131,7 +131,7 @@ def _run_remotely(run: Callable[..., ChunkAttempt], job: RunRows, remote: Remote
 
     If rows end a model worker on their own, it is run again, and they are refused as soon as they are read.
     """
-    fatal_rows = dict(job.fatal_rows)
+    fatal_rows = job.fatal_rows
     while True:
         try:
             with remote.turn():
@@ -140,7 +140,7 @@ def _run_remotely(run: Callable[..., ChunkAttempt], job: RunRows, remote: Remote
             cause = remote.take_error() or error
             if not isinstance(cause, FatalRowsError):
                 raise cause from error
-            fatal_rows |= cause.rows
+            fatal_rows = {**(fatal_rows or {}), **cause.rows}
             shutil.rmtree(job.folder)
             for row, how in cause.rows.items():
                 remote.tell(f"row {row} of {job.rows.file!r} ended its model worker ({how}) and became a dead letter")

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 95ba1b6e59acc92bef401f153937c8570a44d5fa672a7097e61a4e70e110174d
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 8b1caf3a811899242a7f450e8339ce538075b78d140f444839c242fee05c2ff2
 "use strict";
 (() => {
   // elements.js
@@ -108,6 +108,9 @@
   function moment(text) {
     return text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : "";
   }
+  function spaced(word) {
+    return word.replaceAll("_", " ");
+  }
   function shortened(text, size) {
     return length(text) > size ? `${slice(text, 0, size - 1)}…` : text;
   }
@@ -155,6 +158,7 @@
     for (const span of claims) counts[span.support] = (counts[span.support] ?? 0) + 1;
     const reasons = new Set(answer.not_judged.map((reason) => `not judged: ${reason}`));
     for (const span of claims) {
+      if (span.reason !== null) reasons.add(spaced(span.reason));
       if (span.unmatched.length) reasons.add("unmatched value");
       if (span.top === null) reasons.add("no evidence at all");
       if (span.isolated) reasons.add("isolated evidence only");
@@ -242,6 +246,8 @@
     supported: "The passages say what the claim says.",
     weak: "The passages may say it; have a look. It counts as a flag, as “unsupported” does.",
     unsupported: "The passages do not say it, or say something else.",
+    reason: "Why a claim is unsupported: not in passages; the evidence has another value, entity (person, place, thing) or time; one of the two is negated; or it is reversed, as in who paid whom.",
+    how: "How a claim is supported: quoted word by word, paraphrased in other words, or combined from several sentences.",
     "no claim": "Headings, questions, words about the answer itself: there is nothing to support.",
     "not judged": "Another language, code or a table, which cannot be judged here.",
     "not calibrated": "There are no thresholds for this model yet, so claims have no verdict.",
@@ -300,9 +306,13 @@
     if (span.support === "supported") return false;
     return ["weak", "unsupported"].includes(span.support) ? true : null;
   }
+  function told(before, value, name) {
+    return value === null ? [] : [before, term(name, spaced(value))];
+  }
   function verdict(span) {
-    const why = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
-    return el("b", { class: `verdict ${span.support}` }, `${supportName(span.support)}${why}`);
+    const none = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
+    const why = told(": ", span.reason, "reason");
+    return el("b", { class: `verdict ${span.support}` }, supportName(span.support), none, why);
   }
   function scoreWord(score) {
     return SCORE_WORDS.find(([least]) => score >= least)[1];
@@ -318,7 +328,8 @@
     else facts.push([`best passage ${span.top + 1}, `, term("margin", `margin ${span.margin.toFixed(2)}`)]);
     if (span.isolated) facts.push("isolated evidence only");
     if (span.unmatched.length) facts.push(["not in the passages: ", el("bdi", {}, span.unmatched.join(", "))]);
-    return facts.flatMap((fact) => [", ", fact]).flat();
+    const instead = span.expected === null ? [] : [" — evidence says: ", el("bdi", {}, span.expected)];
+    return [...instead, ...told(", ", span.how, "how"), ...facts.flatMap((fact) => [", ", fact]).flat()];
   }
   function struckText(item, span) {
     const text = spanText(item, span);
@@ -1662,7 +1673,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
   function deadLetterView(item) {
     return [
       crumbs(item, [`stage ${item.stage}`, item.column ? `column ${item.column}` : ""]),
-      el("h2", { class: "question" }, `Not audited: ${item.reason.replaceAll("_", " ")}`),
+      el("h2", { class: "question" }, `Not audited: ${spaced(item.reason)}`),
       el("p", { class: "dead-letter-message", dir: "auto" }, item.message),
       item.answer ? el(
         "section",

@@ -3,7 +3,7 @@
 import {el} from "./elements.js";
 import {GLYPHS, spanText} from "./page_data.js";
 import {cut, suspects} from "./segments.js";
-import {occurrences} from "./texts.js";
+import {occurrences, spaced} from "./texts.js";
 import {MEANINGS, term} from "./words.js";
 
 const NAMES = {no_claim: "no claim", not_judged: "not judged", not_calibrated: "not calibrated"};
@@ -55,10 +55,16 @@ export function isFlagged(span) {
   return ["weak", "unsupported"].includes(span.support) ? true : null;
 }
 
-/** The verdict on a span, or why there is none. */
+/** Why an unsupported claim is called so, or how another is supported, in words; nothing where it is not told. */
+function told(before, value, name) {
+  return value === null ? [] : [before, term(name, spaced(value))];
+}
+
+/** The verdict on a span with its reason, or why there is none. */
 export function verdict(span) {
-  const why = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
-  return el("b", {class: `verdict ${span.support}`}, `${supportName(span.support)}${why}`);
+  const none = span.claim === null && span.claim_kind !== "claim" ? `: ${span.claim_kind}` : "";
+  const why = told(": ", span.reason, "reason");
+  return el("b", {class: `verdict ${span.support}`}, supportName(span.support), none, why);
 }
 
 function scoreWord(score) {
@@ -71,7 +77,7 @@ export function measureOf(span) {
   return [share, `${name}: ${MEANINGS[name]}`];
 }
 
-/** What follows the verdict: the score in words, the passage, and what is not in the passages. */
+/** What follows the verdict: what the evidence says instead, the score in words, the passage, what is not there. */
 export function spanFacts(span) {
   const facts = [span.kind];
   if (span.score !== null) facts.unshift(`support ${scoreWord(span.score)} (${span.score.toFixed(2)})`);
@@ -79,7 +85,8 @@ export function spanFacts(span) {
   else facts.push([`best passage ${span.top + 1}, `, term("margin", `margin ${span.margin.toFixed(2)}`)]);
   if (span.isolated) facts.push("isolated evidence only");
   if (span.unmatched.length) facts.push(["not in the passages: ", el("bdi", {}, span.unmatched.join(", "))]);
-  return facts.flatMap((fact) => [", ", fact]).flat();
+  const instead = span.expected === null ? [] : [" — evidence says: ", el("bdi", {}, span.expected)];
+  return [...instead, ...told(", ", span.how, "how"), ...facts.flatMap((fact) => [", ", fact]).flat()];
 }
 
 /** The text of a span, with what no passage has struck out, and what speaks most against it marked. */

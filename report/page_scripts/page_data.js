@@ -1,7 +1,7 @@
 // The data in the page, read once, and the items of the worklist made from it.
 
 import {byId} from "./elements.js";
-import {slice} from "./texts.js";
+import {slice, spaced} from "./texts.js";
 
 function embedded(name) {
   return JSON.parse(byId(`data-${name}`).textContent);
@@ -52,6 +52,7 @@ function answerFacts(answer) {
   for (const span of claims) counts[span.support] = (counts[span.support] ?? 0) + 1;
   const reasons = new Set(answer.not_judged.map((reason) => `not judged: ${reason}`));
   for (const span of claims) {
+    if (span.reason !== null) reasons.add(spaced(span.reason));
     if (span.unmatched.length) reasons.add("unmatched value");
     if (span.top === null) reasons.add("no evidence at all");
     if (span.isolated) reasons.add("isolated evidence only");

@@ -6,7 +6,7 @@ import {markBar} from "./mark_bar.js";
 import {pieces, spanText} from "./page_data.js";
 import {answerRanges, cut, evidenceRanges, innermost} from "./segments.js";
 import {spanList} from "./span_list.js";
-import {moment, percentOf, shortened} from "./texts.js";
+import {moment, percentOf, shortened, spaced} from "./texts.js";
 import {thenAndNow} from "./then_and_now.js";
 import {term} from "./words.js";
 import {address} from "./worklist.js";
@@ -174,7 +174,7 @@ function fragments(item, index) {
 export function deadLetterView(item) {
   return [
     crumbs(item, [`stage ${item.stage}`, item.column ? `column ${item.column}` : ""]),
-    el("h2", {class: "question"}, `Not audited: ${item.reason.replaceAll("_", " ")}`),
+    el("h2", {class: "question"}, `Not audited: ${spaced(item.reason)}`),
     el("p", {class: "dead-letter-message", dir: "auto"}, item.message),
     item.answer
       ? el(

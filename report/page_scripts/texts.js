@@ -55,6 +55,11 @@ export function moment(text) {
   return text ? `${text.slice(0, 10)} ${text.slice(11, 16)} UTC` : "";
 }
 
+/** A word of the records as people read it: "other_value" as "other value". */
+export function spaced(word) {
+  return word.replaceAll("_", " ");
+}
+
 export function shortened(text, size) {
   return length(text) > size ? `${slice(text, 0, size - 1)}…` : text;
 }

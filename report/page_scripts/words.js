@@ -7,6 +7,9 @@ export const MEANINGS = {
   supported: "The passages say what the claim says.",
   weak: "The passages may say it; have a look. It counts as a flag, as “unsupported” does.",
   unsupported: "The passages do not say it, or say something else.",
+  reason:
+    "Why a claim is unsupported: not in passages; the evidence has another value, entity (person, place, thing) or time; one of the two is negated; or it is reversed, as in who paid whom.",
+  how: "How a claim is supported: quoted word by word, paraphrased in other words, or combined from several sentences.",
   "no claim": "Headings, questions, words about the answer itself: there is nothing to support.",
   "not judged": "Another language, code or a table, which cannot be judged here.",
   "not calibrated": "There are no thresholds for this model yet, so claims have no verdict.",

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         SpanEvidence,
         SpanKind,
         Support,
+        SupportedHow,
         TargetSpan,
+        UnsupportedReason,
     )
     from attribeam.schemas.errors import (
         AttribeamError,
@@ -70,8 +72,10 @@ __all__ = [
     "SpanEvidence",
     "SpanKind",
     "Support",
+    "SupportedHow",
     "TableEvidence",
     "TargetSpan",
+    "UnsupportedReason",
     "UsageError",
     "__version__",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -10,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.parquet.encryption import CryptoFactory, EncryptionConfiguration, KmsClient, KmsConnectionConfig
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs import parquet_log
@@ -54,6 +56,28 @@ def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(
         QALog(str(path)).check()
     with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
         list(parquet_rows(file, Counter()))
+
+
+class PlainKeys(KmsClient):
+    """Keys that are kept as they are."""
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:  # noqa: ARG002
+        return b64encode(key_bytes)
+
+
+@pytest.mark.parametrize("columns", [{"c": ["answer"]}, {"c": ["record_id", "question"]}])
+@pytest.mark.parametrize("plaintext_footer", [True, False])
+def test_encrypted_file_is_an_error_that_says_so(
+    tmp_path: Path, columns: dict[str, list[str]], plaintext_footer: bool
+) -> None:
+    asked = EncryptionConfiguration(footer_key="f", column_keys=columns, plaintext_footer=plaintext_footer)
+    factory = CryptoFactory(lambda _: PlainKeys())
+    properties = factory.file_encryption_properties(KmsConnectionConfig(), asked)
+    table = pa.Table.from_pylist([log_row(0)], schema=LOG_SCHEMA)
+    with pq.ParquetWriter(tmp_path / "log.parquet", LOG_SCHEMA, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    with pytest.raises(DataError, match=r"log\.parquet' should .* is encrypted"):
+        list(QALog(str(tmp_path / "log.parquet")).outcomes())
 
 
 def changed_footers(content: bytes, number: int, other: int) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from tests.logs.faults import FAULTS, LONGEST
 from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
+from attribeam.logs import parquet_log
 from attribeam.logs import rows as log_rows
 from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.files import ArrowStorage
@@ -43,6 +44,54 @@ def records(file: str, options: LogOptions = OPTIONS) -> list[QARecord]:
 
 def reasons(file: str, options: LogOptions = OPTIONS) -> list[Reason | None]:
     return [one.fault.reason if isinstance(one, FaultyRow) else None for one in read(file, options)]
+
+
+TOO_LARGE = "x" * 1000
+
+
+@pytest.fixture
+def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow is refused memory for a batch with a value of 1,000 characters."""
+    read_batches = pq.ParquetFile.iter_batches
+
+    def refuse(self: pq.ParquetFile, *args: object, **options: object) -> Iterator[pa.RecordBatch]:
+        for batch in read_batches(self, *args, **options):
+            if TOO_LARGE in str(batch.to_pylist()):
+                raise pa.ArrowMemoryError("malloc of size 1000 failed")
+            yield batch
+
+    monkeypatch.setattr(parquet_log, "BATCH_BYTES", 1)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", refuse)
+
+
+@pytest.mark.usefixtures("short_memory")
+@pytest.mark.parametrize(
+    ("large", "ids", "column"),
+    [
+        ({4: {"answer": TOO_LARGE}}, ["row-4", "row-5"], "answer"),
+        ({3: {"question": TOO_LARGE}, 5: {"question": TOO_LARGE}}, ["row-3", "row-4", "row-5"], "question"),
+        ({0: {"passages": [{"text": TOO_LARGE}]}}, ["row-0", "row-1", "row-2"], "passages"),
+        ({8: {"record_id": TOO_LARGE}}, [None], "record_id"),
+        ({7: {"record_id": TOO_LARGE, "answer": "y" * 9000}}, [None, None], "answer"),
+        ({1: {"team": TOO_LARGE}, 6: {"team": TOO_LARGE}}, ["row-1", "row-2", "row-6", "row-7", "row-8"], "team"),
+    ],
+)
+def test_rows_that_memory_cannot_hold_are_faulty_at_the_last_try_and_all_others_are_read(
+    large: dict[int, dict[str, object]], ids: list[str | None], column: str, tmp_path: Path
+) -> None:
+    rows = [log_row(number, **{"team": "a", **large.get(number, {})}) for number in range(9)]
+    file = write_log(
+        tmp_path / "log.parquet", rows, schema=LOG_SCHEMA.append(pa.field("team", pa.string())), row_group_size=3
+    )
+    log = QALog(file, LogOptions(extra_columns=("team",)))
+    found = list(log.outcomes(last_try=True))
+    faulty = [one for one in found if isinstance(one, FaultyRow)]
+    assert [one.source.source_row for one in found] == list(range(9))
+    assert [one.record_id for one in faulty] == ids
+    assert {(one.fault.reason, one.fault.column) for one in faulty} == {(Reason.OUT_OF_MEMORY, column)}
+    assert str(faulty[0].fault).startswith(f"row group {min(large) // 3} should")
+    with pytest.raises(MemoryError):
+        list(log.outcomes())
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,8 @@ from attribeam.pipeline.workers import import_server
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
 
+pytestmark = pytest.mark.usefixtures("one_import_server")
+
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
 PATIENCE_SECONDS = 300

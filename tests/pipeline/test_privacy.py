@@ -97,7 +97,15 @@ def _offsets_and_scores(table: pa.Table) -> list[dict[str, object]]:
     kept = table.drop_columns(
         [
             name
-            for name in ("record_id", "text", "unmatched_values", *EXTRA_COLUMNS, "generator", "top_passage_id")
+            for name in (
+                "record_id",
+                "text",
+                "unmatched_values",
+                "expected",
+                *EXTRA_COLUMNS,
+                "generator",
+                "top_passage_id",
+            )
             if name in table.column_names
         ]
     )

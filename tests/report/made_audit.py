@@ -23,6 +23,8 @@ from attribeam.schemas import (
     SpanKind,
     Stage,
     Support,
+    SupportedHow,
+    UnsupportedReason,
     dead_letter_row,
     dead_letter_schema,
     evidence_row,
@@ -88,6 +90,13 @@ def unsupported_span(answer: str = ANSWER) -> SpanEvidence:
     )
 
 
+def told_spans() -> tuple[SpanEvidence, SpanEvidence]:
+    """The supported span, which is quoted, and the unsupported one, for which the evidence has "twelve"."""
+    reason = UnsupportedReason.OTHER_VALUE
+    quoted = replace(supported_span(), how=SupportedHow.QUOTED)
+    return quoted, replace(unsupported_span(), reason=reason, expected="twelve")
+
+
 def made_audit(
     folder: Path,
     *,
@@ -133,6 +142,9 @@ FIELDS_BY_VERSION = {
         "answer_kind",
         "answer_risk",
         "unsupported_words",
+        "reason",
+        "expected",
+        "how",
         "cited_passages",
         "citation_agrees",
         "token_evidence",

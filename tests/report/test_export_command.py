@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import ANSWER, MadeAudit, made_audit, supported_span
+from tests.report.made_audit import ANSWER, MadeAudit, made_audit, supported_span, told_spans
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import QARecord, Support
@@ -53,6 +53,18 @@ def test_an_argilla_record_suggests_the_claims_with_their_verdicts(audit: MadeAu
         ("leaves at noon", "supported"),
         ("40 cars", "unsupported"),
     ]
+
+
+def test_tasks_say_why_claims_have_their_verdicts(tmp_path: Path) -> None:
+    audit = made_audit(tmp_path / "made", record_ids=["ferry-0"], spans={0: told_spans()})
+    (task,) = exported(audit, tmp_path / "tasks.json")
+    assert [one["meta"]["text"] for one in task["predictions"][0]["result"]] == [
+        ["quoted"],
+        ["other value — evidence says: twelve"],
+    ]
+    (record,) = exported(audit, tmp_path / "records.json", tool="argilla")
+    told = {name: record["metadata"][name] for name in ("reason", "expected", "how")}
+    assert told == {"reason": ["other_value"], "expected": ["twelve"], "how": ["quoted"]}
 
 
 def test_what_argillas_page_would_count_twice_is_a_square_there(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.report.made_audit import PASSAGES, made_audit, supported_span, unsupported_span
+from tests.report.made_audit import PASSAGES, made_audit, supported_span, told_spans, unsupported_span
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.markdown_digest import digest_lines, escape_markdown
@@ -62,6 +62,12 @@ def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path: 
     ]
     assert "| spans with support `not_judged` | 1 |  |" in lines
     assert "| answers of the kind `refusal` | 1 | 33.3% |" in lines
+
+
+def test_a_digest_says_why_a_claim_is_unsupported(tmp_path: Path) -> None:
+    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()}).root)
+    (row,) = (line for line in digest_lines(audit, answers=1) if line.startswith("| unsupported: "))
+    assert row.split(" | ")[0] == "| unsupported: other value — evidence says: twelve"
 
 
 def test_a_digest_without_its_log_has_no_whole_texts(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.report.made_audit import (
     carry_instead,
     made_audit,
     supported_span,
+    told_spans,
     unsupported_span,
 )
 
@@ -62,6 +63,21 @@ def test_an_answer_is_shown_with_spans_evidence_and_passages(
         "eaves the east pier at noon"
     )
     assert "generator: gull-1 | team: harbour" in "\n".join(lines)
+
+
+def test_a_claim_says_why_it_has_its_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quoted, other = told_spans()
+    inside = replace(other, span_index=2, claim_index=1)
+    attack = replace(other, span_index=3, claim_index=3, expected="twelve\x1b[2J\nand more")
+    assert _show(made_audit(tmp_path, spans={1: (quoted, other, inside, attack)}), "ferry-1") == 0
+    out = capsys.readouterr().out
+    lines = [line.strip() for line in out.splitlines()]
+    assert [line for line in lines if line == "quoted" or line.startswith("other value")] == [
+        "quoted",
+        "other value — evidence says: twelve",
+        next(line for line in lines if "and more" in line),
+    ]
+    assert "\x1b" not in out
 
 
 def test_there_is_no_colour_where_nobody_watches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,19 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import ANSWER, made_record, supported_span, unsupported_span
+from tests.report.made_audit import ANSWER, made_record, supported_span, told_spans, unsupported_span
 
-from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, QARecord, SpanEvidence, Support
+from attribeam.schemas import (
+    AnswerKind,
+    CharRange,
+    ClaimKind,
+    EvidencePiece,
+    Passage,
+    QARecord,
+    SpanEvidence,
+    Support,
+    UnsupportedReason,
+)
 from attribeam.schemas.evidence_html import DARK, LIGHT, Explanation, answer_html, cut, span_html
 
 ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</style><b>$x^2$"
@@ -66,6 +76,8 @@ def hostile() -> tuple[QARecord, tuple[SpanEvidence, ...]]:
         passage_scores=(2.0,),
         top_passage_index=0,
         unmatched_values=(ATTACK, "<b>"),
+        reason=UnsupportedReason.OTHER_ENTITY,
+        expected=ATTACK,
         unsupported_words=(CharRange(0, 8),),
     )
     return record, (span,)
@@ -94,6 +106,12 @@ def test_a_span_is_shown_with_its_verdict_and_evidence() -> None:
     assert f"not in the passages: {', '.join(span.unmatched_values)}" in page.text
     assert page.classes("b") == [["verdict", "unsupported"]]
     assert all(piece.text in Page(supported_span()._repr_html_()).text for piece in supported_span().evidence)
+
+
+def test_a_verdict_says_why() -> None:
+    quoted, other = (Page(span_html(one)).text for one in told_spans())
+    assert "supported quoted, " in quoted
+    assert "unsupported other value — evidence says: twelve, " in other
 
 
 def test_the_value_that_no_passage_has_is_struck_out_in_answer_and_claim() -> None:

@@ -24,6 +24,8 @@ from attribeam.schemas import (
     SpanKind,
     Stage,
     Support,
+    SupportedHow,
+    UnsupportedReason,
     dead_letter_row,
     dead_letter_schema,
     evidence_row,
@@ -69,7 +71,8 @@ def test_evidence_table_is_the_rows_of_all_spans_in_their_order() -> None:
     bare = replace(
         SPAN, span_index=1, evidence=(), passage_scores=(0.0,), top_passage_index=None, margin=None, unmatched_values=()
     )
-    rows = [(RECORD, (SPAN, bare)), (RECORD, ()), (other, (replace(SPAN, evidence=(PIECE, PIECE)),))]
+    reasoned = replace(SPAN, reason=UnsupportedReason.OTHER_VALUE, expected="1874", how=SupportedHow.QUOTED)
+    rows = [(RECORD, (SPAN, bare)), (RECORD, ()), (other, (replace(reasoned, evidence=(PIECE, PIECE)),))]
     table = evidence_table(rows, schema)
     expected = [evidence_row(record, span) for record, spans in rows for span in spans]
     assert table.equals(pa.Table.from_pylist(expected, schema=schema), check_metadata=True)

@@ -17,6 +17,8 @@ from attribeam.schemas import (
     SpanKind,
     Stage,
     Support,
+    SupportedHow,
+    UnsupportedReason,
     dead_letter_schema,
     evidence_schema,
 )
@@ -89,8 +91,10 @@ def test_document_has_exactly_the_reasons_of_the_code() -> None:
     assert stages <= {str(stage) for stage in Stage}
 
 
-@pytest.mark.parametrize("word", [*Stage, *SpanKind, *Support, *ClaimKind, *AnswerKind], ids=str)
-def test_every_stage_kind_and_support_stands_in_the_document(word: str) -> None:
+@pytest.mark.parametrize(
+    "word", [*Stage, *SpanKind, *Support, *UnsupportedReason, *SupportedHow, *ClaimKind, *AnswerKind], ids=str
+)
+def test_every_stage_kind_support_and_reason_stands_in_the_document(word: str) -> None:
     assert f"`{word}`" in DOCUMENT
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.labelled_answer import JudgedAnswer, LabelledAnswer, PassageRange
+from attribeam.schemas.new_file import new_file
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,
@@ -35,12 +35,9 @@ def write_log(path: Path, answers: Iterable[LogAnswer]) -> int:
         OSError: if it cannot be written.
     """
     schema, rows = labelled_log_schema(), map(log_row, answers)
-    with TemporaryDirectory(prefix=".attribeam-import-", dir=path.parent) as folder:
-        partial = Path(folder, "log.parquet")
-        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-            while some := list(islice(rows, _ROWS_PER_BATCH)):
-                writer.write_table(pa.Table.from_pylist(some, schema=schema))
-        partial.replace(path)
+    with new_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while some := list(islice(rows, _ROWS_PER_BATCH)):
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))
     return int(pq.read_metadata(path).num_rows)
 
 

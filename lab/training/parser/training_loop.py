@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from attribeam.lab.training.loss_curve import draw_loss_curve
 from attribeam.lab.training.parser.treebank import Sentence, build_doc, cut_at_random, group_by_document
+from attribeam.schemas.new_file import new_file
 
 ParameterKey = tuple[int, str]
 Floats = NDArray[numpy.float32]
@@ -64,10 +65,8 @@ class Checkpoint:
                 if key in getattr(optimizer, moment):
                     arrays[f"{name}/{moment}"] = getattr(optimizer, moment)[key]
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        with partial.open("wb") as stream:
+        with new_file(self.path) as stream:
             numpy.savez(stream, **arrays)  # type: ignore[arg-type]
-        partial.replace(self.path)
 
     def load(self, nlp: Language, optimizer: Optimizer) -> History:
         """Load the saved state into ``nlp`` and ``optimizer``; return an empty history if nothing was saved yet."""

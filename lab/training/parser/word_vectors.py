@@ -15,6 +15,7 @@ from spacy.strings import StringStore
 from spacy.vectors import Vectors  # type: ignore[import-not-found]
 
 from attribeam.lab.page_file import read_page_file
+from attribeam.schemas.new_file import new_file
 
 Floats = NDArray[numpy.float32]
 Places = NDArray[numpy.int64]
@@ -44,10 +45,8 @@ class WordVectors:
     def save(self, path: Path) -> None:
         """Write one ``.npz`` file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as stream:
+        with new_file(path) as stream:
             numpy.savez(stream, words=numpy.array(self.words), values=self.values)
-        partial.replace(path)
 
 
 def load_vectors(path: Path) -> WordVectors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 from attribeam.schemas import QARecord
+from attribeam.schemas.new_file import new_file
 
 _DECIDE = ("weights", "prompt_template", "layer", "dtype", "quantization")
 """What of a decoder's provenance its states depend on; versions and batches move them by rounding only."""
@@ -51,15 +51,13 @@ class KeptStates:
         """
         file = self._file(rows, records)
         self.folder.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}.partial")  # another run may write the same block
         read = [one for one in states if one is not None]
-        with partial.open("wb") as out:
+        with new_file(file) as out:  # another run may write the same block
             np.savez(
                 out,
                 states=np.concatenate(read) if read else np.empty((0, 0), dtype=np.float16),
                 words=np.array([-1 if one is None else len(one) for one in states], dtype=np.int64),
             )
-        partial.replace(file)
 
     def _file(self, rows: Sequence[VerdictRow], records: Sequence[QARecord]) -> Path:
         decoder = [self.decoder[f"language_model_{name}"] for name in _DECIDE]

@@ -164,6 +164,43 @@ def test_damaged_file_is_a_load_error(content: bytes, tmp_path: Path) -> None:
         convert_gguf(file, tmp_path / "converted")
 
 
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [
+        ("llama.block_count", 2**31),
+        ("llama.block_count", 2**32 - 1),
+        ("llama.embedding_length", 0),
+        ("llama.embedding_length", 7),
+        ("llama.embedding_length", 2**31),
+        ("llama.attention.head_count", 0),
+        ("llama.attention.head_count", 7),
+        ("llama.attention.head_count_kv", 0),
+        ("llama.feed_forward_length", 1),
+        ("llama.vocab_size", 2**32 - 1),
+    ],
+)
+def test_number_that_does_not_fit_the_weights_is_a_load_error(
+    gguf: ModuleType, key: str, number: int, tmp_path: Path
+) -> None:
+    file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
+    content = bytearray(file.read_bytes())
+    place = content.index(key.encode()) + len(key) + 4
+    content[place : place + 4] = number.to_bytes(4, "little")
+    file.write_bytes(content)
+    with pytest.raises(ModelLoadError, match=r"small\.gguf could not be read by transformers"):
+        convert_gguf(file, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_token_that_its_merges_lack_is_a_load_error(gguf: ModuleType, tmp_path: Path) -> None:
+    file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
+    merged = "".join(json.loads(tiny_tokenizer().to_str())["model"]["merges"][0]).encode()
+    token = len(merged).to_bytes(8, "little") + merged
+    file.write_bytes(file.read_bytes().replace(token, token[:-1] + b"\x01", 1))
+    with pytest.raises(ModelLoadError, match=r"small\.gguf could not be read by transformers"):
+        convert_gguf(file, tmp_path / "out")
+
+
 def test_file_that_ends_amid_its_weights_is_a_load_error(gguf: ModuleType, tmp_path: Path) -> None:
     file = write_gguf(gguf, tmp_path / "small.gguf", weights_of(save_tiny_model(tmp_path / "original")))
     file.write_bytes(file.read_bytes()[: file.stat().st_size * 3 // 4])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 import uuid
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from tests.logs.traces.exports import ROW, imported, langsmith, openinference, text_of
 
+from attribeam.logs import parquet_log
+from attribeam.logs.traces import table_rows
 from attribeam.logs.traces.records import records
 from attribeam.schemas import Reason, RowFault
 
@@ -94,3 +98,23 @@ def test_traces_with_maps_and_uuids_come_to_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "runs.parquet")
     _, (row,), _ = imported("langsmith", str(tmp_path / "runs.parquet"), output=tmp_path / "runs_log.parquet")
     assert (text_of(row), row["record_id"]) == (ROW, str(ids["a"]))
+
+
+def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    value, rows = "word " * 50_000, 250
+    for module in (parquet_log, table_rows):
+        monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
+    table = pa.table({"answer": shared, "number": range(rows), "embedding": [0.5] * rows})
+    parquet, arrow = io.BytesIO(), io.BytesIO()
+    pq.write_table(table, parquet)
+    with pa.ipc.new_file(arrow, table.schema) as writer:
+        writer.write_table(table)
+    for file in (parquet, arrow):
+        file.seek(0)
+        tracemalloc.start()
+        found = [(one.line, one.value["number"], len(one.value["answer"])) for one in records(file)]  # type: ignore[call-overload, index]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found == [(number + 1, number, len(value)) for number in range(rows)]
+        assert peak < 20 * len(value)

@@ -109,3 +109,14 @@ def test_folder_means_the_files_of_an_export(tmp_path: Path) -> None:
     }
     assert names["langfuse"] == ["a.jsonl", "b.json", "c.csv.gz", "d.parquet", "dataset_info.json"]
     assert names["ragas"] == ["a.jsonl", "c.csv.gz", "d.parquet"]
+
+
+def test_long_rows_are_stored_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long, rows = "word " * 50_000, []
+    for number in range(40):
+        rows.append({"user_input": f"Who {number}?", "retrieved_contexts": [long], "response": "Ada Thorne."})
+    path, sizes, few = write_lines(tmp_path / "a.jsonl", rows), [], trace_reader._few
+    monkeypatch.setattr(trace_reader, "BATCH_BYTES", 4 * len(long))
+    monkeypatch.setattr(trace_reader, "_few", lambda given: (sizes.append(len(some)) or some for some in few(given)))
+    assert len(list(QALog(path, LogOptions(format="ragas")).outcomes())) == 40
+    assert sizes == [4] * 10

@@ -219,12 +219,13 @@ def test_what_killed_runs_had_not_finished_is_removed(tmp_path: Path) -> None:
     assert [path.exists() for path in (*unfinished, *kept)] == [False, False, True, True]
 
 
-def test_full_disk_is_no_wrong_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_full_disk_is_no_wrong_output(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(OSError, match="No space left"), OutputDirectory(tmp_path / "out").locked():
+    with pytest.raises(OSError, match=os.strerror(code)), OutputDirectory(tmp_path / "out").locked():
         pass
 
 

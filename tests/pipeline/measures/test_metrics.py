@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from tests.pipeline.measures.made_metrics import made_manifest, made_metrics, metrics_of_nothing
-from tests.report.made_audit import made_audit, supported_span, unsupported_span
+from tests.report.made_audit import made_audit, supported_span, told_spans, unsupported_span
 
 from attribeam.pipeline.measures.evidence_totals import AnswerTally, EvidenceTotals, RiskTotals, sum_evidence
 from attribeam.pipeline.measures.metrics import METRICS, RunMetrics
@@ -178,6 +178,27 @@ def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path: Path) 
     audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry", "pier"], spans=spans).root)
     run = RunMetrics(audit.manifest, sum_evidence(audit))
     assert [run.value(name) for name in ("cited_claims", "cited_share", "citation_agreement")] == [2, 0.5, 0.5]
+
+
+def test_reasons_and_hows_are_counted_over_claims(tmp_path: Path) -> None:
+    quoted, other = told_spans()
+    inside = replace(other, span_index=2, claim_index=1)
+    spans = {0: (quoted, other, inside), 1: (quoted, other), 2: (supported_span(), unsupported_span())}
+    audit = AuditDirectory.open(made_audit(tmp_path, spans=spans).root)
+    run = RunMetrics(audit.manifest, sum_evidence(audit))
+    told = {
+        name: value for name, value in run.values().items() if name.startswith(("uns", "sup")) and "_spans." in name
+    }
+    assert {name for name, value in told.items() if value == 0} == told.keys() - {
+        "unsupported_spans.other_value",
+        "supported_spans.quoted",
+    }
+    assert (told["unsupported_spans.other_value"], told["supported_spans.quoted"]) == (2, 2)
+    read = samples(prometheus_text(run, ()))
+    assert read["attribeam_unsupported_claims", (("reason", "other_value"),)] == 2
+    assert read["attribeam_unsupported_claims", (("reason", "reversed"),)] == 0
+    assert read["attribeam_supported_claims", (("how", "quoted"),)] == 2
+    assert RunMetrics(audit.manifest).value("unsupported_spans.other_value") is None
 
 
 @pytest.mark.parametrize(("models", "at_risk"), [({}, 1), ({"answer_risk_threshold": "0.25"}, 2)])

@@ -88,6 +88,16 @@ def test_the_summary_tells_citations_and_how_many_agree() -> None:
     assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
 
 
+def test_the_summary_tells_reasons_below_the_unsupported_claims_and_hows_below_the_supported_ones() -> None:
+    counts = AuditCounts(rows=4, audited=4, spans={"supported": 8, "unsupported": 5})
+    told = {"hows": {"quoted": 8}, "reasons": {"negated": 1, "other_value": 3, "other_time": 1}}
+    totals = EvidenceTotals({}, claims=13, evidence_mass=None, unmatched_spans=0, isolated_spans=0, **told)
+    lines = [line.split()[:2] for line in summary_lines(RunMetrics(_manifest(counts), totals), output="out")]
+    start = lines.index(["supported", "8"])
+    below = ["unsupported", "5"], ["other_value", "3"], ["negated", "1"], ["other_time", "1"]
+    assert lines[start + 1 : start + 7] == [["quoted", "8"], ["weak", "0"], *below]
+
+
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks() -> None:
     lines = _lines(_summary(made_metrics(), output="out"))
     for line in (

@@ -21,6 +21,8 @@ from attribeam.pipeline.workers import import_server
 from attribeam.pipeline.workers.worker_start import MODEL_WORKER
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
 
+pytestmark = pytest.mark.usefixtures("one_import_server")
+
 ROWS = 14
 PATIENCE_SECONDS = 300
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -42,16 +42,16 @@ prepare_rows.parse_each = parse_or_die
 """
 
 
-@pytest.fixture
-def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuditProcess]:
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditProcess]:
     """An audit whose workers kill themselves, or run out of memory, when they parse an answer with a fatal word."""
-    (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(import_server, "_IMPORTS", "killing_imports")
-    monkeypatch.setattr(import_server, "_GPU_DRIVERS", ())
-    import_server.stop_import_server()
-    yield AuditProcess(save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser"), tmp_path / "log")
-    import_server.stop_import_server()
+    root = tmp_path_factory.mktemp("audit")
+    (root / "killing_imports.py").write_text(KILLING_IMPORTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(root), prepend=":")
+        patch.setattr(import_server, "_IMPORTS", "killing_imports")
+        patch.setattr(import_server, "_GPU_DRIVERS", ())
+        yield AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), root / "log")
 
 
 def _with_answers(audit: AuditProcess, answers: dict[int, str | None]) -> AuditProcess:
@@ -60,6 +60,14 @@ def _with_answers(audit: AuditProcess, answers: dict[int, str | None]) -> AuditP
     for row, answer in answers.items():
         rows[row]["answer"] = answer
     return replace(audit, log=write_log(audit.log.with_name("log.parquet"), rows))
+
+
+@pytest.fixture(scope="module")
+def expected(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is written where row 1 has no answer, so that no worker sees it."""
+    output = tmp_path_factory.mktemp("expected") / "out"
+    assert _with_answers(audit, {1: None}).run_here(output, "--workers", "1") == 0
+    return output
 
 
 def _reasons(letters: pa.Table) -> list[tuple[int, str, str]]:
@@ -73,16 +81,15 @@ def _evidence_digests(output: Path) -> list[str]:
 
 @pytest.mark.parametrize(("word", "how"), [(FATAL_WORD, "signal SIGKILL"), (HUNGRY_WORD, "a lack of memory")])
 def test_row_that_ends_its_worker_is_a_dead_letter_and_no_other_record_differs(
-    word: str, how: str, audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    word: str, how: str, audit: AuditProcess, expected: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
-    assert _with_answers(audit, {1: None}).run_here(tmp_path / "expected", "--workers", "1") == 0
     fatal = _with_answers(audit, {1: f"The {word} ate it."})
     assert fatal.run_here(output, "--workers", "2") == 0
     stderr = capfd.readouterr().err
     assert _reasons(read_all(output / "dead_letters")) == [(1, "read", "worker_died")]
     assert len(_evidence_digests(output)) == 2
-    assert _evidence_digests(output) == _evidence_digests(tmp_path / "expected")
+    assert _evidence_digests(output) == _evidence_digests(expected)
     counts = RunManifest.from_json((output / "run_manifest.json").read_text()).counts
     assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 1, 1)
     assert f"a worker process ended by {how} at rows 0 to 4" in stderr

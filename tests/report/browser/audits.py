@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.report.made_audit import MadeAudit, made_audit, supported_span, unsupported_span
+from tests.report.made_audit import MadeAudit, made_audit, supported_span, told_spans, unsupported_span
 
 from attribeam.report.html_page import write_html_report
 from attribeam.schemas import (
@@ -62,9 +62,10 @@ def claims_audit(folder: Path) -> LoggedAudit:
     ``ferry-2`` is in another language; ``ferry-3`` has a claim that is not calibrated and a table.
     """
     no_claim = replace(supported_span(), claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING)
-    claim = replace(unsupported_span(), support_score=0.0625)
+    quoted, other = told_spans()
+    claim = replace(other, support_score=0.0625)
     first = (
-        replace(supported_span(), support_score=0.9375),
+        replace(quoted, support_score=0.9375),
         claim,
         replace(claim, span_index=2, chars=CharRange(claim.chars.char_start, claim.chars.char_start + 2), text="40"),
         replace(no_claim, span_index=3, chars=CharRange(0, 9), text="The ferry"),
@@ -180,10 +181,10 @@ def _hostile_record(record: QARecord) -> QARecord:
 
 
 def _hostile_span(span: SpanEvidence) -> SpanEvidence:
-    """The span with markup as passage ids, in the texts of its evidence, and in its unmatched values."""
+    """The span with markup as passage ids, in the texts of its evidence, in its values and what stands instead."""
     evidence = tuple(replace(one, passage_id=ATTACK, text=f"{one.text}{ATTACK}") for one in span.evidence)
     unmatched = (*span.unmatched_values, ATTACK)
-    return replace(span, text=f"{span.text}{ATTACK}", evidence=evidence, unmatched_values=unmatched)
+    return replace(span, text=f"{span.text}{ATTACK}", evidence=evidence, unmatched_values=unmatched, expected=ATTACK)
 
 
 def _attack_letters(root: Path) -> None:

@@ -40,7 +40,8 @@ def test_a_claim_is_one_row_with_its_parts_within(answer: OpenPage) -> None:
 def test_a_verdict_has_its_score_in_figures_and_words(answer: OpenPage) -> None:
     assert answer.texts(".spans > ol .mass") == ["0.94", "0.06"]
     supported, unsupported = answer.texts(".spans > ol .span-row .span-meta")
-    assert supported.startswith("supported, support very likely (0.94), facts, best passage 1, margin 0.75")
+    assert supported.startswith("supported, quoted, support very likely (0.94), facts, best passage 1, margin 0.75")
+    assert unsupported.startswith("unsupported: other value — evidence says: twelve, support very unlikely (0.06)")
     assert unsupported.strip().endswith("no evidence, not in the passages: 40")
     assert answer.texts(".others .verdict") == ["no claim: heading"]
 
@@ -113,6 +114,7 @@ def test_refusals_and_what_is_not_judged_come_apart_after_the_others(answer: Ope
         ("support", "not_calibrated", ["row-1"]),
         ("support", "not_judged", ["row-1", "row-3"]),
         ("reason", "not judged: table", ["row-1"]),
+        ("reason", "other value", ["row-0"]),
     ],
 )
 def test_kinds_and_reasons_can_be_filtered(answer: OpenPage, name: str, value: str, rows: list[str]) -> None:
