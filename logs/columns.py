@@ -24,6 +24,55 @@ IMPORT_HINT = "make a log with `attribeam import jsonl`, which reads passages in
 MOST_LEVELS = 64
 """How deep the type of a carried column may be nested; a map is two levels. Arrow reads no schema of twice as many."""
 
+MADE: Mapping[str, tuple[str, ...]] = {
+    "passages": (
+        "retrieval_context",
+        "retrieved_contexts",
+        "retrieved_context",
+        "retrieval_contexts",
+        "retrieved_documents",
+        "retrieved_docs",
+        "retrieved_passages",
+        "retrieved_chunks",
+        "retrieved_nodes",
+        "retrieved_texts",
+        "retrieval_results",
+        "search_results",
+        "source_documents",
+        "source_nodes",
+    ),
+    "answer": (
+        "actual_output",
+        "actual_answer",
+        "actual_response",
+        "generated_answer",
+        "generated_response",
+        "model_answer",
+        "model_response",
+        "model_output",
+        "llm_answer",
+        "llm_response",
+        "llm_output",
+        "rag_answer",
+        "rag_response",
+        "bot_answer",
+        "bot_response",
+        "ai_answer",
+        "ai_response",
+        "assistant_response",
+        "candidate_answer",
+        "predicted_answer",
+        "prediction",
+        "generated_text",
+        "output_text",
+        "response",
+        "completion",
+        "generation",
+    ),
+}
+"""Names of what an application retrieved or answered, the first one before the next, and before the field's own name:
+beside them, that is usually what an annotator wrote."""
+
 _SHOWN_NAMES = 12
 _SHOWN_NAME_CHARS = 40
 
@@ -211,10 +260,12 @@ class ColumnMap:
     Attributes:
         pairs: (field, column) of every field that the file has, in the order of ``INPUT_FIELDS``.
         extra_fields: the Arrow fields of the extra columns, in the order of ``LogOptions.extra_columns``.
+        notes: which column was chosen where two could hold a field, and the option that names the other.
     """
 
     pairs: tuple[tuple[str, str], ...]
     extra_fields: tuple[pa.Field, ...]
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_schema(cls, file: str, schema: pa.Schema, options: LogOptions) -> ColumnMap:
@@ -224,9 +275,15 @@ class ColumnMap:
             LogFormatError: if a column is missing, is there twice or has another type than expected.
         """
         mapping = dict(options.columns)
+        chosen = {name: column for name in MADE if name not in mapping and (column := _made(name, schema, options))}
+        notes = tuple(
+            f"{name} read from {column}, not from {name}; --columns {name}={name} names the other"
+            for name, column in chosen.items()
+        )
+        mapping |= chosen
         found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
         extra_fields = tuple(_extra_field(name, file, schema) for name in options.extra_columns)
-        return cls(tuple((name, column) for name, column in found if column is not None), extra_fields)
+        return cls(tuple((name, column) for name, column in found if column is not None), extra_fields, notes)
 
     @classmethod
     def of_nothing(cls, options: LogOptions) -> ColumnMap:
@@ -299,6 +356,13 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
                     "--extra-columns"
                 )
     return tuple(field for _, field in shared.values())
+
+
+def _made(name: str, schema: pa.Schema, options: LogOptions) -> str | None:
+    """The column with what an application made, beside one with the field's own name."""
+    check = next(field.check for field in INPUT_FIELDS if field.name == name)
+    others = (one for one in MADE[name] if name in schema.names and schema.names.count(one) == 1)
+    return next((one for one in others if one not in options.extra_columns and check(schema.field(one).type)), None)
 
 
 def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:

@@ -22,6 +22,7 @@ from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
 from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.run_manifest import ReadingNote
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -110,8 +111,10 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
         line += f", {summary.dead_letters} dead letters in {letters_path(output)}"
     yield line
     yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
-    if summary.seen and summary.seen.skipped:
-        yield f"passed over, since they are no spans: {summary.seen.skipped} records"
+    if summary.seen:
+        if summary.seen.skipped:
+            yield f"passed over, since they are no spans: {summary.seen.skipped} records"
+        yield from (f"note: {ReadingNote(note, rows)}" for note, rows in summary.seen.notes.items() if rows)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

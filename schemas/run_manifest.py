@@ -86,6 +86,17 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingNote:
+    """What was chosen, left out or could not be read when a log was read, and in how many rows."""
+
+    note: str
+    rows: Count
+
+    def __str__(self) -> str:
+        return f"{self.note}: {self.rows:,} row{'' if self.rows == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
 class InputFile:
     """One input file and its fingerprint: ``sha256`` is that of its content."""
 
@@ -93,6 +104,7 @@ class InputFile:
     size_bytes: Count
     row_count: Count
     sha256: str
+    notes: tuple[ReadingNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from attribeam.logs.traces.field_choice import QUESTION
 from attribeam.logs.traces.json_shapes import first_of, nested, parsed, shape, text_or_none
 from attribeam.logs.traces.messages import content_text
 from attribeam.logs.traces.paths import PathSet, compiled_path
-from attribeam.logs.traces.rows import PLAIN, Rows
+from attribeam.logs.traces.rows import Rows
 from attribeam.logs.traces.span import Record, TraceOptions, TraceRow, fault
 from attribeam.logs.traces.texts import question_of
 from attribeam.schemas import Reason
@@ -146,7 +147,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 _REQUESTS = ("request", "req", "request_body", "input", "inputs", "params", "kwargs", "body")
 _RESPONSES = ("response", "resp", "response_body", "result", "output", "outputs", "completion", "record_json")
-_QUESTIONS = (*PLAIN.question, "query_str", "request")
+_QUESTIONS = (*QUESTION.made, "input", "prompt", "messages", "request")
 _PASSAGE = {"text", "title", "passage_id"}
 _IDS = ("record_id", "id", "custom_id", "trace_id", "request_id", "response_id", "generation_id")
 _MOMENTS = ("answered_at", "created_at", "timestamp", "time", "created", "create_time", "ts")

@@ -63,7 +63,10 @@ class Span(NamedTuple):
 
 
 class TraceRow(NamedTuple):
-    """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it."""
+    """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it.
+
+    ``notes`` say what was chosen, and what could not be read, in words that are the same for all such rows.
+    """
 
     record_id: str | None
     question: str | None = None
@@ -73,6 +76,7 @@ class TraceRow(NamedTuple):
     generator: str | None = None
     session_id: str | None = None
     fault: RowFault | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +120,8 @@ class SpanFormat(Protocol):
 def fault(reason: Reason, column: str | None, message: str) -> RowFault:
     """The fault of a trace or a record."""
     return RowFault(reason, message, column=column)
+
+
+def unreadable_moment(name: str) -> str:
+    """The note of a row whose time is none."""
+    return f"answered_at stays empty where {name} holds no time that can be read"

@@ -16,7 +16,7 @@ from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import evidence_schema
 from attribeam.schemas.errors import DataError, LogReadError, UsageError
-from attribeam.schemas.run_manifest import InputFile
+from attribeam.schemas.run_manifest import InputFile, ReadingNote
 from attribeam.transforms.audit_settings import AuditSettings
 
 _MAX_STEM_CHARS = 48
@@ -24,10 +24,11 @@ _MAX_STEM_CHARS = 48
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A log that can be audited, with its stamp."""
+    """A log that can be audited, with its stamp, and what to tell of how it is read."""
 
     log: QALog
     row_count: int
+    notes: tuple[ReadingNote, ...] = ()
 
     @property
     def path(self) -> str:
@@ -106,7 +107,7 @@ def check_input(
         raise UsageError(f"--input: {error}") from error
     _check_extra_names(extra_fields)
     _check_members(extra_fields, settings)
-    files = tuple(CheckedFile(log, checked[log.path].row_count) for log in logs)
+    files = tuple(CheckedFile(log, checked[log.path].row_count, checked[log.path].notes) for log in logs)
     return InputCheck(files, extra_fields, (*found.notes,), settings)
 
 
@@ -155,7 +156,7 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
             file.log.check_unchanged()
         except DataError as error:
             raise LogReadError(str(error)) from error
-        inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))
+        inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256, file.notes))
         whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), file.log.stamp)
         chunks += _split_into_chunks(index, inputs[-1], whole, rows_per_chunk)
     return InputPlan(tuple(inputs), tuple(chunks), check.notes)

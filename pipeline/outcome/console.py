@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
 from attribeam.pipeline.measures.metrics import RunMetrics
@@ -15,7 +17,7 @@ from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, pr
 from attribeam.report.verdict_meaning import MEASURED_ON
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+from attribeam.schemas.run_manifest import AuditCounts, ReadingNote, RunManifest
 
 
 def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> None:
@@ -129,7 +131,12 @@ def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
 
 
 def _remarks(manifest: RunManifest) -> Iterator[str]:
-    """What judged the answers where it is not the package's verdict, and why there are no verdicts, or not all."""
+    """How the logs were read where that was a choice, what judged the answers where it is not the package's verdict,
+    and why there are no verdicts, or not all."""
+    notes = Counter[str]()
+    for one in chain.from_iterable(file.notes for file in manifest.inputs):
+        notes[one.note] += one.rows
+    yield from (f"note: {ReadingNote(note, rows)}" for note, rows in notes.items())
     if verdict := fitted_verdict(manifest.models):
         yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, '?')}"
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
