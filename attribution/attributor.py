@@ -70,8 +70,8 @@ class Attributor:
     ) -> None:
         """Assemble loaded parts; without ``options``, the method comes from the model's settings.
 
-        ``decoder`` is for a verdict with a probe, ``verifier`` for a verifier's; without ``threads``, torch's own number
-        is left as it is.
+        ``decoder`` is for a verdict with a probe, ``verifier`` for a verifier's; without ``threads``, torch's own
+        number is left as it is.
 
         Raises:
             UsageError: if the options name a method that cannot be used.

@@ -95,19 +95,18 @@ def _probed_outcomes(
         RuntimeError: if that model was not loaded.
     """
     found = _judged_first(method, models, rows) if method.judges_first else _own_rows(method, models, rows)
-    asked = [
-        (row, one)
-        for row, one in zip(rows, found, strict=True)
+    asked = {
+        place: (row, one)
+        for place, (row, one) in enumerate(zip(rows, found, strict=True))
         if isinstance(one, ProbedRow) and method.asks_about(one.judged)
-    ]
-    readings = zip(asked, _readings(method, models, asked), strict=True)
-    read = {id(row): reading for (row, _), reading in readings}
-    for row, one in zip(rows, found, strict=True):
-        reading = read.get(id(row))
-        if isinstance(one, RowFault) or isinstance(reading, RowFault):
-            yield one if isinstance(one, RowFault) else reading
+    }
+    readings = dict(zip(asked, _readings(method, models, [*asked.values()]), strict=True))
+    for place, one in enumerate(found):
+        reading = readings.get(place)
+        if isinstance(one, RowFault):
+            yield one
         else:
-            yield replace(one, reading=reading)
+            yield reading if isinstance(reading, RowFault) else replace(one, reading=reading)
 
 
 def _own_rows(method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRow]) -> list[ProbedRow | RowFault]:

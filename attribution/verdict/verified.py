@@ -34,7 +34,8 @@ class Blend(Form):
     def of(self, verifier: _Numbers, bundled: _Numbers) -> _Numbers:
         """The probabilities that the two probabilities give together, [items]."""
         odds = self.bias + self.verifier * log_odds(verifier) + self.bundled * log_odds(bundled)
-        return 1 / (1 + np.exp(-np.clip(odds, 2 * LOWEST, 2 * HIGHEST)))
+        shares: _Numbers = 1 / (1 + np.exp(-np.clip(odds, 2 * LOWEST, 2 * HIGHEST)))
+        return shares
 
 
 def log_odds(shares: _Numbers) -> _Numbers:

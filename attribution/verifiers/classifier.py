@@ -65,7 +65,7 @@ class Classifier:
         return [_finite(found[place]) for place in range(len(rows))]
 
     @torch.inference_mode()
-    def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor]:
+    def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         length = max(len(row["input_ids"]) for row in rows)
         names = [name for name in self.tokenizer.model_input_names if name in rows[0]]
         padding = {"input_ids": self.tokenizer.pad_token_id or 0}

@@ -160,10 +160,11 @@ def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedMod
             **trusting,
             **reading,
         )
-    if report["missing_keys"]:
+    missing = sorted(report["missing_keys"])
+    if missing:
         raise ModelLoadError(
-            f"--verdict {options.model!r} should have all weights of a classifier, lacks "
-            f"{len(report['missing_keys'])}: {', '.join(sorted(report['missing_keys'])[:3])}; is it one, and is it complete?"
+            f"--verdict {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "
+            f"{', '.join(missing[:3])}; is it one, and is it complete?"
         )
     found: PreTrainedModel = network.eval().requires_grad_(False).to(device)
     return found

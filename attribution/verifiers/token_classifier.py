@@ -111,15 +111,10 @@ class TokenClassifier:
             if isinstance(probabilities, RowFault):
                 found[place] = probabilities
                 continue
-            tokens = [
-                token
-                for token, (text, (start, end)) in enumerate(
-                    zip(row.sequence_ids(0), row["offset_mapping"], strict=True)
-                )
-                if text == 1 and start < end
-            ]
+            of_text, ranges = row.sequence_ids(0), row["offset_mapping"]
+            tokens = [token for token, (start, end) in enumerate(ranges) if of_text[token] == 1 and start < end]
             doubts = probabilities[tokens, 1].double().numpy()
-            chars = tuple(CharRange(*row["offset_mapping"][token]) for token in tokens)
+            chars = tuple(CharRange(*ranges[token]) for token in tokens)
             found[place] = AnswerDoubts(chars, doubts if before is None else np.minimum(doubts, before.doubts))
         return [found[place] for place in range(len(records))]
 

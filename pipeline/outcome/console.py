@@ -75,9 +75,11 @@ def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
 def _row_lines(counts: AuditCounts) -> Iterator[str]:
     yield _count_line("rows read", counts.rows)
     yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
+    if counts.rows_asked is not None and counts.rows_asked < counts.audited:
+        yield _count_line("    in the verdict's band", counts.rows_asked, _share_text(counts.rows_asked, counts.rows))
     if counts.rows_unread:
         yield _count_line(
-            "    too long for the decoder", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
+            "    too long for the verdict", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
         )
     yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
     for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
