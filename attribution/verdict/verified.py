@@ -41,7 +41,8 @@ class Blend(Form):
 def log_odds(shares: _Numbers) -> _Numbers:
     """The log odds of probabilities, within the limits of a word's."""
     inside = np.clip(shares, 1e-9, 1 - 1e-9)
-    return np.clip(np.log(inside) - np.log1p(-inside), LOWEST, HIGHEST)
+    odds: _Numbers = np.clip(np.log(inside) - np.log1p(-inside), LOWEST, HIGHEST)
+    return odds
 
 
 class VerifierForm(Form):
