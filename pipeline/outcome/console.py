@@ -124,10 +124,10 @@ def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
 def _remarks(manifest: RunManifest) -> Iterator[str]:
     """What judged the answers where it is not the package's verdict, and why there are no verdicts, or not all."""
     if verdict := fitted_verdict(manifest.models):
-        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, '?')}"
+        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
-        model = manifest.models.get("model", "this model")
-        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
+        model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
+        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/calibration.md"
 
 
 def _page_line(output: str, *, asked: bool) -> Iterator[str]:
