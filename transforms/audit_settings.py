@@ -58,8 +58,8 @@ class AuditSettings:
 
     @property
     def has_probe(self) -> bool:
-        """Whether the verdict reads the hidden states of a decoder."""
-        return Need.DECODER_STATES in resolve_method(self.method).needs
+        """Whether the verdict has a model of its own, a decoder or a verifier."""
+        return bool({Need.DECODER_STATES, Need.VERIFIER} & resolve_method(self.method).needs)
 
     @property
     def models(self) -> ModelChoice:

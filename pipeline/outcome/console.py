@@ -77,9 +77,11 @@ def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
 def _row_lines(counts: AuditCounts) -> Iterator[str]:
     yield _count_line("rows read", counts.rows)
     yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
+    if counts.rows_asked is not None and counts.rows_asked < counts.audited:
+        yield _count_line("    in the verdict's band", counts.rows_asked, _share_text(counts.rows_asked, counts.rows))
     if counts.rows_unread:
         yield _count_line(
-            "    too long for the decoder", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
+            "    too long for the verdict", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
         )
     yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
     for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
@@ -138,10 +140,10 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
         notes[one.note] += one.rows
     yield from (f"note: {ReadingNote(note, rows)}" for note, rows in notes.items())
     if verdict := fitted_verdict(manifest.models):
-        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, '?')}"
+        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
-        model = manifest.models.get("model", "this model")
-        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
+        model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
+        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/calibration.md"
 
 
 def _page_line(output: str, *, asked: bool) -> Iterator[str]:

@@ -119,7 +119,9 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
 
 def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_any() -> None:
     counts = AuditCounts(rows=8, audited=8, rows_unread=2)
-    assert "too long for the decoder 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
+    in_band = _summary(RunMetrics(_manifest(replace(counts, rows_asked=6))), output="out")
+    assert "in the verdict's band 6 75.0%" in _lines(in_band)
+    assert "too long for the verdict 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
     none = _summary(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
     assert "decoder" not in none
 
