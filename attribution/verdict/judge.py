@@ -120,7 +120,8 @@ class VerdictJudge:
         kinds = word_kinds(parsed, record, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)
         matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-        signals = answer_signals(record, parsed, kinds, self._model.table, matcher)
+        answer = AnswerWords(parsed, record.answer)
+        signals = answer_signals(record, parsed, kinds, self._model.table, matcher, answer)
         literal = LiteralIndex(record.passages)
         stated = hide_ranges(record.answer, parsed.marked)
         risk, verdicts = None, dict[int, _ClaimVerdict]()
@@ -132,7 +133,7 @@ class VerdictJudge:
         }
         if own:
             sentences = PassageSentences(record.passages)
-            premises = Premises(record, AnswerWords(parsed, record.answer), sentences, self._model.table, matcher)
+            premises = Premises(record, answer, sentences, self._model.table, matcher)
             of_claims = {
                 index: premises.of_claim(words, _fact_words(parsed, found[index]), found[index])
                 for index, words in own.items()
@@ -143,8 +144,8 @@ class VerdictJudge:
                 index: replace(one, why=reasons.why(own[index], of_claims[index], one.support, spans[index].chars))
                 for index, one in verdicts.items()
             }
-        answer = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
-        return tuple(answer.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
+        whole = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
+        return tuple(whole.with_verdict(one, claim) for one, claim in zip(found, claims.spans, strict=True))
 
     def _verdicts(
         self,

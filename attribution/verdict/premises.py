@@ -88,13 +88,14 @@ class _Sentence:
     start: int | None
     end: int | None
     words: tuple[str, ...]
+    lowered: tuple[str, ...]
     stems: tuple[str, ...]
     clauses: tuple[range, ...]
 
     @property
     def is_carried_on(self) -> bool:
         """Whether a pronoun at its beginning names what the sentence before is about."""
-        return any(word.lower() in _PRONOUNS for word in self.words[:2])
+        return not _PRONOUNS.isdisjoint(self.lowered[:2])
 
 
 class PassageSentences:
@@ -107,6 +108,9 @@ class PassageSentences:
                 self.all += _sentences(text, index, in_title=in_title)
         self.passage = np.array([one.passage for one in self.all], dtype=np.int64)
         self.in_title = np.array([one.in_title for one in self.all], dtype=bool)
+        self.words = frozenset(word for one in self.all for word in one.lowered)
+        self._starts = np.array([-1 if one.start is None else one.start for one in self.all], dtype=np.int64)
+        self._ends = np.array([-1 if one.end is None else one.end for one in self.all], dtype=np.int64)
         self._titles: dict[int, list[int]] = {}
         for place in np.flatnonzero(self.in_title).tolist():
             self._titles.setdefault(self.all[place].passage, []).append(place)
@@ -130,17 +134,16 @@ class PassageSentences:
         """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
         found = np.zeros(len(self.all))
         for piece in evidence.evidence:
-            own = np.flatnonzero((self.passage == piece.passage_index) & (self.in_title == piece.in_title))
-            shared = np.array([_overlap(self.all[place], piece.chars, piece.text) for place in own], dtype=np.float64)
-            if shared.sum() > 0:
-                found[own] += piece.score * shared / shared.sum()
+            own = (self.passage == piece.passage_index) & (self.in_title == piece.in_title)
+            shared = np.minimum(self._ends, piece.chars.char_end) - np.maximum(self._starts, piece.chars.char_start)
+            shared = np.where(own & (self._starts >= 0), np.maximum(shared, 0), 0)
+            if not shared.any():
+                stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
+                for place in np.flatnonzero(own & (self._starts < 0)).tolist():
+                    shared[place] = len(stems.intersection(self.all[place].stems))
+            if shared.any():
+                found += piece.score * shared / shared.sum()
         return found
-
-
-def _overlap(sentence: _Sentence, chars: CharRange, text: str) -> int:
-    if sentence.start is None or sentence.end is None:
-        return len({stem(word) for word in WORD_OR_MARK.findall(text)}.intersection(sentence.stems))
-    return max(min(sentence.end, chars.char_end) - max(sentence.start, chars.char_start), 0)
 
 
 def _sentences(text: str, passage: int, *, in_title: bool) -> Iterator[_Sentence]:
@@ -170,7 +173,8 @@ def _sentence(
 ) -> _Sentence:
     start, end = words[0].start(), words[-1].end()
     texts = tuple(word.group() for word in words)
-    breaks = [place for place, text in enumerate(texts) if text.lower() in _CLAUSE_BREAKS]
+    lowered = tuple(map(str.lower, texts))
+    breaks = [place for place, text in enumerate(lowered) if text in _CLAUSE_BREAKS]
     bounds = [0, *breaks, len(texts)]
     return _Sentence(
         line[start:end],
@@ -179,6 +183,7 @@ def _sentence(
         None if offset is None else offset + start,
         None if offset is None else offset + end,
         texts,
+        lowered,
         tuple(map(stem, texts)),
         tuple(range(one, two) for one, two in pairwise(bounds) if two - one > 1),
     )
@@ -223,7 +228,6 @@ class Premises:
         )
         self._asked = np.array([one in self._question for one in answer.stems], dtype=bool)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._sentence_rows: dict[int, npt.NDArray[np.int64]] = {}
 
     @cached_property
     def _denied(self) -> list[bool]:
@@ -287,22 +291,26 @@ class Premises:
             [word for word in words if answer.content[word]] or [word for word in words if answer.is_word[word]]
         )  # fmt: skip
 
-    def _vectors_of(self, place: int) -> npt.NDArray[np.int64]:
-        if place not in self._sentence_rows:
-            words = {word.lower() for word in self.sentences.all[place].words}
-            rows = np.array([self._table.row(word) for word in words if carries_content(word)], dtype=np.int64)
-            self._sentence_rows[place] = rows[rows >= 0]
-        return self._sentence_rows[place]
+    @cached_property
+    def _cosines(self) -> npt.NDArray[np.float32]:
+        """float32 [words, sentences]: the largest cosine of each word of the answer with a word of each sentence."""
+        found = np.zeros((len(self._rows), len(self.sentences)), dtype=np.float32)
+        content = {word: self._table.row(word) for word in self.sentences.words if carries_content(word)}
+        rows = [[row for word in one.lowered if (row := content.get(word, -1)) >= 0] for one in self.sentences.all]
+        filled = [place for place, own in enumerate(rows) if own]
+        known = self._rows >= 0
+        if filled and known.any():
+            vectors = self._table.vectors
+            columns, place_of = np.unique([row for own in rows for row in own], return_inverse=True)
+            cosines = vectors[self._rows[known]] @ vectors[columns].T
+            starts = np.cumsum([0, *(len(rows[place]) for place in filled)])[:-1]
+            found[np.ix_(known, filled)] = np.maximum.reduceat(cosines[:, place_of], starts, axis=1)
+        return np.clip(found, 0.0, 1.0)
 
     def alike(self, own: npt.NDArray[np.int64], places: Sequence[int]) -> _Floats:
         """For each word its largest cosine with a word of these sentences, 0 without any."""
-        found = np.zeros(len(own))
-        rows = np.concatenate([self._vectors_of(place) for place in places])
-        known = self._rows[own] >= 0
-        if len(rows) and known.any():
-            vectors = self._table.vectors
-            found[known] = (vectors[self._rows[own[known]]] @ vectors[np.unique(rows)].T).max(axis=1)
-        return np.clip(found, 0.0, 1.0)
+        found: _Floats = self._cosines[np.ix_(own, places)].max(axis=1).astype(np.float64)
+        return found
 
     def content_of(self, places: Sequence[int]) -> PassageContent:
         """What these sentences say, in the form in which values are compared."""
@@ -423,7 +431,7 @@ class _OneClaim:
         heads = [(answer.stems[word], answer.content_head(int(word))) for word in self._own]
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
         clause = self._best_clause()
-        words = [] if clause is None else [of.sentences.all[clause[0]].words[at].lower() for at in clause[1]]
+        words = () if clause is None else of.sentences.all[clause[0]].lowered[clause[1].start : clause[1].stop]
         denied = any(of._denied[word] for word in self._own) != any(word in DENIALS for word in words)
         there = set(words)
         own = {answer.lowered[word] for word in self._words}

@@ -61,13 +61,15 @@ def answer_signals(
     kinds: WordKinds,
     table: WordTable,
     matcher: ValueMatcher | None = None,
+    answer: AnswerWords | None = None,
 ) -> Signals:
     """The signals of the answer's words; ``values`` has no rows where nothing is judged.
 
-    ``matcher`` is one for this answer and its passages, where the caller has it already.
+    ``matcher`` is one for this answer and its passages, and ``answer`` its words, where the caller has them already.
     """
     matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-    measured = _Measured(record, parsed, kinds, table, matcher)
+    answer = answer or AnswerWords(parsed, record.answer)
+    measured = _Measured(record, answer, kinds, table, matcher)
     columns = {**measured.of_words(), **measured.of_clauses(), **measured.of_sentences(), **measured.of_answer()}
     words = measured.judged
     of_words = np.empty((len(words), len(columns)), dtype=np.float32)
@@ -80,14 +82,14 @@ class _Measured:
     """One answer beside its passages; every method gives columns with one number per judged word, or one for all."""
 
     def __init__(
-        self, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, table: WordTable, matcher: ValueMatcher
+        self, record: QARecord, words: AnswerWords, kinds: WordKinds, table: WordTable, matcher: ValueMatcher
     ) -> None:
         self._matcher = matcher
         self._record = record
         self._table = table
         self._kinds = kinds
         self._passages = PassageWords(record.passages, table)
-        self._answer = AnswerWords(parsed, record.answer)
+        self._answer = words
         answer, places = self._answer, self._passages.places
         self.kind = row_kind(record.question, self._passages.text_lines)
         self.judged = [
