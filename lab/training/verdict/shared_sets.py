@@ -160,9 +160,9 @@ def _pages(file: Path) -> Iterator[TrainingAnswer]:
             continue
         good, bad = draw.choice(inside), min(draw.sample(outside, min(3, len(outside))), key=len)
         question = draw.choice(["", "", f"Tell me about {title}.", f"What is known about {title}?"])
-        second = draw.choice(inside)
-        told = [[good, bad], [good, bad], [bad], [good], [good] if second == good else [good, second]]
-        said = told[(row.row + 1) // _EVERY_PAGE % len(told)]
+        kind = (row.row + 1) // _EVERY_PAGE % 5
+        second = draw.choice(inside) if kind == 4 else good
+        said = ([good, bad], [good, bad], [bad], [good], [good] if second == good else [good, second])[kind]
         answer = " ".join(said)
         marks = (CharRange(len(answer) - len(bad), len(answer)),) if bad in said else ()
         record = replace(_record(row, file, "", answer, question=question), passages=tuple(passages))

@@ -191,7 +191,7 @@ def _noise(record: QARecord, found: Sequence[SpanEvidence], draw: random.Random)
             chars = CharRange(start, min(start + draw.randrange(8, 60), len(text)))
             score = draw.random() + 0.1
             scores[index] += score
-            pieces.append(EvidencePiece(index, passages[index].passage_id, False, chars, chars.of(text), score))  # noqa: FBT003
+            pieces.append(EvidencePiece(index, passages[index].passage_id, False, chars, chars.of(text), score))
         total = sum(scores) or 1.0
         first, second = sorted([0.0, *(one / total for one in scores)], reverse=True)[:2]
         mass = span.evidence_mass if draw.random() < 0.5 else draw.uniform(0.1, 0.9)
