@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
+    from attribeam.attribution.verdict.verifier import Verifier
 
 
 class Attributor:
@@ -64,11 +65,13 @@ class Attributor:
         options: MethodOptions | None = None,
         language: LanguageModel | None = None,
         decoder: Decoder | None = None,
+        verifier: Verifier | None = None,
         threads: int | None = None,
     ) -> None:
         """Assemble loaded parts; without ``options``, the method comes from the model's settings.
 
-        ``decoder`` is for a verdict with a probe; without ``threads``, torch's own number is left as it is.
+        ``decoder`` is for a verdict with a probe, ``verifier`` for a verifier's; without ``threads``, torch's own
+        number is left as it is.
 
         Raises:
             UsageError: if the options name a method that cannot be used.
@@ -80,7 +83,11 @@ class Attributor:
         self._options = options or (MethodOptions() if model is None else model.settings)
         self.method = resolve_method(self._options)
         self._models = LoadedModels(
-            attention=model, language=language, decoder=decoder, hidden_layer=self._options.hidden_layer
+            attention=model,
+            language=language,
+            decoder=decoder,
+            verifier=verifier,
+            hidden_layer=self._options.hidden_layer,
         )
 
     @property
@@ -109,7 +116,7 @@ class Attributor:
         """
         settle_after_fork(options.threads)
         method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
-        judge_of(method)
+        judge_of(method.asked_verdict)
         needs = resolve_method(method).needs
         with torch_threads(options.threads):
             model, method = with_chosen_dtypes(options.only(ModelOptions), method, needs)
@@ -122,6 +129,7 @@ class Attributor:
             options=method,
             language=models.language,
             decoder=models.decoder,
+            verifier=models.verifier,
             threads=options.threads,
         )
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -40,6 +41,9 @@ class Strictness(StrEnum):
 
 VERDICT_FILE, MASS_FILE = "verdict.json", "mass_thresholds.json"
 """What a directory holds that ``--verdict`` names: a fitted verdict, or thresholds of evidence mass."""
+VERIFIER_FILE, VERIFIERS = "verifier.json", "attribeam.verifiers"
+"""What a directory holds that a verifier was calibrated into, and the entry-point group of other packages' ones."""
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,26 @@ TokenCount: TypeAlias = Annotated[
     AfterValidator(_as_integer),
     BeforeValidator(_infinity),
     Says("a whole number of tokens from 1, or inf"),
+]
+
+
+def _band(value: object) -> object:
+    """Two numbers, from text with a comma between them, from a list, or from a tuple."""
+    parts = [number_or_text(part.strip()) for part in value.split(",")] if isinstance(value, str) else value
+    return tuple(parts) if isinstance(parts, list) else parts
+
+
+def _ascending(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] >= value[1]:
+        raise ValueError("does not ascend")
+    return value
+
+
+RiskBand: TypeAlias = Annotated[
+    tuple[Fraction, Fraction],
+    AfterValidator(_ascending),
+    BeforeValidator(_band),
+    Says("two numbers from 0 to 1, the smaller one first, as 0.1,0.6"),
 ]
 
 
@@ -157,13 +181,27 @@ def prompt_template(text: str) -> str:
     return text
 
 
+def names_verifier(name: str) -> bool:
+    """Whether ``--verdict`` means a verifier: a hub id, a directory of a model or of a calibrated one, or a package's.
+
+    It means none where the directory holds a fitted verdict or thresholds of evidence mass.
+    """
+    folder = Path(name).expanduser()
+    if name in (*SHIPPED_VERDICTS, MASS_VERDICT) or any((folder / one).is_file() for one in (VERDICT_FILE, MASS_FILE)):
+        return False
+    if folder.is_dir():
+        return any((folder / file).is_file() for file in (VERIFIER_FILE, "config.json"))
+    return _HUB_ID.fullmatch(name) is not None or bool(entry_points(group=VERIFIERS, name=name))
+
+
 def verdict_source(text: str) -> str:
-    """The name of a verdict, or the path of a directory that holds one."""
+    """The name of a verdict or of a verifier, or the path of a directory that holds one."""
     files = (Path(text) / VERDICT_FILE, Path(text) / MASS_FILE)
     names = (*SHIPPED_VERDICTS, MASS_VERDICT)
-    if text not in names and not any(file.is_file() for file in files):
+    if text not in names and not any(file.is_file() for file in files) and not names_verifier(text):
         raise argparse.ArgumentTypeError(
-            f"should be {', '.join(names)} or a directory that attribeam calibrate or attribeam "
-            f"train verdict wrote, there is no {VERDICT_FILE} or {MASS_FILE} in {text!r}"
+            f"should be {', '.join(names)}, a verifier (a hub id as organisation/name, or a directory with "
+            "config.json) or a directory that attribeam calibrate or attribeam train verdict wrote, there is no "
+            f"{VERDICT_FILE}, {MASS_FILE} or {VERIFIER_FILE} in {text!r}"
         )
     return text

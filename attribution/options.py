@@ -22,12 +22,14 @@ from attribeam.attribution.option_types import (
     Fraction,
     NonNegative,
     PositiveInteger,
+    RiskBand,
     Strictness,
     TokenCount,
     TokenDistance,
     WholeNumber,
     device_name,
     existing_file,
+    names_verifier,
     prompt_template,
     span_kinds,
     verdict_source,
@@ -194,8 +196,14 @@ class MethodOptions(Options):
     verdict: Value[str] = option(
         default=BUNDLED_VERDICT_NAME, group=SUPPORT, metavar="NAME|DIR", extends_paper=True, reads=verdict_source,
         help="how claims are judged: bundled; smollm2-135m or qwen2.5-coder-1.5b, which need that --language-model; a "
-        "directory that attribeam calibrate or attribeam train verdict wrote; or mass, which compares the evidence "
-        "mass with two thresholds; if you give a threshold, mass is meant",
+        "directory that attribeam calibrate or attribeam train verdict wrote; a verifier, as a hub id or a directory, "
+        "see docs/verifiers.md; or mass, which compares the evidence mass with two thresholds; if you give a "
+        "threshold, mass is meant",
+    )  # fmt: skip
+    verdict_band: Parsed[RiskBand | None, Sequence[float] | str | None] = option(
+        default=None, group=SUPPORT, metavar="LOW,HIGH", extends_paper=True, quiet=True, default_words="all answers",
+        help="ask the model of --verdict, a verifier or a decoder, only about answers whose risk by the bundled "
+        "verdict lies between these; the others keep what the bundled verdict says",
     )  # fmt: skip
     strictness: Parsed[Strictness, Strictness | str] = option(
         default=Strictness.BALANCED, group=SUPPORT, choices=tuple(Strictness), extends_paper=True,
@@ -270,6 +278,21 @@ class MethodOptions(Options):
         given = self.model_fields_set
         implied = "verdict" not in given and bool(_THRESHOLDS & given)
         return self.verdict == MASS_VERDICT or implied
+
+    @property
+    def has_verifier(self) -> bool:
+        """Whether claims are judged by a verifier, after the bundled verdict has told what is a claim."""
+        return not self.judges_by_mass and names_verifier(self.verdict)
+
+    @property
+    def first_verdict(self) -> Self:
+        """The same options with the verdict that comes before a verifier, and before any with a band."""
+        return self.replaced(verdict=BUNDLED_VERDICT_NAME, verdict_band=None)
+
+    @property
+    def asked_verdict(self) -> Self:
+        """The same options with a fitted verdict: that of the options, or the one that comes before a verifier."""
+        return self.first_verdict if self.has_verifier else self
 
     @property
     def is_augmented(self) -> bool:

@@ -16,8 +16,8 @@ def add_log_arguments(add: Callable[..., argparse.Action]) -> None:
         "--log-format",
         default=_DEFAULTS.format,
         metavar="NAME",
-        help="parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, or a format that another "
-        "package brings (default: %(default)s)",
+        help="parquet, jsonl, ragas, openinference, langfuse, otel-genai, mlflow, langsmith, responses, or a format "
+        "that another package brings (default: %(default)s)",
     )
     add(
         "--columns",

@@ -24,6 +24,55 @@ IMPORT_HINT = "make a log with `attribeam import jsonl`, which reads passages in
 MOST_LEVELS = 64
 """How deep the type of a carried column may be nested; a map is two levels. Arrow reads no schema of twice as many."""
 
+MADE: Mapping[str, tuple[str, ...]] = {
+    "passages": (
+        "retrieval_context",
+        "retrieved_contexts",
+        "retrieved_context",
+        "retrieval_contexts",
+        "retrieved_documents",
+        "retrieved_docs",
+        "retrieved_passages",
+        "retrieved_chunks",
+        "retrieved_nodes",
+        "retrieved_texts",
+        "retrieval_results",
+        "search_results",
+        "source_documents",
+        "source_nodes",
+    ),
+    "answer": (
+        "actual_output",
+        "actual_answer",
+        "actual_response",
+        "generated_answer",
+        "generated_response",
+        "model_answer",
+        "model_response",
+        "model_output",
+        "llm_answer",
+        "llm_response",
+        "llm_output",
+        "rag_answer",
+        "rag_response",
+        "bot_answer",
+        "bot_response",
+        "ai_answer",
+        "ai_response",
+        "assistant_response",
+        "candidate_answer",
+        "predicted_answer",
+        "prediction",
+        "generated_text",
+        "output_text",
+        "response",
+        "completion",
+        "generation",
+    ),
+}
+"""Names of what an application retrieved or answered, the first one before the next, and before the field's own name:
+beside them, that is usually what an annotator wrote."""
+
 _SHOWN_NAMES = 12
 _SHOWN_NAME_CHARS = 40
 
@@ -161,6 +210,23 @@ _MEMBERS = {"passages": ("text", "title", "passage_id"), "target_spans": ("char_
 
 
 @dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a Delta or Iceberg table whose files are read, see ``attribeam.logs.lake_tables``.
+
+    Attributes:
+        kind: "delta" or "iceberg".
+        root: its folder, an absolute path or a URI.
+        version: number of a Delta version, or id of an Iceberg snapshot.
+        deletes_rows: whether rows of its files are deleted, so that they are left out.
+    """
+
+    kind: str
+    root: str
+    version: int
+    deletes_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LogOptions:
     """How a log is read; the same for all files of a run, and picklable.
 
@@ -169,12 +235,14 @@ class LogOptions:
         extra_columns: columns of the log that are kept in ``QARecord.extra_columns``.
         max_text_chars: the most code points of a row's texts together; a longer row is faulty.
         format: what kind of file it is, see ``attribeam.logs.reader``.
+        tables: the tables that files belong to.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
     extra_columns: tuple[str, ...] = ()
     max_text_chars: int = 1_000_000
     format: str = PARQUET
+    tables: tuple[TableVersion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +260,12 @@ class ColumnMap:
     Attributes:
         pairs: (field, column) of every field that the file has, in the order of ``INPUT_FIELDS``.
         extra_fields: the Arrow fields of the extra columns, in the order of ``LogOptions.extra_columns``.
+        notes: which column was chosen where two could hold a field, and the option that names the other.
     """
 
     pairs: tuple[tuple[str, str], ...]
     extra_fields: tuple[pa.Field, ...]
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_schema(cls, file: str, schema: pa.Schema, options: LogOptions) -> ColumnMap:
@@ -205,9 +275,15 @@ class ColumnMap:
             LogFormatError: if a column is missing, is there twice or has another type than expected.
         """
         mapping = dict(options.columns)
+        chosen = {name: column for name in MADE if name not in mapping and (column := _made(name, schema, options))}
+        notes = tuple(
+            f"{name} read from {column}, not from {name}; --columns {name}={name} names the other"
+            for name, column in chosen.items()
+        )
+        mapping |= chosen
         found = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
         extra_fields = tuple(_extra_field(name, file, schema) for name in options.extra_columns)
-        return cls(tuple((name, column) for name, column in found if column is not None), extra_fields)
+        return cls(tuple((name, column) for name, column in found if column is not None), extra_fields, notes)
 
     @classmethod
     def of_nothing(cls, options: LogOptions) -> ColumnMap:
@@ -280,6 +356,13 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
                     "--extra-columns"
                 )
     return tuple(field for _, field in shared.values())
+
+
+def _made(name: str, schema: pa.Schema, options: LogOptions) -> str | None:
+    """The column with what an application made, beside one with the field's own name."""
+    check = next(field.check for field in INPUT_FIELDS if field.name == name)
+    others = (one for one in MADE[name] if name in schema.names and schema.names.count(one) == 1)
+    return next((one for one in others if one not in options.extra_columns and check(schema.field(one).type)), None)
 
 
 def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:

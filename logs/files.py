@@ -8,13 +8,14 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from pyarrow import ArrowException, fs
 
+from attribeam.logs.lake_tables import TableFiles, files_of_tables
 from attribeam.logs.patterns import Entry, find_files
 from attribeam.schemas.errors import UsageError
 
@@ -149,10 +150,31 @@ def fingerprint(file: BinaryIO) -> tuple[int, str]:
 def match_files(
     patterns: Sequence[str], suffix: str, storage: LogStorage, *, option: str
 ) -> tuple[list[str], list[str]]:
-    """The files of all patterns, sorted, each once; and a note if several paths lead to one of them.
+    """The files of all patterns as ``find_logs`` has them, and its notes.
 
     Raises:
-        UsageError: if a pattern matches nothing, its file system cannot be asked, or a path is no text.
+        UsageError: as ``find_logs``, or if rows of a file are deleted.
+    """
+    found = find_logs(patterns, suffix, storage, option=option)
+    for table in found.tables:
+        if table.deletes_rows:
+            raise UsageError(
+                f"{option} leads to the table {table.root!r}, in whose files rows are deleted, which only `attribeam "
+                "audit` leaves out; rewrite its files (OPTIMIZE, REORG or rewrite_data_files)"
+            )
+    return found.paths, found.notes
+
+
+def find_logs(
+    patterns: Sequence[str], suffix: str, storage: LogStorage, *, option: str, version: int | None = None
+) -> TableFiles:
+    """The files of all patterns, sorted, each once, and the tables that they belong to, of which ``version`` is read.
+
+    There is a note if several paths lead to one file, and one for each table.
+
+    Raises:
+        UsageError: if a pattern matches nothing, its file system cannot be asked, a path is no text, or a table cannot
+            be read.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -170,7 +192,12 @@ def match_files(
         found.update(paths)
     for path in sorted(found):
         check_is_unicode(path, option)
-    return _each_once(found, option)
+    paths, notes = _each_once(found, option)
+    try:
+        of_tables = files_of_tables(paths, storage, option=option, version=version)
+    except (OSError, ArrowException) as error:
+        raise UsageError(f"{option}: its folders cannot be looked up: {' '.join(str(error).split())}") from error
+    return replace(of_tables, notes=[*notes, *of_tables.notes])
 
 
 def _each_once(found: Iterable[str], option: str) -> tuple[list[str], list[str]]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage, LogStorage
-from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named
+from attribeam.logs.qa_log import QALog, file_errors_named, reader_errors_named, with_reading_notes
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.documents import NO_TEXTS, Texts
 from attribeam.logs.traces.formats import LogKind
@@ -182,6 +182,8 @@ def _write_partial(log: Path, letters: Path, outcomes: Iterable[Outcome], summar
                 refused.add(dead_letter_row(_dead_letter(one)))
                 summary.reasons[str(one.fault.reason)] += 1
                 summary.example = summary.example or _valid(str(one.fault))
+        if summary.seen:
+            rows.describe(with_reading_notes(summary.seen.notes))
 
 
 class _TableFile:
@@ -207,6 +209,10 @@ class _TableFile:
         self._waiting.append(row)
         if len(self._waiting) == _BATCH_ROWS:
             self._flush()
+
+    def describe(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Add to what the file says of itself."""
+        self._writer.add_key_value_metadata(metadata)
 
     def _flush(self) -> None:
         self._writer.write_batch(pa.RecordBatch.from_pylist(self._waiting, schema=self._schema))

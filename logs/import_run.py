@@ -20,7 +20,9 @@ from attribeam.logs.reader import reader_named, reader_names
 from attribeam.logs.traces.arguments import given_trace_options, trace_options
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.guess import guess_lines, guessed
+from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.run_manifest import ReadingNote
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -109,8 +111,10 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
         line += f", {summary.dead_letters} dead letters in {letters_path(output)}"
     yield line
     yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
-    if summary.seen and summary.seen.skipped:
-        yield f"passed over, since they are no spans: {summary.seen.skipped} records"
+    if summary.seen:
+        if summary.seen.skipped:
+            yield f"passed over, since they are no spans: {summary.seen.skipped} records"
+        yield from (f"note: {ReadingNote(note, rows)}" for note, rows in summary.seen.notes.items() if rows)
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -118,6 +122,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
     given = given_trace_options(arguments)
     if given and not is_trace:
         raise UsageError(f"{given[0]} says nothing to {arguments.source}, which is read row by row; leave it out")
+    if is_trace and arguments.preset in PROVIDERS and arguments.source != "responses":
+        raise UsageError(
+            f"--preset {arguments.preset} says nothing to {arguments.source}; use it with attribeam import responses"
+        )
     if is_trace and arguments.columns is not None:
         raise UsageError(
             f"--columns says nothing to {arguments.source}; name where a field stands with --question-path, "

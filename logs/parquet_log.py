@@ -87,7 +87,7 @@ class ParquetLog:
 
     def __init__(self, parquet: pq.ParquetFile) -> None:
         self._parquet = parquet
-        self.schema: pa.Schema = parquet.schema_arrow
+        self.schema: pa.Schema = parquet.schema_arrow.with_metadata(parquet.metadata.metadata)
         self.row_count: int = parquet.metadata.num_rows
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +18,13 @@ import pyarrow as pa
 
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions, is_text, list_item_type, plain_array, plain_type
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
+from attribeam.logs.lake_tables import without_gone_rows
+from attribeam.logs.partitions import with_partitions
 from attribeam.logs.reader import LogBatch, OpenLog, RowsMemoryError, reader_named
 from attribeam.logs.rows import NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
 from attribeam.schemas import QARecord, RowSource
 from attribeam.schemas.errors import DataError, LogReadError, RunError
+from attribeam.schemas.run_manifest import ReadingNote
 
 _LASTING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 """Why a file cannot be opened as long as nobody changes it."""
@@ -28,13 +32,34 @@ _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What never comes of reading, but of the temporary files that some readers need."""
 
 
+_NOTES = b"attribeam.reading_notes"
+
+
+def with_reading_notes(notes: Mapping[str, int]) -> dict[bytes, bytes]:
+    """What a Parquet file says of how its rows were read, as metadata of its schema."""
+    return {_NOTES: json.dumps({note: rows for note, rows in notes.items() if rows}).encode()}
+
+
+def reading_notes(schema: pa.Schema) -> tuple[ReadingNote, ...]:
+    """What ``with_reading_notes`` wrote; none where others wrote it."""
+    with suppress(ValueError):
+        found = json.loads((schema.metadata or {}).get(_NOTES, b"{}"))
+        if isinstance(found, dict):
+            return tuple(ReadingNote(note, rows) for note, rows in found.items() if type(rows) is int and rows > 0)
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedLog:
-    """A file whose columns fit; ``column_names`` are all that it has."""
+    """A file whose columns fit; ``column_names`` are all that it has.
+
+    ``notes`` say what was chosen, left out or could not be read, each with the number of rows.
+    """
 
     row_count: int
     columns: ColumnMap
     column_names: tuple[str, ...]
+    notes: tuple[ReadingNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +82,9 @@ class QALog:
     def check(self) -> CheckedLog:
         """Look at names, types and number of rows, and at no row."""
         with self._opened() as log:
-            return CheckedLog(log.row_count, self._column_map(log), tuple(log.schema.names))
+            columns = self._column_map(log)
+            own = [ReadingNote(note, log.row_count) for note in columns.notes]
+            return CheckedLog(log.row_count, columns, tuple(log.schema.names), (*reading_notes(log.schema), *own))
 
     def fingerprint(self) -> tuple[int, str]:
         """Size in bytes and SHA-256 of the content."""
@@ -195,8 +222,8 @@ class QALog:
         reader = reader_named(self.options.format)
         with self.opened() as file:
             with reader_errors_named(self.path):
-                log = reader.open(file)
-            yield log
+                log = without_gone_rows(reader.open(file), self.path, self.options.tables, self.storage)
+            yield with_partitions(log, self.path)
 
     def _batches(self, log: OpenLog, parts: Sequence[ColumnPart], rows: Sequence[int] | None) -> Iterator[LogBatch]:
         wanted = range(log.row_count) if rows is None else rows

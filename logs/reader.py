@@ -31,6 +31,7 @@ _OWN = {
     "otel-genai": "attribeam.logs.traces.trace_reader:otel_genai_reader",
     "mlflow": "attribeam.logs.traces.trace_reader:mlflow_reader",
     "langsmith": "attribeam.logs.traces.trace_reader:langsmith_reader",
+    "responses": "attribeam.logs.traces.trace_reader:responses_reader",
 }
 
 

@@ -73,6 +73,7 @@ MOST_BYTE_PAIRS = 1 << 32
 MOST_CARRIED_BYTES = 1 << 18
 """The most bytes of one value of an extra column, which every evidence record of its row repeats."""
 _BYTES_PER_CODE_POINT = 4
+_KEPT_BY_IMPORT = "complete the log, or import it (`attribeam import jsonl`), which keeps such rows and counts them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +336,8 @@ class RowValidator:
 
     def _passage(self, index: int, raw: RawPassage | None) -> Passage:
         if raw is None or raw.text is None:
-            raise self._fault(Reason.MISSING_VALUE, "passages", "a text in every passage", f"null in passage {index}")
+            expected, found = "a text in every passage", f"null in passage {index}"
+            raise self._fault(Reason.MISSING_VALUE, "passages", expected, found, _KEPT_BY_IMPORT)
         where = f" in passage {index}"
         return Passage(
             text=self._text("passages", raw.text, where) or "",
@@ -373,7 +375,7 @@ class RowValidator:
         except (ValueError, OverflowError):
             expected = "a moment between the years 1 and 9999, in ISO 8601 where it is a string"
             found = "a number beyond them" if isinstance(text, int) else f"{len(text)} characters that are none"
-            way_out = "clean the log, or read no such column with --columns answered_at="
+            way_out = f"{_KEPT_BY_IMPORT}, or read no such column with --columns answered_at="
             raise self._fault(Reason.INVALID_VALUE, "answered_at", expected, found, way_out) from None
 
     def _needed_text(self, field: str, raw: RawText) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,9 +63,12 @@ class TableLog:
         if self.row_count == 0:
             schema = _with_types(schema, passages=dict(self.options.columns).get("passages", "passages"))
         try:
-            return ColumnMap.from_schema(self.name, schema, self.options)
+            found = ColumnMap.from_schema(self.name, schema, self.options)
         except LogFormatError as error:
             raise LogFormatError(in_python(str(error))) from error
+        for note in found.notes:
+            warnings.warn(in_python(note), stacklevel=2)
+        return found
 
     @property
     def row_count(self) -> int | None:
@@ -95,6 +99,7 @@ def in_python(message: str) -> str:
     """A message that names options of the command line, with the keywords of the same names."""
     message = message.replace(IMPORT_HINT, "give lists, such as json.loads makes of JSON text")
     message = re.sub(r"--columns (\w+)=\.\.\.", r'columns={"\1": ...}', message)
+    message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
     message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
     return re.sub(r"--(columns|extra-columns|max-text-chars)", lambda found: found[1].replace("-", "_"), message)
 

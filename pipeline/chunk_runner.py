@@ -43,7 +43,7 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    counts = TokenCounts(0, 0, 0 if settings.has_probe else None)
+    counts = TokenCounts(0, 0, *(0, 0) if settings.has_probe else ())
     if rows.row_count:
         with listening_for_rows(on_rows):
             counts = _run_graph(rows, settings, schemas, folder, fatal_rows)

@@ -56,7 +56,8 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     """
     clock = RunClock()
     beam_options, hints = _beam_options(options), check_hints(options.model_resource_hints)
-    check = check_input(options.input, settings, BeamStorage())
+    check = check_input(options.input, settings, BeamStorage(), table_version=options.table_version)
+    settings = check.settings
     root = _output_root(options)
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)

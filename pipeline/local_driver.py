@@ -59,7 +59,8 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
     """
     clock = RunClock()
     plan = plan_model_workers(settings, options)
-    check = check_input(options.input, settings)
+    check = check_input(options.input, settings, table_version=options.table_version)
+    settings = check.settings
     if options.previous is not None:
         check_previous(options.previous, check, settings.privacy)
     directory = OutputDirectory(Path(options.output))

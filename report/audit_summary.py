@@ -264,6 +264,7 @@ def _run_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
 def _input_facts(manifest: RunManifest) -> Iterator[tuple[str, str]]:
     for one in manifest.inputs:
         yield one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"
+        yield from ((f"{one.path}: how it was read", str(note)) for note in one.notes)
 
 
 def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:

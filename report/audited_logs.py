@@ -12,7 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.columns import LogOptions, plain_array
+from attribeam.logs.columns import LogOptions, TableVersion, plain_array
 from attribeam.logs.files import ArrowStorage, LogStorage
 from attribeam.logs.privacy.masked_record import check_masked, masked_record
 from attribeam.logs.privacy.masked_values import masking
@@ -176,4 +176,5 @@ def _log_options(recorded: Mapping[str, object]) -> LogOptions:
         columns=tuple((str(name), str(column)) for name, column in columns) if isinstance(columns, list) else (),
         max_text_chars=longest if isinstance(longest, int) else default.max_text_chars,
         format=str(recorded.get("log_format", default.format)),
+        tables=tuple(TableVersion(**one) for one in recorded.get("tables", ())),  # type: ignore[attr-defined]
     )

@@ -19,13 +19,15 @@ class ClaimKind(StrEnum):
     OFFER = "offer"
     """Courtesy to the reader: "let me know if you have other questions"."""
     LANGUAGE = "language"
-    """A language or script that parser and model do not read."""
+    """A language or script that parser and model do not read, in the answer or in most of its passages."""
     CODE = "code"
+    """Code, or a formula."""
     TABLE = "table"
+    """A cell of a table or a field that says too little to be judged: a check mark, "true"."""
 
     @property
     def is_judgeable(self) -> bool:
-        """False for what nobody here can read as a statement: another language, code, a table."""
+        """False for what nobody here can read as a statement: another language, code, a check mark in a table."""
         return self not in (ClaimKind.LANGUAGE, ClaimKind.CODE, ClaimKind.TABLE)
 
 

@@ -86,6 +86,17 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingNote:
+    """What was chosen, left out or could not be read when a log was read, and in how many rows."""
+
+    note: str
+    rows: Count
+
+    def __str__(self) -> str:
+        return f"{self.note}: {self.rows:,} row{'' if self.rows == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
 class InputFile:
     """One input file and its fingerprint: ``sha256`` is that of its content."""
 
@@ -93,6 +104,7 @@ class InputFile:
     size_bytes: Count
     row_count: Count
     sha256: str
+    notes: tuple[ReadingNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +135,9 @@ class AuditCounts:
         tokens: tokens of attributed rows; None where they were not counted.
         rows_in_windows: audited rows that were longer than the model's context and so were read in windows; None where
             they were not counted.
-        rows_unread: audited rows that were too long for the decoder of the verdict's probe, so that its trees judged
-            them alone; None where there is no probe.
+        rows_unread: audited rows that were too long for the verdict's own model, a decoder or a verifier, and were
+            judged without it; None where the verdict has none.
+        rows_asked: audited rows that this model was asked about: those in the verdict's band; None as above.
         claims: the spans that count by support, a claim once; empty before schema version 1.2, when each span did.
         not_judged: those of them that cannot be judged, by ``claim_kind``.
         answers: audited rows by ``answer_kind``; empty before schema version 1.2.
@@ -137,6 +150,7 @@ class AuditCounts:
     tokens: Count | None = 0
     rows_in_windows: Count | None = 0
     rows_unread: Count | None = None
+    rows_asked: Count | None = None
     claims: Mapping[Annotated[str, AfterValidator(Support)], Count] = field(default_factory=dict)
     not_judged: Mapping[Annotated[str, AfterValidator(ClaimKind)], Count] = field(default_factory=dict)
     answers: Mapping[Annotated[str, AfterValidator(AnswerKind)], Count] = field(default_factory=dict)
@@ -185,8 +199,8 @@ class AuditCounts:
             yield "answers should be the audited rows"
         if sum(self.not_judged.values()) != (self.not_judged_count if self.claims else 0):
             yield "not_judged should be the spans that are not judged"
-        if max(self.rows_in_windows or 0, self.rows_unread or 0) > self.audited:
-            yield "rows_in_windows and rows_unread should be audited rows"
+        if max(self.rows_in_windows or 0, self.rows_unread or 0, self.rows_asked or 0) > self.audited:
+            yield "rows_in_windows, rows_unread and rows_asked should be audited rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +377,8 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
     answers: Counter[str] = Counter()
     tokens: int | None = 0
     in_windows: int | None = 0
-    unread: list[int] = []
+    unread: int | None = None
+    asked: int | None = None
     for part in parts:
         rows, audited = rows + part.rows, audited + part.audited
         letters.update({(one.stage, one.reason): one.rows for one in part.dead_letters})
@@ -373,7 +388,8 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
         answers.update(part.answers)
         tokens = _sum_if_known(tokens, part.tokens)
         in_windows = _sum_if_known(in_windows, part.rows_in_windows)
-        unread += [] if part.rows_unread is None else [part.rows_unread]
+        unread = _sum_of_known(unread, part.rows_unread)
+        asked = _sum_of_known(asked, part.rows_asked)
     return AuditCounts(
         rows=rows,
         audited=audited,
@@ -381,7 +397,8 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
         spans=dict(sorted(spans.items())),
         tokens=tokens,
         rows_in_windows=in_windows,
-        rows_unread=sum(unread) if unread else None,
+        rows_unread=unread,
+        rows_asked=asked,
         claims=dict(sorted(claims.items())),
         not_judged=dict(sorted(not_judged.items())),
         answers=dict(sorted(answers.items())),
@@ -390,6 +407,10 @@ def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:
 
 def _sum_if_known(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
+
+
+def _sum_of_known(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one + (other or 0)
 
 
 def sum_stage_seconds(parts: Iterable[Sequence[StageSeconds]]) -> tuple[StageSeconds, ...]:

@@ -10,7 +10,7 @@ from attribeam.attribution.methods.models import ModelChoice, encodes
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.prompts.prompt_template import TEMPLATE_NAMES, TemplateText
-from attribeam.logs.columns import PARQUET, LogOptions
+from attribeam.logs.columns import PARQUET, LogOptions, TableVersion
 from attribeam.logs.privacy.settings import PrivacySettings
 from attribeam.schemas import SpanKind
 from attribeam.schemas.errors import UsageError
@@ -24,6 +24,7 @@ class AuditSettings:
         columns: (field of the QA record, column of the log) pairs where the names differ.
         extra_columns: columns of the log that are carried through to the evidence.
         log_format: what kind of files the logs are, see ``attribeam.logs.reader``.
+        tables: versions of the Delta and Iceberg tables that the logs belong to; found when the input is checked.
         span_kinds: which target spans are chosen, see ``attribeam.attribution.answers.target_spans``.
         parser: "bundled", an installed spaCy pipeline's name, or a directory.
         max_text_chars: the most code points of a row's texts together; a longer row is a dead letter.
@@ -35,6 +36,7 @@ class AuditSettings:
     columns: tuple[tuple[str, str], ...] = ()
     extra_columns: tuple[str, ...] = ()
     log_format: str = PARQUET
+    tables: tuple[TableVersion, ...] = ()
     span_kinds: tuple[SpanKind, ...] = DEFAULT_SPAN_KINDS
     parser: str = "bundled"
     model: ModelOptions = field(default_factory=ModelOptions)
@@ -47,7 +49,7 @@ class AuditSettings:
     @property
     def log_options(self) -> LogOptions:
         """How the logs are read."""
-        return LogOptions(self.columns, self.extra_columns, self.max_text_chars, self.log_format)
+        return LogOptions(self.columns, self.extra_columns, self.max_text_chars, self.log_format, self.tables)
 
     @property
     def encodes_rows(self) -> bool:
@@ -56,8 +58,8 @@ class AuditSettings:
 
     @property
     def has_probe(self) -> bool:
-        """Whether the verdict reads the hidden states of a decoder."""
-        return Need.DECODER_STATES in resolve_method(self.method).needs
+        """Whether the verdict has a model of its own, a decoder or a verifier."""
+        return bool({Need.DECODER_STATES, Need.VERIFIER} & resolve_method(self.method).needs)
 
     @property
     def models(self) -> ModelChoice:

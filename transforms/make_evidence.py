@@ -9,7 +9,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, is_unread
+from attribeam.attribution.methods.audit_row import AuditRow, Outcome, evidence_of, is_asked, is_unread
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow
@@ -57,7 +57,7 @@ class MakeEvidence(beam.DoFn):
     def _make_tables(self, block: AttributedBlock) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
         audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
         encoded: list[EncodedRow] = []
-        unread = 0
+        unread = asked = 0
         for row, outcome in zip(block.rows, block.outcomes.wait(), strict=True):
             made = self._evidence(row, outcome, block.settings)
             if isinstance(made, beam.pvalue.TaggedOutput):
@@ -66,11 +66,13 @@ class MakeEvidence(beam.DoFn):
                 audited.append(made)
                 encoded += [row.encoded] if row.encoded is not None else []
                 unread += is_unread(outcome)
+                asked += is_asked(outcome)
         count_audited_rows(
             [spans for _, spans in audited],
             tokens=sum(one.token_count for one in encoded),
             in_windows=sum(bool(one.windows) for one in encoded),
             unread=unread,
+            asked=asked,
         )
         with stage("write"):
             table = evidence_table(audited, self._schema)

@@ -17,7 +17,7 @@ from apache_beam.coders import registry
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.utils.windowed_value import WindowedValue
 
-from attribeam.attribution.methods.audit_row import AuditRow, is_unread
+from attribeam.attribution.methods.audit_row import AuditRow, is_asked, is_unread
 from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.schemas import DeadLetter
@@ -180,5 +180,6 @@ class MakeGroupEvidence(StagesOfGroup):
                 tokens=sum(one.token_count for one in encoded) if self._encodes else None,
                 rows_in_windows=sum(bool(one.windows) for one in encoded) if self._encodes else None,
                 rows_unread=sum(is_unread(outcome) for _, outcome in audited) if self._has_probe else None,
+                rows_asked=sum(is_asked(outcome) for _, outcome in audited) if self._has_probe else None,
             )
             yield replace(made, counts=counts)

@@ -50,6 +50,7 @@ CLAIMS = "claims"
 TOKENS = "tokens"
 ROWS_IN_WINDOWS = "rows_in_windows"
 ROWS_UNREAD = "rows_unread_by_decoder"
+ROWS_ASKED = "rows_asked_of_verdict_model"
 
 
 def count_row_read() -> None:
@@ -69,16 +70,19 @@ def count_dead_letter(reason: Reason) -> None:
     tell_rows_finished(1)
 
 
-def count_audited_rows(rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int, unread: int) -> None:
+def count_audited_rows(
+    rows: Sequence[Sequence[SpanEvidence]], *, tokens: int, in_windows: int, unread: int, asked: int
+) -> None:
     """Count audited rows, in total and by kind of answer, their tokens, and their spans and claims by support.
 
     Tokens are those of prompts and responses. ``in_windows`` of the rows were longer than the model's context,
-    ``unread`` too long for the decoder of the verdict's probe.
+    ``unread`` too long for the verdict's own model, a decoder or a verifier, which was ``asked`` about these.
     """
     _counter(ROWS_AUDITED).inc(len(rows))
     _counter(TOKENS).inc(tokens)
     _counter(ROWS_IN_WINDOWS).inc(in_windows)
     _counter(ROWS_UNREAD).inc(unread)
+    _counter(ROWS_ASKED).inc(asked)
     _count_by(ANSWERS, Counter(spans[0].answer_kind for spans in rows if spans))
     _count_by(SPANS, Counter(span.support for spans in rows for span in spans))
     _count_by(CLAIMS, Counter(span.support for spans in rows for span in spans if span.is_counted))
@@ -115,20 +119,26 @@ class TokenCounts:
     Attributes:
         tokens: of prompts and responses.
         rows_in_windows: rows that were longer than the model's context.
-        rows_unread: rows that were too long for the decoder of the verdict's probe.
+        rows_unread: rows that were too long for the verdict's own model, a decoder or a verifier.
+        rows_asked: rows that it was asked about.
     """
 
     tokens: int | None = None
     rows_in_windows: int | None = None
     rows_unread: int | None = None
+    rows_asked: int | None = None
 
 
 def token_counts(result: PipelineResult, *, encoded: bool, probed: bool) -> TokenCounts:
-    """The counts of a run; None for tokens that are not ``encoded``, without a probe, and without counters of ours."""
+    """The counts of a run; None for tokens that are not ``encoded``, and without counters of ours.
+
+    Those of the verdict's own model are None if it has none, so that no row is ``probed``.
+    """
     return TokenCounts(
         tokens=counter_sum(result, TOKENS) if encoded else None,
         rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS) if encoded else None,
         rows_unread=counter_sum(result, ROWS_UNREAD) if probed else None,
+        rows_asked=counter_sum(result, ROWS_ASKED) if probed else None,
     )
 
 

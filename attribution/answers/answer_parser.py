@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.citation_marks import CitationMark, citation_marks
 from attribeam.attribution.answers.label_schemes import scheme_of_labels
-from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, is_table_row, range_overlapping
+from attribeam.attribution.answers.markup import block_ranges, hide_markup, inline_code, range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.parser_output import (
     ParsedBlock,
@@ -37,6 +37,7 @@ from attribeam.attribution.answers.pipeline_files import (
     pipeline_folder,
     pipeline_identity,
 )
+from attribeam.attribution.answers.structured_text import structured_text
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 
 if TYPE_CHECKING:
@@ -141,10 +142,11 @@ class AnswerParser:
     def _inputs(self, text: str, marks: Sequence[CitationMark]) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
         """The blocks of an answer that have words, each with the answer's inline code."""
         masked, code = hide_markup(text, [mark.chars for mark in marks]), inline_code(text)
+        rows = structured_text(text).rows
         for block in block_ranges(text):
             shown = block.of(masked)
             if not shown.isspace():
-                row = is_table_row(block.of(text))
+                row = range_overlapping(block, rows) is not None
                 yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_table_row=row), code
 
 

@@ -16,7 +16,8 @@ from attribeam.attribution.answers.label_schemes import LabelScheme, base_label,
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.numbers_and_dates import DATE, QUANTITY
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_bounds, sentence_tree
-from attribeam.schemas import CharRange, SpanKind, TargetSpan
+from attribeam.attribution.answers.structured_text import structured_text
+from attribeam.schemas import CharRange, ClaimKind, SpanKind, TargetSpan
 
 DEFAULT_SPAN_KINDS = (SpanKind.GIVEN, SpanKind.FACTS, SpanKind.MENTIONS)
 
@@ -102,11 +103,13 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     subject of its own (or a relative clause). Every other word belongs to the fact of its closest such ancestor. A
     fact's range runs from its first to its last word without marks and joining words at the edges; a nested clause
     in its middle lies within it as well. A fragment of function words alone belongs to a fact beside it, and what only
-    leads to the next fact ("Check that ...") to that one. A label in bold type is apart from the facts behind it.
+    leads to the next fact ("Check that ...") to that one. A label is apart from the facts behind it, and so are the
+    cells of a table from each other.
     """
-    labels = bold_labels(parsed, answer)
+    labels = label_words(parsed, answer)
     yield from (words_range(parsed, words) for words in (trimmed_words(parsed, one, answer) for one in labels) if words)
     in_label = {word for label in labels for word in label}
+    parts = [structured_text(answer).part_at(word.char_start) for word in parsed.words]
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
@@ -114,8 +117,9 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
         content = [is_content_word(parsed, word, answer) for word in range(start, end)]
         owners = with_leads(parsed, answer, tree, owners, content)
         owners = _without_fragments(parsed, answer, start, owners)
-        for owner in dict.fromkeys(owners):
-            owned = [start + word for word, its_owner in enumerate(owners) if its_owner == owner]
+        apart = [(owner, parts[start + word]) for word, owner in enumerate(owners)]
+        for one in dict.fromkeys(apart):
+            owned = [start + word for word, its_owner in enumerate(apart) if its_owner == one]
             owned = [word for word in owned if word not in in_label]
             words = trimmed_words(parsed, owned, answer)
             if words and not _is_function_word(parsed, words, answer):
@@ -132,7 +136,15 @@ _MOST_WORDS_OF_LABEL = 8
 _ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORECASE)
 
 
-def bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
+def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
+    """The words of labels: in bold type before a statement, of a table's rows and columns, of the fields of JSON."""
+    structure = structured_text(answer)
+    labels = (part for part, kind in zip(structure.parts, structure.kinds, strict=True) if kind is ClaimKind.HEADING)
+    words = (_words_in(parsed, *part) for part in ((one.char_start, one.char_end) for one in labels))
+    return [*_bold_labels(parsed, answer), *filter(None, words)]
+
+
+def _bold_labels(parsed: ParsedAnswer, answer: str) -> list[range]:
     """The words, with their colon or dash, of labels in bold type before a statement: "**Price**: It costs $5".
 
     A label has no subject, unless it is short or like a question: a statement in bold type is none.
@@ -226,7 +238,7 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     """
     runs = [*_value_words(parsed, answer), *_name_words(parsed), *_noun_chunks(parsed, answer)]
     hyphenated = dict.fromkeys(_with_hyphenated(runs, parsed, answer))
-    whole = [piece for run in hyphenated for piece in _without_bars(parsed, run, answer)]
+    whole = [piece for run in hyphenated for piece in _in_one_cell(parsed, run, answer)]
     trimmed = {trimmed_words(parsed, run, answer) for run in whole}
     named = [words for words in trimmed if words and any(is_content_word(parsed, word, answer) for word in words)]
     return [words_range(parsed, words) for words in _outermost(named)]
@@ -253,12 +265,12 @@ def _is_hyphen_inside(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     return glued and hyphen.of(answer) in ("-", "\u2010", "\u2011")
 
 
-def _without_bars(parsed: ParsedAnswer, run: range, answer: str) -> Iterator[range]:
-    """The parts of a run between the bars of a table's row."""
-    first = run.start
+def _in_one_cell(parsed: ParsedAnswer, run: range, answer: str) -> Iterator[range]:
+    """The parts of a run that lie in one cell of a table or one field."""
+    structure, first = structured_text(answer), run.start
     for word in run:
-        following = parsed.words[word + 1].char_start if word + 1 < run.stop else None
-        if following is None or "|" in answer[parsed.words[word].char_end : following]:
+        here = structure.part_at(parsed.words[word].char_start)
+        if word + 1 == run.stop or here != structure.part_at(parsed.words[word + 1].char_start):
             yield range(first, word + 1)
             first = word + 1
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
     from attribeam.attribution.options import MethodOptions
+    from attribeam.attribution.verdict.verifier import Verifier
 
 
 Counts = npt.NDArray[np.int64]
@@ -216,7 +217,8 @@ class LoadedModels:
     """The models that the chosen methods need; None for a model that no method needs.
 
     ``hidden_layer`` is the 1-based layer of the hidden states; 0 is the embeddings, None is floor(L/2). ``decoder`` is
-    what the verdict's probe reads; it shares its weights with ``language`` where both are needed.
+    what the verdict's probe reads; it shares its weights with ``language`` where both are needed. ``verifier`` is that
+    of the verdict.
     """
 
     parser: AnswerParser | None = None
@@ -224,6 +226,7 @@ class LoadedModels:
     hidden_layer: int | None = None
     language: LanguageModel | None = None
     decoder: Decoder | None = None
+    verifier: Verifier | None = None
 
     @property
     def device(self) -> torch.device:
@@ -232,7 +235,7 @@ class LoadedModels:
         Raises:
             ValueError: if only a parser is loaded, or nothing.
         """
-        model = self.attention or self.language or self.decoder
+        model = self.attention or self.language or self.decoder or self.verifier
         if model is None:
             raise ValueError("a device has only a model of attention or language, none is loaded")
         return model.device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -14,12 +14,14 @@ from attribeam.attribution.evidence.span_result import MethodError, SpanResult
 from attribeam.attribution.methods.answer_context import AnswerContext, LoadedModels
 from attribeam.attribution.methods.method import Method
 from attribeam.attribution.methods.models import ModelStage, stage_of
-from attribeam.attribution.methods.probed_method import ProbedMethod
+from attribeam.attribution.methods.probed_method import ProbedMethod, verified_answers
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.token_attribution import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.state_probe import UNREAD
+from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
+from attribeam.attribution.verdict.verifier import VerifiedAnswer
 from attribeam.schemas import EvidencePiece, Passage, QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:
@@ -43,15 +45,21 @@ class RowResults:
     results: tuple[SpanResult, ...]
 
 
+Reading: TypeAlias = tuple[float, ...] | VerifiedAnswer | None
+"""The probe's log odds of each word of an answer, or what a verifier says of its claims; ``UNREAD`` for an answer that
+is too long for the decoder or the verifier, None for one that it was not asked about."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbedRow:
-    """What the models found of a row for the method, and what the verdict's probe says of each word of its answer.
+    """What the models found of a row for the method, and what the verdict's own model read.
 
-    ``log_odds`` is None where the row is too long for the decoder; the verdict's trees judge it alone.
+    ``judged`` are the records by the bundled verdict, where that judges first.
     """
 
     found: TokenAttribution | RowResults | None
-    log_odds: tuple[float, ...] | None
+    reading: Reading
+    judged: tuple[SpanEvidence, ...] | None = None
 
 
 Found: TypeAlias = TokenAttribution | RowResults | ProbedRow | None
@@ -63,7 +71,7 @@ def model_outcomes(method: Method, models: LoadedModels, rows: Sequence[AuditRow
     """One outcome per row, in order: token-wise attributions, computed in batches, if the method needs no more.
 
     A method that looks further into its model runs here, row by row: what it looks at is too large to keep. A verdict's
-    probe reads all rows that have an outcome in batches.
+    own model reads the rows that have an outcome, and lie in its band, in batches.
     """
     if isinstance(method, ProbedMethod):
         return [*_probed_outcomes(method, models, rows)]
@@ -81,27 +89,67 @@ def _own_outcomes(
 def _probed_outcomes(
     method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRow]
 ) -> Iterator[ProbedRow | RowFault]:
-    """The outcomes of the method beside the probe, each with the probe's log odds.
+    """The outcomes of the method itself, each with what the verdict's own model reads of the row.
 
     Raises:
-        RuntimeError: if no decoder was loaded.
+        RuntimeError: if that model was not loaded.
     """
-    if models.decoder is None:
-        raise RuntimeError("the verdict has a probe, but no decoder was loaded")
-    found = _own_outcomes(method.method, models, rows)
-    read = [row for row, one in zip(rows, found, strict=True) if not isinstance(one, RowFault)]
-    odds = iter(method.word_log_odds(models.decoder, [(row.record, row.parsed) for row in read]))
-    for one in found:
+    found = _judged_first(method, models, rows) if method.judges_first else _own_rows(method, models, rows)
+    asked = {
+        place: (row, one)
+        for place, (row, one) in enumerate(zip(rows, found, strict=True))
+        if isinstance(one, ProbedRow) and method.asks_about(one.judged)
+    }
+    readings = dict(zip(asked, _readings(method, models, [*asked.values()]), strict=True))
+    for place, one in enumerate(found):
+        reading = readings.get(place)
         if isinstance(one, RowFault):
             yield one
         else:
-            log_odds = next(odds)
-            yield log_odds if isinstance(log_odds, RowFault) else ProbedRow(one, log_odds)
+            yield reading if isinstance(reading, RowFault) else replace(one, reading=reading)
+
+
+def _own_rows(method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRow]) -> list[ProbedRow | RowFault]:
+    found = _own_outcomes(method.method, models, rows)
+    return [one if isinstance(one, RowFault) else ProbedRow(one, None) for one in found]
+
+
+def _judged_first(method: ProbedMethod, models: LoadedModels, rows: Sequence[AuditRow]) -> list[ProbedRow | RowFault]:
+    """The method's results for each row, which are made here once, and the records by the bundled verdict."""
+    settings = None if models.attention is None else models.attention.settings
+    found: list[ProbedRow | RowFault] = []
+    for row, one in zip(rows, _own_outcomes(method.method, models, rows), strict=True):
+        try:
+            if isinstance(one, RowFault):
+                raise one
+            results = one if isinstance(one, RowResults) else RowResults(_results(row, one, method, settings))
+            judged = _judged(row, results.results, method, method.options.first_verdict, settings)
+            found.append(ProbedRow(results, None, judged))
+        except RowFault as fault:
+            found.append(fault)
+    return found
+
+
+def _readings(
+    method: ProbedMethod, models: LoadedModels, asked: Sequence[tuple[AuditRow, ProbedRow]]
+) -> Sequence[Reading | RowFault]:
+    if method.probe is None:
+        if models.verifier is None:
+            raise RuntimeError("the verdict is a verifier's, but none was loaded")
+        return verified_answers(models.verifier, [(row.record, one.judged or ()) for row, one in asked])
+    if models.decoder is None:
+        raise RuntimeError("the verdict has a probe, but no decoder was loaded")
+    return method.word_log_odds(models.decoder, [(row.record, row.parsed) for row, _ in asked])
 
 
 def is_unread(outcome: Outcome) -> bool:
-    """Whether a row was too long for the decoder of the verdict's probe."""
-    return isinstance(outcome, ProbedRow) and outcome.log_odds is None
+    """Whether a row was too long for the verdict's own model, a decoder or a verifier."""
+    return isinstance(outcome, ProbedRow) and outcome.reading == UNREAD
+
+
+def is_asked(outcome: Outcome) -> bool:
+    """Whether the verdict's own model was asked about a row."""
+    return isinstance(outcome, ProbedRow) and outcome.reading is not None
 
 
 def _method_outcome(method: Method, models: LoadedModels, row: AuditRow) -> RowResults | RowFault:
@@ -135,11 +183,27 @@ def evidence_of(
         RowFault: if the answer cannot be attributed.
         MethodError: if the method breaks its protocol.
     """
-    probed: tuple[float, ...] | None = None
+    reading: Reading = None
     if isinstance(found, ProbedRow):
-        probed = UNREAD if found.log_odds is None else found.log_odds
-        found = found.found
+        reading, judged, found = found.reading, found.judged, found.found
+        if judged is not None and (reading is None or isinstance(reading, VerifiedAnswer) or options.has_verifier):
+            if isinstance(reading, VerifiedAnswer):
+                judged = verified_records(judged, reading, calibrated_verifier(options.verdict))
+            return with_citations(row.record, row.parsed, judged)
     results = found.results if isinstance(found, RowResults) else _results(row, found, method, settings)
+    probed = reading if isinstance(reading, tuple) else None
+    return with_citations(row.record, row.parsed, _judged(row, results, method, options, settings, probed))
+
+
+def _judged(
+    row: AuditRow,
+    results: Sequence[SpanResult],
+    method: Method,
+    options: MethodOptions,
+    settings: MethodOptions | None,
+    probed: Sequence[float] | None = None,
+) -> tuple[SpanEvidence, ...]:
+    """The records of the results, with the verdict of the ``options`` where they ask for a fitted one."""
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     records = evidence_records(
         record=row.record,
@@ -150,9 +214,7 @@ def evidence_of(
         matcher=matcher,
     )
     judge = judge_of(options)
-    if judge is not None:
-        records = judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
-    return with_citations(row.record, row.parsed, records)
+    return records if judge is None else judge.judged(row.record, row.parsed, row.spans, records, matcher, probed)
 
 
 def _results(

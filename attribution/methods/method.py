@@ -24,6 +24,7 @@ class Need(StrEnum):
     HIDDEN_STATES = "hidden states"
     LANGUAGE_MODEL = "language model"
     DECODER_STATES = "decoder states"
+    VERIFIER = "verifier"
 
 
 class Method(Protocol):
@@ -73,7 +74,7 @@ UNION_OPTIONS = frozenset({"top_k", "isolation_tau", "strict_isolation", "token_
 """What a union over any token-wise attributions reads."""
 OWN_OPTIONS = frozenset({"own_token_weight", "sentence_weight", "evidence_window", "word_weight"})
 """What we added to the union of attention."""
-VERDICT_OPTIONS = frozenset({"verdict", "strictness", "prior", "assume_language"})
+VERDICT_OPTIONS = frozenset({"verdict", "verdict_band", "strictness", "prior", "assume_language"})
 THRESHOLDS = frozenset({"supported_threshold", "weak_threshold"})
 
 

@@ -14,7 +14,8 @@ from attribeam.attribution.methods.answer_context import LoadedModels
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import AUTO_DTYPE, LOADING, MethodOptions, ModelOptions
-from attribeam.attribution.verdict.judge import probe_of
+from attribeam.attribution.verdict.judge import judge_of, probe_of
+from attribeam.attribution.verdict.verified import calibrated_verifier
 
 if TYPE_CHECKING:
     from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from attribeam.attribution.models.decoder import Decoder
     from attribeam.attribution.models.language_model import LanguageModel
     from attribeam.attribution.verdict.state_probe import StateProbe
+    from attribeam.attribution.verdict.verifier import Verifier
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
 _OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
@@ -36,6 +38,7 @@ class ModelChoice:
         model: the model whose attention and hidden states are taken.
         method: options of the union; the audit's defaults are merged into them.
         language: the causal language model; None to use ``model`` as one.
+        verifier: the verdict's verifier; None where it is none.
         hidden_layer: 1-based layer of the hidden states, 0 is the embeddings, None is floor(L/2).
         threads: CPU threads of torch; None leaves them unchanged.
     """
@@ -46,19 +49,20 @@ class ModelChoice:
     hidden_layer: int | None = None
     language: ModelOptions | None = None
     threads: int | None = None
+    verifier: ModelOptions | None = None
 
     @classmethod
     def of(
         cls, *, model: ModelOptions, method: MethodOptions, parser: str = "bundled", threads: int | None = None
     ) -> ModelChoice:
-        """What the options ask for; a separate language model is loaded like the model, but from its main branch."""
-        language = None
+        """What the options ask for; other models are loaded like the model, but from their main branch."""
+        loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
+        given = {name: value for name, value in model.explicit().items() if name in loading} | {"revision": None}
+        language = verifier = None
         if method.language_model is not None:
-            loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
-            given = {name: value for name, value in model.explicit().items() if name in loading}
-            language = _stored_its_own_way(
-                ModelOptions().replaced(**{**given, "model": method.language_model, "revision": None}), method
-            )
+            language = _stored_its_own_way(ModelOptions().replaced(**given | {"model": method.language_model}), method)
+        if method.has_verifier:
+            verifier = _stored_its_own_way(ModelOptions().replaced(**given | {"model": method.verdict}), method)
         return cls(
             parser=parser,
             model=model,
@@ -66,6 +70,7 @@ class ModelChoice:
             hidden_layer=method.hidden_layer,
             language=language,
             threads=threads,
+            verifier=verifier,
         )
 
 
@@ -79,7 +84,7 @@ class ModelStage(StrEnum):
 
 def stage_of(needs: frozenset[Need]) -> ModelStage:
     """Nothing, the attention of whole blocks, or whatever needs more of its models, depending on ``needs``."""
-    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL, Need.DECODER_STATES}:
+    if needs & {Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES, Need.LANGUAGE_MODEL, Need.DECODER_STATES, Need.VERIFIER}:
         return ModelStage.METHOD
     return ModelStage.ATTENTION if Need.ATTENTION in needs else ModelStage.NONE
 
@@ -163,6 +168,7 @@ def load_models(choice: ModelChoice, needs: frozenset[Need], *, shared: bool = F
         hidden_layer=choice.hidden_layer,
         language=language,
         decoder=_load_decoder(choice, language) if Need.DECODER_STATES in needs else None,
+        verifier=_load_verifier(choice) if Need.VERIFIER in needs else None,
     )
 
 
@@ -223,6 +229,23 @@ def _load_decoder(choice: ModelChoice, language: LanguageModel | None) -> Decode
             decoder = Decoder.of_language_model(language, layer=probe.layer)
         probe.check(decoder.provenance())
     return decoder
+
+
+def _load_verifier(choice: ModelChoice) -> Verifier:
+    """The verifier of the verdict."""
+    from attribeam.attribution.verifiers.loading import load_verifier
+    from attribeam.schemas.errors import ModelLoadError
+
+    if choice.verifier is None:
+        raise ModelLoadError(f"a method that needs a {Need.VERIFIER} needs one as --verdict")
+    try:
+        verifier = load_verifier(choice.verifier, threads=choice.threads)
+    except ModelLoadError as error:
+        raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
+    fitted, judge = calibrated_verifier(choice.verifier.model), judge_of(choice.method.first_verdict)
+    if fitted is not None and judge is not None:
+        fitted.check(judge.provenance() | dict(verifier.provenance()))
+    return verifier
 
 
 def _language_options(choice: ModelChoice) -> ModelOptions:

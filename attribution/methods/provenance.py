@@ -10,6 +10,7 @@ from attribeam.attribution.methods.user_method import UserMethod
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
+from attribeam.attribution.verdict.verified import calibration_texts
 
 _AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_quantization"})
 """Options that the models say better: with what was loaded."""
@@ -22,7 +23,7 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
         UsageError: if the code of a user's own method cannot be identified.
     """
     found = {"device": "cpu"}
-    for model in (models.language, models.decoder):
+    for model in (models.language, models.decoder, models.verifier):
         if model is not None:
             found |= {"device": model.device.type, **model.provenance()}
     if models.attention is not None:
@@ -34,9 +35,18 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
     own = own_method(method)
     if isinstance(own, UserMethod):
         found["method_code"] = own.code
-    judge = judge_of(options)
-    judged = {} if judge is None else judge.provenance()
-    return {**found, **judged, **_method_texts(method, options, models)}
+    return {**found, **_verdict_texts(options), **_method_texts(method, options, models)}
+
+
+def _verdict_texts(options: MethodOptions) -> dict[str, str]:
+    """What the verdict depends on besides its own model, and the thresholds in force."""
+    judge, first = judge_of(options.asked_verdict), judge_of(options.first_verdict)
+    found = {} if judge is None else judge.provenance()
+    if options.has_verifier:
+        found = {"verdict_model": found["verdict_model"], **calibration_texts(options.verdict)}
+    if options.verdict_band is not None and first is not None:
+        found["bundled_verdict_model"] = first.provenance()["verdict_model"]
+    return found
 
 
 def _method_texts(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:

@@ -14,7 +14,8 @@ from attribeam.attribution.methods.probed_method import ProbedMethod
 from attribeam.attribution.methods.user_method import UserMethod, load_user_method
 from attribeam.attribution.methods.words import word_methods
 from attribeam.attribution.options import MethodOptions
-from attribeam.attribution.verdict.judge import probe_of
+from attribeam.attribution.verdict.judge import judge_of, probe_of
+from attribeam.attribution.verdict.verified import calibration_texts
 from attribeam.schemas.errors import UsageError
 
 _OF_LABELS = ("random", "oracle")
@@ -36,16 +37,45 @@ def all_methods(settings: MethodSettings | None = None) -> Mapping[str, Method]:
 def resolve_method(options: MethodOptions) -> Method:
     """The method that ``options.method`` names: one of ``all_methods``, or the user's own ``module:Name``.
 
-    With a verdict that has a probe it is a ``ProbedMethod``.
+    With a verdict that has a model of its own it is a ``ProbedMethod``.
 
     Raises:
-        UsageError: if there is no such method; the message lists the known ones.
+        UsageError: if there is no such method; the message lists the known ones. Also if the verdict is a
+            verifier's and has a false-alarm rate, or has a band, but no model of its own or a threshold outside it.
         ModelLoadError: if the verdict's directory cannot be read.
     """
     settings = MethodSettings.of(options)
     method = method_named(options.method, all_methods(settings), settings)
     probe = probe_of(options)
-    return method if probe is None else ProbedMethod(method, probe)
+    _check_verdict(options, has_probe=probe is not None)
+    return ProbedMethod(method, probe, options) if probe is not None or options.has_verifier else method
+
+
+def _check_verdict(options: MethodOptions, *, has_probe: bool) -> None:
+    if options.has_verifier and options.false_alarm_rate is not None:
+        raise UsageError(
+            f"--false-alarm-rate is for a fitted verdict, not for the verifier {options.verdict}; leave it out, and "
+            "give it to attribeam calibrate"
+        )
+    if options.verdict_band is not None and not has_probe and not options.has_verifier:
+        raise UsageError(
+            f"--verdict-band says which answers a verifier or decoder is asked about, --verdict {options.verdict} has "
+            "none; name one with --verdict, or leave the band out"
+        )
+    if options.verdict_band is not None:
+        low, high = options.verdict_band
+        flagging = [_flagging_risk(one) for one in (options.first_verdict, options)]
+        if not all(low <= one <= high for one in flagging):
+            raise UsageError(
+                f"--verdict-band should hold the risks from which answers are flagged, {flagging[0]:g} by the bundled "
+                f"verdict and {flagging[1]:g} by --verdict {options.verdict}, was: {low:g},{high:g}"
+            )
+
+
+def _flagging_risk(options: MethodOptions) -> float:
+    judge = judge_of(options.asked_verdict)
+    found = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
+    return float(found["answer_risk_threshold"])
 
 
 def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:

@@ -51,17 +51,28 @@ class ModelDirectory:
     commit: str | None = None
 
 
-def read_model_directory(options: ModelOptions) -> ModelDirectory:
-    """Config and settings of a model; reads no weights, and fetches none of a hub model.
+def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
+    """The folder of a model's description, and the commit of a hub model; fetches no weights.
 
     Raises:
-        ModelLoadError: if there is no such model, or it is none that attention can be taken from.
+        ModelLoadError: if there is no such model.
     """
     folder = _local_folder(options)
-    commit = None
-    if folder is None:
-        folder = fetch_description(options.model, options.revision)
-        commit = folder.name
+    if folder is not None:
+        return folder, None
+    folder = fetch_description(options.model, options.revision)
+    return folder, folder.name
+
+
+def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> ModelDirectory:
+    """Config and settings of a model; reads no weights, and fetches none of a hub model.
+
+    With ``any_kind``, it need not be one that attention can be taken from.
+
+    Raises:
+        ModelLoadError: if there is no such model, or it is of another kind.
+    """
+    folder, commit = model_folder(options)
     with as_load_errors(options.model):
         check_files(folder)
         _check_whole(options.model, folder)
@@ -69,7 +80,8 @@ def read_model_directory(options: ModelOptions) -> ModelDirectory:
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=options.trust_remote_code)
         _forget_implementations(config)
         defaults = _defaults(options, folder)
-        _check_kind(options.model, config)
+        if not any_kind:
+            _check_kind(options.model, config)
         check_position_embeddings(options.model, config)
     return ModelDirectory(str(folder), config, defaults, options, commit)
 

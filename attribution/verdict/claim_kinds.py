@@ -8,23 +8,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.answers.markup import (
-    block_ranges,
     fenced_code,
+    formula_ranges,
     hide_markup,
     hide_ranges,
     inline_code,
-    is_table_row,
     range_overlapping,
     replace_ranges,
 )
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.passage_references import reference_ranges
-from attribeam.attribution.answers.target_spans import bold_labels, words_range
+from attribeam.attribution.answers.structured_text import structured_text
+from attribeam.attribution.answers.target_spans import label_words, words_range
 from attribeam.attribution.verdict import discourse_phrases as phrases
 from attribeam.attribution.verdict.language import unread_ranges
 from attribeam.attribution.verdict.phrase_patterns import Span
 from attribeam.attribution.verdict.refusal_phrases import is_bare_refusal, refusals
-from attribeam.schemas import CharRange, ClaimKind
+from attribeam.schemas import CharRange, ClaimKind, QARecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,12 @@ class WordKinds:
     refused: tuple[CharRange, ...]
 
 
-def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = False) -> WordKinds:
-    """Decide what each word is. With ``assume_language``, everything counts as a language that is read."""
+def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool = False) -> WordKinds:
+    """Decide what each word of the record's answer is.
+
+    With ``assume_language``, everything counts as a language that is read.
+    """
+    answer = record.answer
     kinds = [ClaimKind.CLAIM] * len(parsed.words)
     refused: list[CharRange] = []
     text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
@@ -44,6 +48,7 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
     if parsed.words and is_bare_refusal(text):
         return WordKinds((ClaimKind.REFUSAL,) * len(kinds), (words_range(parsed, range(len(kinds))),))
     headings = _heading_lines(unmarked)
+    nesting = [CharRange(*match.span()) for match in _NESTING_ITEM.finditer(unmarked)]
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
         for found, kind in _sentence_regions(parsed, range(start, end), chars.of(text), chars.of(cited)):
@@ -51,15 +56,19 @@ def word_kinds(parsed: ParsedAnswer, answer: str, *, assume_language: bool = Fal
             _mark(parsed, range(start, end), region, kind, kinds)
             if kind == ClaimKind.REFUSAL:
                 refused.append(region)
-        if range_overlapping(chars, headings):
+        is_item = range_overlapping(chars, nesting) and not _has_verb(parsed, range(start, end))
+        if is_item or range_overlapping(chars, headings):
             kinds[start:end] = [ClaimKind.HEADING] * (end - start)
-    for label in bold_labels(parsed, answer):
-        kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
     everything = range(len(parsed.words))
+    structure = structured_text(answer)
+    for part, kind in zip(structure.parts, structure.kinds, strict=True):
+        if kind is not ClaimKind.CLAIM:
+            _mark(parsed, everything, part, kind, kinds)
+    for label in label_words(parsed, answer):
+        kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
     for kind, ranges in (
         (ClaimKind.DISCOURSE, reference_ranges(answer)),
-        (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, answer)),
-        (ClaimKind.TABLE, _table_rows(answer)),
+        (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, record)),
         (ClaimKind.CODE, _code(parsed, answer)),
     ):
         for region in ranges:
@@ -131,7 +140,14 @@ _HEADING_LINE = re.compile(
     r"(?=\n+(?:(?P=indent)[ \t]{2,}\S|[ \t]*[^\W\d_])))$",
     re.MULTILINE,
 )
-_TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+", re.MULTILINE)
+
+
+_NESTING_ITEM = re.compile(
+    r"^(?P<indent>[ \t]*)(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+[^\n.!?:]{1,60}:?[ \t]*"
+    r"(?=\n+(?P=indent)[ \t]+(?:[-*+•‣▪]|\d{1,2}[.)]|[a-z]\))[ \t])",
+    re.MULTILINE,
+)
+"""An item of a list with an inner list below it, of which it is the heading where it has no verb."""
 
 
 def _heading_lines(answer: str) -> tuple[CharRange, ...]:
@@ -144,18 +160,10 @@ def _heading_lines(answer: str) -> tuple[CharRange, ...]:
     return tuple(one for one in lines if answer[one.char_end :].strip() and range_overlapping(one, fences) is None)
 
 
-def _table_rows(answer: str) -> Iterator[CharRange]:
-    has_rule = "|" in answer and _TABLE_RULE.search(answer) is not None
-    if "|" in answer:
-        for block in block_ranges(answer):
-            row = block.of(answer)
-            if is_table_row(row) or (has_rule and "|" in row):
-                yield block
-
-
 def _code(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
-    """Fenced code, and sentences of nothing but inline code; other inline code names something that a claim uses."""
+    """Fenced code, formulas and sentences of inline code alone; other inline code names something in a claim."""
     yield from fenced_code(answer)
+    yield from formula_ranges(answer)
     inline = inline_code(answer)
     for start, end in sentence_bounds(parsed) if inline else ():
         words = [word for word in parsed.words[start:end] if any(map(str.isalnum, word.of(answer)))]

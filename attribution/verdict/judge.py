@@ -117,7 +117,7 @@ class VerdictJudge:
         the verdict of its claim. ``matcher`` is one for this answer and its passages, where the caller has it already.
         ``probed`` is what the verdict's probe says of each word of the answer, if it has one, or ``UNREAD``.
         """
-        kinds = word_kinds(parsed, record.answer, assume_language=self._assume_language)
+        kinds = word_kinds(parsed, record, assume_language=self._assume_language)
         claims = answer_claims(parsed, record.answer, spans, kinds)
         matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
         signals = answer_signals(record, parsed, kinds, self._model.table, matcher)

@@ -71,8 +71,19 @@ _REFUSAL = phrase_pattern(
     rf"(?:information on|mention of|{_INFORMATION} (?:about|regarding|in {SOURCE}))|anything (?:about|regarding))\b",
     rf"(?:^\s*|, )(?:unable|not able) to (?:\w+ly )?{_ANSWERING}\b",
     r"(?<!\w)it is unable to (?:answer|provide)\b",
-    r"(?<!\w)(?:it\s*(?:'s|is|was) )?(?:not possible|impossible|difficult) (?:for me )?to (?:\w+ly )?"
-    r"(?:answer|determine|conclude|say)\b",
+    r"(?<!\w)(?:it\s*(?:'s|is|was) )?(?:not possible|impossible|difficult|hard) (?:for me )?to (?:\w+ly )?"
+    r"(?:(?:answer|determine|conclude|say)\b|(?:give|provide) (?:an?|any) (?:[\w-]+ ){0,2}(?:answer|figure|number)\b)",
+    r"(?<!\w)(?:i|we)\s*(?:am|are|'m|'re) not (?:sure|certain)\b",
+    r"(?<!\w)(?:this|that|it|which)\s*(?:'s|is) (?:(?:outside|beyond) (?:of )?(?:the scope|my (?:scope|knowledge))\b"
+    r"|not something (?:i|we) can\b)",
+    rf"(?<!\w)no (?:relevant |matching )?(?:passages|documents|results|sources|{_INFORMATION})"
+    r" (?:were|was|could be) found\b",
+    r"(?<!\w)there (?:is no|is not an?|isn't an?) (?:definitive|clear|single|specific|exact) answer\b",
+    r"(?<!\w)(?:an?|the) (?:exact|specific|precise) [\w-]+ (?:is|was) not (?:given|provided)(?=\s*[.;]?\s*$)",
+    rf"(?<!\w)(?:i|we) (?:have|was|were)(?: not|n't) (?:been )?(?:given|provided)(?: with)?"
+    rf" (?:any |enough )?{_INFORMATION}\b",
+    r"^\s*could not find (?:an? |any )?(?:answer|information)\b",
+    r"(?<!\w)i can only (?:answer|help with|assist with) (?:questions?|topics)\b",
     rf"(?<!\w)(?:i|we)\s*{_CAN_NOT} (?:\w+ly )?{_ANSWERING}\b",
     rf"(?<!\w)(?:i|we) (?:{_DOES_NOT} have|lack|would need|need) "
     rf"(?:(?:access to|enough|sufficient|any|the|that|this|such|more|additional|further|specific|necessary) )*"
@@ -103,7 +114,7 @@ _BORDER = phrase_pattern(
     r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should)\b)",
 )
 _MAY_REFUSE = re.compile(
-    r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|need"
+    r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard|need|outside|beyond|only"
     r"|un(?:clear|known|specified))\b|n['’]t\b",
     re.IGNORECASE,
 )

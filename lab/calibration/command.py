@@ -1,7 +1,8 @@
 """Fit the thresholds of the verdict to one's own answers: to what people marked on the page of an audit.
 
 Writes a directory for ``attribeam audit --verdict DIR``. With ``--verdict mass``, the two thresholds of evidence mass
-are fitted instead, for the audit's model; so a model that has no thresholds gets some.
+are fitted instead, for the audit's model; so a model that has no thresholds gets some. So does a verifier, whose scores
+may be blended with the bundled verdict's.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from attribeam.attribution.option_types import MASS_VERDICT, whole_number
 from attribeam.lab.calibration.fitted_verdict import (
     FittedPart,
     base_verdict,
-    fit_mass,
+    fit_scores,
     fit_verdict,
     verdict_of,
     write_mass,
     write_verdict,
 )
+from attribeam.lab.calibration.fitted_verifier import bundled_digest, fit_verifier, is_of_verifier, write_verifier
 from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems, given_marks, marked_audit
 from attribeam.lab.calibration.threshold_fit import CallFigures, Need, needs
 from attribeam.report.audit_directory import AuditDirectory
@@ -54,6 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--false-alarm-rate", type=_share, metavar="SHARE",
         help="flag at most so many of the answers and claims that people found supported (default: the best F1)",
     )  # fmt: skip
+    add(
+        "--blend", type=Path, metavar="DIR",
+        help="of an audit by a verifier: an audit of the same logs by the bundled verdict, whose scores are blended in",
+    )  # fmt: skip
     add("--seed", type=whole_number, default=0, help="seed of folds and resamples (default: 0)")
 
 
@@ -71,14 +77,18 @@ def run(arguments: argparse.Namespace) -> None:
     marked = marked_audit(audit, marks)
     by_mass = (arguments.verdict or verdict_of(audit)) == MASS_VERDICT
     print_lines(_marks_line(marks, marked))
+    by_verifier = not by_mass and is_of_verifier(audit)
+    if arguments.blend is not None and not by_verifier:
+        raise UsageError(f"--blend is for an audit by a verifier, --audit {audit.root} is none; leave it out")
+    calibrated = _calibrate_mass if by_mass else _calibrate_verifier if by_verifier else _calibrate_verdict
     with made_with(recorded_umask(audit.manifest.options)):
-        parts = (_calibrate_mass if by_mass else _calibrate_verdict)(arguments, audit, marked)
+        parts = calibrated(arguments, audit, marked)
     print_lines(*_lines(parts))
     print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
     )
-    decoder = "" if by_mass else _decoder_option(audit)
+    decoder = "" if by_mass or by_verifier else _decoder_option(audit)
     print_lines(f"written to {arguments.output}; use it: attribeam audit --verdict {arguments.output}{decoder}")
 
 
@@ -113,12 +123,37 @@ def _calibrate_verdict(
     return (part,)
 
 
+def _calibrate_verifier(
+    arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
+) -> tuple[FittedPart, ...]:
+    rate = arguments.false_alarm_rate
+    _check_enough([*needs(marked.answers, "answers", rate), *needs(marked.scored, "claims", rate)])
+    bundled = None
+    if arguments.blend is not None:
+        blend = AuditDirectory.open(arguments.blend)
+        bundled = (marked_audit(blend, given_marks(arguments.marks)), bundled_digest(blend))
+    found, parts = fit_verifier(
+        audit,
+        marked,
+        bundled,
+        false_alarm_rate=rate,
+        measured_on=_measured_on(audit, marked.answers, "answers"),
+        seed=arguments.seed,
+    )
+    try:
+        write_verifier(arguments.output, found)
+        _write_figures(arguments, audit, parts)
+    except OSError as error:
+        raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
+    return parts
+
+
 def _calibrate_mass(
     arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit
 ) -> tuple[FittedPart, ...]:
     items, rate = marked.massed, arguments.false_alarm_rate
     _check_enough(needs(items, "claims with an evidence mass", rate))
-    supported, weak, part = fit_mass(items, _old_mass(audit), false_alarm_rate=rate, seed=arguments.seed)
+    supported, weak, part = fit_scores(items, _old_mass(audit), false_alarm_rate=rate, seed=arguments.seed)
     try:
         write_mass(arguments.output, audit, supported, weak, measured_on=_measured_on(audit, items, "claims"))
         _write_figures(arguments, audit, (part,))

@@ -31,7 +31,7 @@ SUPPORTED_PRECISION = 0.95
 """The least share of supported claims among those that are called so."""
 
 _DIGITS = 4
-_DIGEST_LETTERS = 16
+DIGEST_LETTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
     used = audit.manifest.models.get("verdict_model")
-    if used != model.digest[:_DIGEST_LETTERS]:
+    if used != model.digest[:DIGEST_LETTERS]:
         raise UsageError(
             f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds "
-            f"{model.digest[:_DIGEST_LETTERS]}; audit again, and mark claims on the new page"
+            f"{model.digest[:DIGEST_LETTERS]}; audit again, and mark claims on the new page"
         )
     return directory, model
 
@@ -103,10 +103,10 @@ def fit_verdict(
     return replace(old, balanced=balanced, **moved), part
 
 
-def fit_mass(
+def fit_scores(
     items: MarkedItems, old: tuple[float, float] | None, *, false_alarm_rate: float | None, seed: int
 ) -> tuple[float, float, FittedPart]:
-    """(supported, weak) thresholds of evidence mass, and how well the lower one does."""
+    """(supported, weak) thresholds of evidence mass or of a score, and how well the lower one does."""
     fit = fit_threshold(items, chooser(false_alarm_rate), seed=seed)
     weak = _clipped(1 - fit.threshold)
     supported = max(weak, _supported_from(items))

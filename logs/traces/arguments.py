@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from attribeam.logs.traces.paths import PRESETS, Preset
+from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.logs.traces.span import TraceOptions
 
 EVERY_MESSAGE = 2**31
@@ -17,7 +18,7 @@ def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("logs of trace stores").add_argument
     for name in ("question", "passages", "answer"):
         add(f"--{name}-path", metavar="JMESPATH", help=f"path to the {name}, such as {_EXAMPLES[name]}")
-    add("--preset", choices=[*PRESETS], help="three paths under one name; see docs/importing_logs.md")
+    add("--preset", choices=[*PRESETS, *PROVIDERS], help="paths under one name; see docs/importing_logs.md")
     add(
         "--history",
         type=_message_count,
@@ -49,6 +50,7 @@ def trace_options(arguments: argparse.Namespace) -> TraceOptions:
         retrievals=arguments.retrievals or default.retrievals,
         tool_outputs=bool(arguments.tool_outputs),
         passages_table=arguments.passages_table,
+        preset=arguments.preset if arguments.preset in PROVIDERS else None,
     )
 
 

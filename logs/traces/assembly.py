@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from attribeam.logs.traces.documents import SOURCE_KEYS, Texts, among, documents_of, once_each, with_texts
 from attribeam.logs.traces.json_shapes import at, shape
-from attribeam.logs.traces.messages import Asked, Message, messages_of, with_history
+from attribeam.logs.traces.messages import Asked, Message, Speaker, messages_of, with_history
 from attribeam.logs.traces.paths import PathSet
+from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
 from attribeam.logs.traces.span import Document, Role, Span, TraceOptions, TraceRow, fault
 from attribeam.logs.traces.texts import answer_of, question_of
 from attribeam.schemas import Reason, RowFault
@@ -106,6 +107,9 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     passages = _passages(tree, options, texts, paths)
     asked = _question(tree, paths)
     answer = _answer(tree, paths)
+    parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
+    if parts is not None:
+        passages, asked = parts.passages, parts.asked(asked)
     models = [one.model for one in tree.spans if one.model and one.role is Role.MODEL]
     row = TraceRow(
         record_id=trace_id,
@@ -115,6 +119,7 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
         answered_at=_answered_at(tree),
         generator=models[-1] if models else next((one.model for one in tree.spans if one.model), None),
         session_id=next((one.session_id for one in tree.spans if one.session_id), None),
+        notes=() if parts is None else (FROM_PROMPT,),
     )
     return row._replace(fault=_missing(tree, row, options, paths))
 
@@ -155,7 +160,9 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
     if not row.passages:
         tools = ", or take what tools returned with --tool-outputs" if any(_tool_outputs(tree)) else ""
         tools = "" if options.tool_outputs else tools
-        found = "no retriever returned any; name them with --passages-path"
+        kinds = ", ".join(dict.fromkeys(one.kind or one.role for one in tree.spans))
+        found = f"no retriever returned any (its spans are: {kinds}), no other place has {', '.join(SOURCE_KEYS)}, and "
+        found += "no prompt marks any; name them with --passages-path"
         message = f"trace should have passages, {'--passages-path finds none' if paths.passages else found}{tools}"
         return fault(Reason.NO_PASSAGES, "passages", message)
     lacking = missing_passage_texts(row.passages)
@@ -268,6 +275,17 @@ def _sources_of_root(tree: Tree) -> tuple[Document, ...] | None:
             if found:
                 return found
     return None
+
+
+def _prompts(tree: Tree) -> Iterator[str]:
+    """What models were told, the last model first."""
+    for one in reversed(tree.spans):
+        messages = messages_of(one.input) if one.role in _SPEAKING else None
+        for message in messages or ():
+            if message.speaker in (Speaker.SYSTEM, Speaker.USER):
+                yield message.text
+        if messages is None and one.role in _SPEAKING and (found := question_of(one.input)) is not None:
+            yield found.question
 
 
 def _tool_outputs(tree: Tree) -> Iterator[Document]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
@@ -146,9 +146,6 @@ def _names(lines: _Lines) -> list[str]:
         first = lines.taken - len(row.lines) + 1
         raise LogFormatError(f"should be CSV with a line of names, line {first} is none: {row.damage}")
     names = row.cells or []
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-    if repeated:
-        raise LogFormatError(f"should name each column once, line 1 has {repeated[0]!r} twice")
     if len(names) == 1:
         raise LogFormatError(
             "should be CSV with commas and a line of names, line 1 has no comma; check the format's name"
@@ -164,4 +161,9 @@ def _row_of(names: Sequence[str], cells: Sequence[str], first: int, last: int) -
             f"{where} should have {len(names)} fields as line 1 has, has {len(cells)}; export the file again",
             column=None,
         )
-    return {name: cell or None for name, cell in zip(names, cells, strict=True)}
+    row: dict[str, str | None] = {}
+    for name, cell in zip(names, cells, strict=True):
+        if row.setdefault(name, cell or None) != (cell or None):
+            message = f"line {first} should have one value in {name!r}, which line 1 names twice, has two; rename one"
+            return RowFault(Reason.INVALID_VALUE, message, column=None)
+    return row

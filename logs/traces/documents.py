@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from attribeam.logs.traces.json_shapes import at, first_of, nested, number_or_none, parsed, text_or_none
+from attribeam.logs.traces.json_shapes import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
 from attribeam.logs.traces.span import Document
 
-TEXT_KEYS = ("content", "page_content", "pageContent", "text", "chunk", "passage", "snippet", "body", "chunk_text")
-LIST_KEYS = (
+TEXT_KEYS = (
+    "content",
+    "page_content",
+    "pageContent",
+    "text",
+    "chunk",
+    "passage",
+    "snippet",
+    "body",
+    "chunk_text",
+    "passage_text",
+    "chunk_content",
+    "paragraph_text",
+    "contents",
+    "document",
+    "context",
+    "excerpt",
+)
+SOURCE_KEYS = (
+    "retrieval_context",
+    "retrieved_contexts",
+    "retrieved_context",
+    "retrieved_documents",
+    "retrieved_docs",
+    "retrieved_passages",
+    "retrieved_chunks",
+    "retrieved_nodes",
     "documents",
     "docs",
     "passages",
     "contexts",
-    "retrieved_contexts",
-    "retrieved_documents",
     "source_documents",
     "source_nodes",
     "nodes",
     "chunks",
+    "ctxs",
+    "context",
+)
+"""Keys that hold documents also where no retriever is logged."""
+LIST_KEYS = (
+    *SOURCE_KEYS[:-1],
     "results",
     "matches",
     "hits",
@@ -29,12 +60,22 @@ LIST_KEYS = (
     "result",
     "data",
 )
-SOURCE_KEYS = (*LIST_KEYS[:10], "context")
-"""Keys that hold documents also where no retriever is logged."""
-_ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id")
-_METADATA_ID_KEYS = (*_ID_KEYS, "doc_uri", "source_id", "source", "url", "uri", "file_path", "file_name")
+_ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
+_METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = ("document", "node", "doc", "kwargs", "payload", "_source")
+_INNER_KEYS = ("document", "node", "doc", "kwargs", "payload", "_source", "text_resource")
+_COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
+_COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
+_COLUMN_TITLES = ("title", "titles")
+_BESIDE_TEXT = frozenset({"metadata", "title", "type", "lc", *TEXT_KEYS, *_METADATA_ID_KEYS, *_SCORE_KEYS})
+"""Members of an object that is nothing but a document: opening one that stands as JSON in a text loses nothing."""
+_NO_IDS = frozenset(
+    {"answer", "description", "error", "input", "message", "name", "output", "prompt", "query", "question", "reason"}
+    | {"response", "result", "status", "summary", "title"}
+)
+"""Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
+_PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
+"""A document of LangChain as ``str`` prints it."""
 _DEEPEST = 8
 
 
@@ -79,13 +120,16 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
             if found is not None:
                 return found
     own = document_of(value)
-    return (own,) if own is not None and own.text else None
+    return (own,) if own is not None and own.text else _by_ids(value)
 
 
 def document_of(value: object) -> Document | None:
-    """One document; None where ``value`` has neither its text nor its id."""
+    """One document; None where ``value`` has neither its text nor its id.
+
+    A text may hold a document that was printed, as JSON or by ``str``.
+    """
     if isinstance(value, str):
-        return Document(value)
+        return _of_text(value)
     if not isinstance(value, dict):
         return None
     if any("." in key for key in value):
@@ -146,41 +190,98 @@ def _with_text(one: Document, known: Document | None) -> Document:
     return one._replace(text=known.text, title=one.title or known.title)
 
 
+def _of_text(text: str) -> Document:
+    value = parsed(text)
+    if isinstance(value, dict) and value.keys() <= _BESIDE_TEXT and (found := document_of(value)) and found.text:
+        return found
+    printed = _PRINTED_DOCUMENT.fullmatch(text.strip())
+    return Document(ast.literal_eval(printed[1]) if printed else text)
+
+
 def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None:
-    if len(items) == 1 and isinstance(items[0], list):
-        return documents_of(items[0], depth + 1)
-    found = [document_of(_unpaired(one)) for one in items]
-    if any(one is None for one in found):
+    """The documents of a list, an empty one for each null; None where an item is none, or all are null."""
+    if items and all(isinstance(one, list) for one in items) and not any(map(_of_tuple, items)):
+        found = [documents_of(one, depth + 1) for one in items]
+        return None if any(some is None for some in found) else tuple(one for some in found for one in some or ())
+    documents = [
+        Document("") if is_nothing(one) else _of_tuple(one) if isinstance(one, list) else document_of(one)
+        for one in items
+    ]
+    if items and all(map(is_nothing, items)):
         return None
-    return tuple(one for one in found if one is not None) if items else ()
+    return None if any(one is None for one in documents) else tuple(one for one in documents if one is not None)
 
 
-def _unpaired(item: object) -> object:
-    """The document of a (document, score) pair."""
-    if isinstance(item, list) and len(item) == 2 and isinstance(item[1], int | float) and isinstance(item[0], dict):
-        return {"document": item[0], "score": item[1]}
-    return item
+def _of_tuple(item: object) -> Document | None:
+    """The document of a pair or triple of text or document, score, id, title or metadata; None where it is no such."""
+    if not isinstance(item, list) or not 2 <= len(item) <= 4:
+        return None
+    texts = [one for one in item if isinstance(one, str)]
+    objects = [one for one in item if isinstance(one, dict)]
+    scores = [one for one in item if isinstance(one, int | float) and not isinstance(one, bool)]
+    score = float(scores[0]) if scores else None
+    if not texts and len(objects) == 1 and scores:
+        return document_of({"document": objects[0], "score": score})
+    if len(texts) == 1 and len(scores) + len(objects) == len(item) - 1:
+        own = _of_text(texts[0])
+        about = document_of({"text": own.text, "metadata": objects[0]}) if objects else own
+        return own if about is None else about._replace(score=_either(score, about.score))
+    if len(texts) == 2 and len(scores) == len(item) - 2 and " " in texts[1].strip() and " " not in texts[0].strip():
+        return Document(texts[1], None, texts[0], score)
+    if len(item) == 2 and len(texts) == 1 and isinstance(item[0], str) and _are_texts(item[1]):
+        return Document("".join(item[1]), item[0])
+    return None
 
 
 def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
-    """Columns of ids and texts side by side, as Chroma gives them, perhaps once more in a list."""
-    ids, texts = _column(value.get("ids")), _column(value.get("documents"))
-    if ids is None or texts is None or len(ids) != len(texts):
-        return None
-    if not all(text is None or isinstance(text, str) for text in texts):
-        return None
-    metadata = _column(value.get("metadatas")) or [None] * len(ids)
-    titles = [text_or_none(at(one, "title")) for one in metadata] if len(metadata) == len(ids) else [None] * len(ids)
-    rows = zip(ids, texts, titles, strict=True)
-    return tuple(
-        Document(text if isinstance(text, str) else None, title, text_or_none(one)) for one, text, title in rows
-    )
+    """Columns of texts, ids and titles side by side, as Chroma and ``datasets`` give them, perhaps in one more list."""
+    for key in _COLUMN_TEXTS:
+        texts = _column(value.get(key))
+        if texts and all(map(_are_texts, texts)):
+            texts = ["".join(one) for one in texts if isinstance(one, list)]
+        if texts and any(texts) and all(text is None or isinstance(text, str) for text in texts):
+            size = len(texts)
+            ids, titles = (_parallel(value, names, size) for names in (_COLUMN_IDS, _COLUMN_TITLES))
+            if not any(titles):
+                metadata = _column(value.get("metadatas")) or []
+                titles = [at(one, "title") for one in metadata] if len(metadata) == size else titles
+            rows = zip(texts, titles, ids, strict=True)
+            has_ids = any(one is not None for one in ids)
+            blank = None if has_ids else ""
+            return tuple(
+                Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(own))
+                for text, title, own in rows
+            )
+    return None
+
+
+def _parallel(value: Mapping[str, object], names: Iterable[str], size: int) -> list[object]:
+    """The first of these columns that has one value per text; nulls where there is none."""
+    found = (_column(value.get(name)) for name in names)
+    return next((one for one in found if one is not None and len(one) == size), [None] * size)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
 def _column(value: object) -> list[object] | None:
     if not isinstance(value, list):
         return None
     return value[0] if len(value) == 1 and isinstance(value[0], list) else value
+
+
+def _by_ids(value: Mapping[str, object]) -> tuple[Document, ...] | None:
+    """An object of texts or documents by their ids; its texts have at least three words."""
+    if not value or any(key.lower() in _NO_IDS or key in _BESIDE_TEXT or key in LIST_KEYS for key in value):
+        return None
+    found = []
+    for key, one in value.items():
+        document = document_of(one)
+        if document is None or not document.text or (isinstance(one, str) and len(one.split()) < 3):
+            return None
+        found.append(document._replace(passage_id=key))
+    return tuple(found)
 
 
 def _either(one: float | None, other: float | None) -> float | None:

@@ -7,12 +7,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 
 _DEEPEST = 24
 _LONGEST_NUMBER = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SHOWN_KEYS = 8
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_LETTER = re.compile(r"[^a-z0-9]+")
+_SHOWN_KEYS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
 """What a key may look like that is shown; another one may be a text."""
 
@@ -78,6 +81,20 @@ def _with_lists(value: object) -> object:
     if isinstance(value, list):
         return [nested(one) if isinstance(one, dict) else one for one in value]
     return value
+
+
+def by_name(record: Mapping[str, object]) -> dict[str, str]:
+    """The names of a record in snake case, each with the name as it stands."""
+    found: dict[str, str] = {}
+    for name in record:
+        found.setdefault(in_snake_case(name), name)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def in_snake_case(name: str) -> str:
+    """A name in the way of Python: "Retrieved Contexts" and "retrievedContexts" are "retrieved_contexts"."""
+    return _NO_LETTER.sub("_", _HUMP.sub("_", name[:100]).lower()).strip("_")
 
 
 def at(value: object, *path: str) -> object:
@@ -169,9 +186,14 @@ def shape(value: object) -> str:
     if isinstance(value, str):
         return "a text" if value.strip() else "an empty text"
     if isinstance(value, dict):
-        keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
-        more = ["..."] if len(value) > len(keys) else []
-        return f"an object with the keys {', '.join(keys + more)}" if value else "an empty object"
+        return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):
-        return "a list" if value else "an empty list"
+        kind = "texts" if all(isinstance(one, str) for one in value) else "items"
+        return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"
+
+
+def shown_keys(value: Mapping[str, object]) -> str:
+    """The first keys of an object that are names, and no texts."""
+    keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
+    return ", ".join([*keys, *(["..."] if len(value) > len(keys) else [])])

@@ -5,18 +5,21 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
+from attribeam.logs.traces.json_shapes import by_name
 from attribeam.schemas import RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
 _OWN_KEYS = frozenset(
     {"id", "record_id", "trace_id", "traceId", "span_id", "context", "info", "type", "question", "query", "user_input"}
 )
-"""An object with one of these keys is a record itself, whatever lists it has."""
+"""An object with one of these keys is a record itself, whatever lists it has, unless their items ask something."""
+_ASKING_KEYS = frozenset({"question", "query", "user_input", "user_query", "input", "inputs", "prompt", "messages"})
+_DEEPEST_WRAPPER = 3
 _CUT_OFF = "the file ends within it"
 _CUT_OFF_CHARS = 16
 _BETWEEN = re.compile("[ \t\r\n\ufeff,]*")
@@ -38,8 +41,9 @@ class Found:
 
 
 def json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool) -> Iterator[Found]:
-    """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, and none
-    of a record's own, gives its items. Several documents may stand one behind the other.
+    """The values of a file that begins like JSON; an object with one of the keys ``wrappers``, in snake
+    case, and none of a record's own, gives its items, and a whole table its rows. Several documents may stand one
+    behind the other.
 
     ``may_be_lines`` says that it begins with an object. If that ends within its line, each line is read for itself: one
     that is no JSON, or too long, is a ``RowFault`` in its place. So is what the file's end cuts off, a list that is
@@ -92,14 +96,53 @@ def _start_of_next(text: str, at: int) -> int:
 
 
 def _unwrapped(found: Found, wrappers: Sequence[str]) -> Iterator[Found]:
-    value = found.value
-    if isinstance(value, dict) and not value.keys() & _OWN_KEYS:
-        for key in wrappers:
-            items = value.get(key)
-            if isinstance(items, list):
-                yield from (Found(found.line, item, number) for number, item in enumerate(items))
-                return
-    yield found
+    items = _items(found.value, wrappers) if wrappers else None
+    if items is None:
+        yield found
+    else:
+        yield from (Found(found.line, item, number) for number, item in enumerate(items))
+
+
+def _items(value: object, wrappers: Sequence[str], depth: int = 0) -> Sequence[object] | None:
+    """The records in an object that wraps them, perhaps in another one; None where it is a record itself."""
+    if not isinstance(value, dict):
+        return None
+    rows = _rows_of_table(value)
+    if rows is not None or value.keys() & _ASKING_KEYS:
+        return rows
+    own = by_name(value)
+    for inner in (value[own[key]] for key in wrappers if key in own):
+        if isinstance(inner, list) and (not value.keys() & _OWN_KEYS or any(map(_asks, inner))):
+            return inner
+        items = _items(inner, wrappers, depth + 1) if depth < _DEEPEST_WRAPPER else None
+        if items is not None:
+            return items
+    return None
+
+
+def _asks(item: object) -> bool:
+    return isinstance(item, dict) and not _ASKING_KEYS.isdisjoint(by_name(item))
+
+
+def _rows_of_table(value: Mapping[str, object]) -> list[object] | None:
+    """The rows of a whole table: as pandas splits it, with an object or with a list for each column."""
+    names, lists = value.get("columns"), value.get("data")
+    if isinstance(names, list) and isinstance(lists, list) and all(isinstance(one, str) for one in names):
+        if all(isinstance(one, list) and len(one) == len(names) for one in lists):
+            return [dict(zip(names, one, strict=True)) for one in lists]
+        return None
+    objects = {name: one for name, one in value.items() if isinstance(one, dict)}
+    numbers = [str(one) for one in next(iter(objects.values()), ())]
+    if 1 < len(objects) == len(value) and numbers and all(map(str.isdecimal, numbers)):
+        if all([*one] == numbers for one in objects.values()):
+            return [{name: column[number] for name, column in objects.items()} for number in numbers]
+        return None
+    columns = [one for one in value.values() if isinstance(one, list)]
+    if 1 < len(columns) == len(value) and len({len(one) for one in columns}) == 1 and columns[0]:
+        asked = next((column for name, column in zip(value, columns, strict=True) if _asks({name: None})), [None])
+        if all(isinstance(one, str) for one in asked):
+            return [dict(zip(value, one, strict=True)) for one in zip(*columns, strict=True)]
+    return None
 
 
 def _stream(file: BinaryIO) -> Iterator[Found]:

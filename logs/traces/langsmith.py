@@ -39,9 +39,12 @@ def _with_children(record: Record, trace_id: str | None, parent_id: str | None, 
 
 
 def _span(record: Record, trace_id: str | None, parent_id: str | None) -> Span:
-    span_id = text_or_none(record.get("id"))
+    order = [one.rpartition("Z")[2] for one in str(record.get("dotted_order") or "").split(".") if "Z" in one]
+    span_id = text_or_none(first_of(record, ("id", "run_id"))) or (order[-1] if order else None)
     parent_id = text_or_none(record.get("parent_run_id")) or _last(record.get("parent_run_ids")) or parent_id
+    parent_id = parent_id or (order[-2] if len(order) > 1 else None)
     found = text_or_none(record.get("trace_id")) or trace_id or (span_id if parent_id is None else None)
+    found = found or (order[0] if order else None)
     if found is None:
         raise fault(Reason.MISSING_VALUE, "trace_id", "run should have a trace_id, has none; export the field")
     extra = parsed(record.get("extra"))

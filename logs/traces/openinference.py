@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from attribeam.logs.traces.documents import document_of
 from attribeam.logs.traces.json_shapes import at, first_of, microseconds, nested, parsed, text_or_none
 from attribeam.logs.traces.otlp import flat_spans, is_envelope
+from attribeam.logs.traces.python_literals import opened_text
 from attribeam.logs.traces.span import Document, Record, Role, Span, fault
 from attribeam.schemas import Reason
 
@@ -72,7 +73,21 @@ def openinference_span(record: Record) -> Span:
 
 def opened(record: Record) -> dict[str, object]:
     """A span with dotted names opened; attributes and context may be JSON texts, as in a table."""
-    return nested({name: parsed(one) if name in ("attributes", "context") else one for name, one in record.items()})
+    return nested({name: _opened_cell(name, one) for name, one in record.items()})
+
+
+def _opened_cell(name: str, value: object) -> object:
+    """A cell of a table: lists of objects and objects stand there as JSON or as Python prints them."""
+    if name in ("attributes", "context"):
+        return opened_text(value)
+    if not name.startswith("attributes.") or name.endswith((".input.value", ".output.value")):
+        return value
+    found = opened_text(value)
+    return (
+        found
+        if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(one, dict) for one in found))
+        else value
+    )
 
 
 def trace_id_of(whole: Record) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attribeam.logs.traces.documents import documents_of
 from attribeam.logs.traces.json_shapes import at, first_of, microseconds, parsed, text_or_none
 from attribeam.logs.traces.openinference import has_failed, opened, trace_id_of
-from attribeam.logs.traces.otlp import attributes_of, flat_spans, is_envelope
+from attribeam.logs.traces.otlp import flat_spans, is_envelope, whole_attributes
 from attribeam.logs.traces.span import Record, Role, Span
 
 _ROLES = {
@@ -33,7 +33,7 @@ class OtelGenAi:
         """See ``SpanFormat``."""
         if is_envelope(record):
             return [_span(one) for one in flat_spans(record)]
-        return [_span({**record, "attributes": attributes_of(parsed(record.get("attributes")))})]
+        return [_span({**record, "attributes": whole_attributes(record)})]
 
 
 def _span(record: Record) -> Span:
@@ -46,6 +46,9 @@ def _span(record: Record) -> Span:
     if role is Role.CHAIN and documents is not None:
         role = Role.RETRIEVER
     given, gave = _given_and_gave(own, role)
+    entity = at(whole, "attributes", "traceloop", "entity")
+    given = _arguments(parsed(at(entity, "input"))) if given is None else given
+    gave = parsed(at(entity, "output")) if gave is None else gave
     return Span(
         trace_id=trace_id_of(whole),
         span_id=text_or_none(at(whole, "context", "span_id") or whole.get("span_id") or whole.get("spanId")),
@@ -63,6 +66,14 @@ def _span(record: Record) -> Span:
         session_id=text_or_none(at(own, "conversation", "id")),
         failed=has_failed(whole),
     )
+
+
+def _arguments(value: object) -> object:
+    """What a function was given that OpenLLMetry traces: its only argument, or those with names."""
+    if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
+        return value
+    listed = value.get("args")
+    return listed[0] if isinstance(listed, list) and len(listed) == 1 else value.get("kwargs")
 
 
 def _given_and_gave(own: Mapping[str, object], role: Role) -> tuple[object, object]:

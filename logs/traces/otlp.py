@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from attribeam.logs.traces.json_shapes import parsed
 from attribeam.logs.traces.span import Record
 
 _EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
+_RESULT_EVENTS = ("db.query.result", "db.search.result")
+"""Events of OpenLLMetry, one for each document that a vector store found."""
+_DOCUMENTS = "gen_ai.retrieval.documents"
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -27,11 +31,7 @@ def flat_spans(record: Record) -> Iterator[dict[str, object]]:
 
 def flat_span(span: Record) -> dict[str, object]:
     """One span of OTLP."""
-    attributes: dict[str, object] = {}
-    for event in _items(span, "events"):
-        if event.get("name") == _EVENT:
-            attributes.update(attributes_of(event.get("attributes")))
-    attributes.update(attributes_of(span.get("attributes")))
+    attributes = whole_attributes(span)
     return {
         "trace_id": _either(span, "traceId", "trace_id"),
         "span_id": _either(span, "spanId", "span_id"),
@@ -42,6 +42,22 @@ def flat_span(span: Record) -> dict[str, object]:
         "status": span.get("status"),
         "attributes": attributes,
     }
+
+
+def whole_attributes(span: Record) -> dict[str, object]:
+    """The attributes of a span, with what its events say of messages, and of the results of a vector store."""
+    found: dict[str, object] = {}
+    results = []
+    for event in _items(span, "events"):
+        own = attributes_of(event.get("attributes"))
+        name = str(event.get("name"))
+        if name == _EVENT:
+            found.update(own)
+        elif name in _RESULT_EVENTS:
+            results.append({key.removeprefix(f"{name}."): one for key, one in own.items()})
+    if results:
+        found[_DOCUMENTS] = [{**one, "metadata": one.get("metadata") or one.get("entity")} for one in results]
+    return found | attributes_of(parsed(span.get("attributes")))
 
 
 def attributes_of(value: object) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from attribeam.logs.traces.span import TraceOptions
@@ -66,10 +67,16 @@ def path_set(options: TraceOptions) -> PathSet:
         "--passages-path": options.passages_path,
         "--answer-path": options.answer_path,
     }
-    return PathSet(*(None if text is None else _compiled(flag, text) for flag, text in given.items()))
+    return PathSet(*(None if text is None else compiled_path(flag, text) for flag, text in given.items()))
 
 
-def _compiled(flag: str, text: str) -> Path:
+@cache
+def compiled_path(flag: str, text: str) -> Path:
+    """A JMESPath that ``flag`` gave.
+
+    Raises:
+        UsageError: if it is none, or the library is not installed.
+    """
     try:
         import jmespath
         from jmespath.exceptions import JMESPathError

@@ -23,24 +23,46 @@ _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
 _ARRAY = re.compile(r"^\s*array\((.*?)(?:,\s*dtype=\w+)?\)\s*$", re.DOTALL)
 
 
-def printed_list(text: str) -> list[object] | None:
-    """The list that a text prints, in JSON or in Python; None where it prints none.
+def printed_value(text: str) -> list[object] | dict[str, object] | None:
+    """The list or object that a text prints, in JSON or in Python; None where it prints none.
 
     Objects may be printed as calls with keywords, such as ``HumanMessage(content='...')``; the name then stands under
-    ``type``. NaN is None.
+    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none.
 
     Raises:
-        ValueError: if it begins like a list and is none, or is numpy's print, which may be cut and has no commas.
+        ValueError: if it begins like a list or an object and is none, or is numpy's print, which may be cut and has no
+            commas.
     """
     if text.lstrip().startswith("array("):
         text = _ARRAY.sub(r"\1", text)
-    if not text.lstrip().startswith("["):
+    if not text.lstrip().startswith(("[", "{")):
         return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
+        if _REMARK.match(text) or not _BEGINS.match(text) or not _GOES_ON.search(text):
+            return None
         value = _of_python(text)
-    return value if isinstance(value, list) else None
+    return value if isinstance(value, list | dict) else None
+
+
+def opened_text(value: object) -> object:
+    """What a text prints, see ``printed_value``; any other value, and a text that prints nothing, as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = printed_value(value)
+    except ValueError:
+        return value
+    return value if found is None else found
+
+
+_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|\w+\(|(?:None|True|False|nan)\b|$)""")
+"""How a list or an object of Python begins: by another one, a text, a number, a call or a constant."""
+_GOES_ON = re.compile(r""",\s*['"{]|[\]}]\s*$""")
+"""What has a second item or an end."""
+_REMARK = re.compile(r"""\s*\[(?:[^\[\]'"]*|\s*'[^'\\\n]*'\s*|\s*"[^"\\\n]*"\s*)\]\s*[^\s\],})]""")
+"""Something in brackets with text behind it."""
 
 
 def _of_python(text: str) -> object:
@@ -79,6 +101,8 @@ def _value(node: ast.expr) -> object:
             return _NAMES[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
+        case ast.Call(func=ast.Name(id="array"), args=[ast.List() as items]):
+            return _value(items)
         case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
             return {"type": name} | {one.arg: _value(one.value) for one in keywords if one.arg is not None}
         case _:

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
@@ -24,11 +25,13 @@ _LEAST_UNPACKED = 1 << 26
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
-def records(file: BinaryIO, *, wrappers: Sequence[str] = (), takes_csv: bool = True) -> Iterator[Found]:
+def records(
+    file: BinaryIO, *, wrappers: Sequence[str] = (), takes_csv: bool = True, notes: Counter[str] | None = None
+) -> Iterator[Found]:
     """The records in order; a ``RowFault`` stands in the place of one that cannot be read. An empty file has none.
 
     The content decides what kind of file it is, never a name. Of two members of the same name the last one counts.
-    Columns of embeddings are not read.
+    Columns of embeddings are not read; ``notes`` counts their rows.
 
     Raises:
         LogFormatError: if the file is none of these kinds.
@@ -40,9 +43,9 @@ def records(file: BinaryIO, *, wrappers: Sequence[str] = (), takes_csv: bool = T
     if head.startswith(b"\x1f\x8b"):
         yield from _unzipped(file, wrappers, takes_csv)
     elif head.startswith(b"PAR1"):
-        yield from parquet_rows(file)
+        yield from parquet_rows(file, Counter() if notes is None else notes)
     elif head.startswith((b"ARROW1", _ARROW_STREAM)):
-        yield from arrow_rows(file, is_stream=head.startswith(_ARROW_STREAM))
+        yield from arrow_rows(file, Counter() if notes is None else notes, is_stream=head.startswith(_ARROW_STREAM))
     else:
         yield from _text_records(file, wrappers, takes_csv)
 

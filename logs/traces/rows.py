@@ -1,142 +1,117 @@
-"""Formats with one row per record: ragas data sets, and plain objects whose fields have usual names."""
+"""The format with one row per record: data sets of ragas and others, and objects whose fields have usual names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from attribeam.logs.traces.assembly import missing_passage_texts, tool_passages
-from attribeam.logs.traces.documents import documents_of, once_each
-from attribeam.logs.traces.json_shapes import first_of, is_nothing, microseconds, nested, shape, text_or_none
-from attribeam.logs.traces.messages import Asked, answered, messages_of, with_history
-from attribeam.logs.traces.paths import PathSet
-from attribeam.logs.traces.python_literals import printed_list
-from attribeam.logs.traces.span import Document, Record, TraceOptions, TraceRow, fault
-from attribeam.logs.traces.texts import answer_of, question_of
+from attribeam.logs.traces.documents import document_of, documents_of
+from attribeam.logs.traces.field_choice import (
+    ANSWER,
+    PASSAGE_IDS,
+    PASSAGES,
+    QUESTION,
+    Choice,
+    Names,
+    choice_note,
+    chosen,
+    looked_for,
+    member,
+)
+from attribeam.logs.traces.json_shapes import is_nothing, microseconds, nested, shape, text_or_none
+from attribeam.logs.traces.messages import Asked, Speaker, answered, messages_of, with_history
+from attribeam.logs.traces.paths import Path, PathSet
+from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
+from attribeam.logs.traces.python_literals import opened_text, printed_value
+from attribeam.logs.traces.span import Document, Record, TraceOptions, TraceRow, fault, unreadable_moment
+from attribeam.logs.traces.texts import ANSWER_KEYS, QUESTION_KEYS, answer_of, question_of, several_texts
 from attribeam.schemas import Reason, RowFault
 
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The names under which the fields of a row are looked for, the first one that is there counts."""
-
-    question: tuple[str, ...]
-    passages: tuple[str, ...]
-    passage_ids: tuple[str, ...]
-    answer: tuple[str, ...]
-
-
-RAGAS = Fields(
-    question=("user_input", "question"),
-    passages=("retrieved_contexts", "contexts"),
-    passage_ids=("retrieved_context_ids",),
-    answer=("response", "answer"),
-)
-PLAIN = Fields(
-    question=("question", "query", "user_input", "user_query", "input", "prompt", "messages"),
-    passages=(
-        "passages",
-        "contexts",
-        "retrieved_contexts",
-        "documents",
-        "docs",
-        "retrieved_documents",
-        "chunks",
-        "context",
-    ),
-    passage_ids=("passage_ids", "retrieved_context_ids", "document_ids", "context_ids"),
-    answer=("answer", "response", "output", "completion", "generation", "result"),
-)
-_ID = ("record_id", "id", "sample_id", "trace_id", "request_id", "row_id")
+_T = TypeVar("_T")
+IDS = ("record_id", "id", "sample_id", "trace_id", "request_id", "row_id", "test_case_id", "question_id", "uuid")
 _MOMENT = ("answered_at", "created_at", "timestamp", "time")
 _GENERATOR = ("generator", "model", "model_name")
 _SESSION = ("session_id", "conversation_id", "thread_id")
+_PROMPTS = ("prompt", "full_prompt", "messages", "input", "inputs", "request", "question", "user_input", "query")
 _CONVERSATION = re.compile(r"""\s*\[\s*\{\s*['"](?:content|role|type)['"]\s*:""")
 """How a list of messages begins, as Python, JSON and numpy print it."""
+_ENVELOPE = frozenset(ANSWER_KEYS) - {"text", "content", "message", "result", "reply"}
+"""Keys that say that an answer stands within an object; an answer in JSON may have the others itself."""
+_NAME = re.compile(r"\S+\.[a-z0-9]{2,5}|https?://\S+", re.IGNORECASE)
+"""A file or an address, but no text: a text ends with its full stop."""
+_NUMBERED = re.compile(r"(?:retrieved[ _]?)?(?:context|passage|document|doc|chunk|source)[ _]?(\d{1,3})")
+_FOLDER = re.compile(r"(inputs?|outputs?)/")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One row per record, under the names of ``fields``."""
+    """One row per record."""
 
-    fields: Fields
-    wrappers: tuple[str, ...] = ("samples", "data", "rows")
+    wrappers: tuple[str, ...] = (
+        "samples",
+        "data",
+        "rows",
+        "results",
+        "records",
+        "test_cases",
+        "test_results",
+        "test_run_data",
+        "items",
+        "examples",
+        "entries",
+        "evaluations",
+        "dataset",
+    )
 
     def row(self, record: Record, options: TraceOptions, paths: PathSet) -> TraceRow:
         """The row of a record; its ``record_id`` is None where the record has none, so that one is made.
 
-        Lists that stand as texts in a CSV file are read as Python prints them, or as JSON.
+        Texts that hold lists or objects, as JSON or as Python prints them, are read. Where no member holds passages,
+        they are looked for in the prompt.
 
         Raises:
             RowFault: if it is faulty; the message names the field.
         """
-        whole = nested(record) if any("." in name for name in record) else record
-        given = paths.question.search(whole) if paths.question else self._value(whole, self.fields.question)
-        asked = _asked(given)
-        gave = paths.answer.search(whole) if paths.answer else self._value(whole, self.fields.answer)
-        answer = _answer(gave, given)
-        found = documents_of(paths.passages.search(whole)) if paths.passages else self._passages(whole)
+        whole = _opened(record)
+        given = _at(paths.question, whole) or chosen(whole, QUESTION, _asked)
+        gave = _at(paths.answer, whole) or chosen(whole, ANSWER, _answer)
+        found = _at(paths.passages, whole) or chosen(whole, PASSAGES, _documents)
+        asked = _asked("", given.raw) if paths.question else given.value
+        answer = (_answer("", gave.raw) if paths.answer else gave.value) or _answered_in(given.raw)
+        passages = documents_of(found.raw) if paths.passages else _with_ids(found, whole)
+        notes = [choice_note(given, QUESTION), choice_note(gave, ANSWER), choice_note(found, PASSAGES)]
         if options.tool_outputs and asked is not None:
-            found = (*(found or ()), *tool_passages(asked.tool_texts))
+            passages = (*(passages or ()), *tool_passages(asked.tool_texts))
+        parts = None if passages or found.name else next(filter(None, map(prompt_parts, _prompts(whole))), None)
+        if parts is not None:
+            passages, asked = parts.passages, parts.asked(asked)
+            notes.append(FROM_PROMPT)
+        when, moment = member(whole, _MOMENT)
+        if moment is not None and microseconds(moment) is None:
+            notes.append(unreadable_moment(when))
         row = TraceRow(
-            record_id=text_or_none(first_of(whole, _ID)),
+            record_id=text_or_none(member(whole, IDS)[1]),
             question=None if asked is None else with_history(asked, options.history),
-            passages=once_each(found) if found else found,
+            passages=passages,
             answer=answer,
-            answered_at=microseconds(first_of(whole, _MOMENT)),
-            generator=text_or_none(first_of(whole, _GENERATOR)),
-            session_id=text_or_none(first_of(whole, _SESSION)),
+            answered_at=microseconds(moment),
+            generator=text_or_none(member(whole, _GENERATOR)[1]),
+            session_id=text_or_none(member(whole, _SESSION)[1]),
+            notes=tuple(one for one in notes if one is not None),
         )
-        has_tools = asked is not None and bool(asked.tool_texts)
-        return row._replace(fault=self._missing(row, options, given, gave, has_tools=has_tools))
-
-    def _value(self, whole: Record, names: Sequence[str]) -> object:
-        """The first of these fields; a list that is printed as text is read."""
-        for name in names:
-            value = whole.get(name)
-            if is_nothing(value):
-                continue
-            if isinstance(value, str):
-                read = _printed(name, value) if name in (*self.fields.passages, *self.fields.passage_ids) else None
-                return _messages_or_text(name, value) if read is None else read
-            return value
-        return None
-
-    def _passages(self, whole: Record) -> tuple[Document, ...] | None:
-        contexts = self._value(whole, self.fields.passages)
-        ids = self._value(whole, self.fields.passage_ids)
-        if ids is not None and not isinstance(ids, list):
-            ids = [ids]
-        if contexts is None:
-            return tuple(Document(None, None, text_or_none(one)) for one in ids) if ids else None
-        if isinstance(contexts, list):
-            contexts = [one for one in contexts if not is_nothing(one)] if not ids else contexts
-        found = documents_of(contexts)
-        if found is None or ids is None:
-            return found
-        if len(ids) != len(found):
-            raise fault(
-                Reason.INVALID_VALUE,
-                self.fields.passage_ids[0],
-                f"row should have one passage id per passage, has {len(ids)} for {len(found)}; correct the lists",
-            )
-        return tuple(one._replace(passage_id=text_or_none(own)) for one, own in zip(found, ids, strict=True))
-
-    def _missing(
-        self, row: TraceRow, options: TraceOptions, given: object, gave: object, *, has_tools: bool
-    ) -> RowFault | None:
         if row.question is None:
-            where = options.question_path or _either(self.fields.question)
-            return fault(Reason.MISSING_VALUE, "question", f"row should have a question in {where}, has {shape(given)}")
+            return row._replace(fault=_missing(Reason.MISSING_VALUE, options.question_path, given, QUESTION, whole))
         if row.answer is None:
-            where = options.answer_path or _either(self.fields.answer)
-            return fault(Reason.EMPTY_ANSWER, "answer", f"row should have an answer in {where}, has {shape(gave)}")
+            return row._replace(fault=_missing(Reason.EMPTY_ANSWER, options.answer_path, gave, ANSWER, whole))
         if not row.passages:
-            where = options.passages_path or _either(self.fields.passages)
-            tools = "; take what tools returned with --tool-outputs" if has_tools and not options.tool_outputs else ""
-            return fault(Reason.NO_PASSAGES, "passages", f"row should have passages in {where}, has none{tools}")
-        return None
+            missing = _missing(Reason.NO_PASSAGES, options.passages_path, found, PASSAGES, whole)
+            has_tools = asked is not None and bool(asked.tool_texts) and not options.tool_outputs
+            tools = "; take what tools returned with --tool-outputs" if has_tools else ""
+            return row._replace(fault=fault(missing.reason, missing.column, f"{missing}{tools}"))
+        return row
 
 
 def text_fault(row: TraceRow) -> RowFault | None:
@@ -145,44 +120,126 @@ def text_fault(row: TraceRow) -> RowFault | None:
     return None if lacking is None else fault(Reason.PASSAGE_TEXT_MISSING, "passages", lacking)
 
 
-def _asked(value: object) -> Asked | None:
-    """The question of a text as it is, or of a conversation."""
-    return question_of(value, plain=isinstance(value, str))
+def _opened(record: Record) -> Record:
+    """The record with names such as ``outputs.answer``, ``outputs/answer`` and ``context_1`` opened."""
+    numbered = {int(found[1]): name for name in record if (found := _NUMBERED.fullmatch(name.lower()))}
+    if len(numbered) > 1:
+        texts = [record[numbered[number]] for number in sorted(numbered)]
+        record = {**record, "retrieved_texts": [one for one in texts if not is_nothing(one)]}
+    if any(_FOLDER.match(name) for name in record):
+        record = {name.replace("/", ".") if _FOLDER.match(name) else name: one for name, one in record.items()}
+    return nested(record) if any("." in name for name in record) else record
 
 
-def _answer(gave: object, given: object) -> str | None:
-    """The response, or else the assistant's last message in the conversation that was given."""
-    found = answer_of(gave, plain=isinstance(gave, str))
-    if found is None:
-        messages = None if isinstance(given, str) else messages_of(given)
-        found = None if messages is None else answered(messages)
-    return found
+def _at(path: Path | None, whole: Record) -> Choice[Any] | None:
+    return None if path is None else Choice(raw=path.search(whole))
 
 
-def _printed(name: str, text: str) -> list[object] | None:
+def _asked(name: str, value: object) -> Asked | None:
+    """The question of a text, of a conversation, or of an object that has one, also where these stand in a text."""
+    read = _conversation_or_text(name, value)
+    if isinstance(read, str):
+        opened = opened_text(read)
+        inner = question_of(opened) if isinstance(opened, dict) and opened.keys() & {*QUESTION_KEYS} else None
+        return inner or question_of(read, plain=True)
+    return question_of(read)
+
+
+def _answer(name: str, value: object) -> str | None:
+    """As ``_asked``, for the answer."""
+    read = _conversation_or_text(name, value)
+    if isinstance(read, str):
+        opened = opened_text(read)
+        inner = answer_of(opened) if isinstance(opened, dict) and opened.keys() & _ENVELOPE else None
+        return inner or answer_of(read, plain=True)
+    return None if isinstance(read, list) and several_texts(read) else answer_of(read)
+
+
+def _answered_in(given: object) -> str | None:
+    """The assistant's last message in the conversation that was given."""
+    messages = messages_of(_conversation_or_text("", given))
+    return None if messages is None else answered(messages)
+
+
+def _documents(name: str, value: object) -> tuple[Document, ...] | None:
+    """The passages of a list, an object or a text; a text that holds none of these is a passage itself.
+
+    A list of names of files and of addresses holds none.
+    """
+    if not isinstance(value, str):
+        found = documents_of(value)
+        return None if not found or all(_NAME.fullmatch(one.text or " ") for one in found) else found
     try:
-        return printed_list(text)
+        printed = printed_value(value)
     except ValueError as error:
+        message = f"field {name!r} should be a list, is {error}; export the data set as JSON lines"
+        raise fault(Reason.INVALID_VALUE, name, message) from error
+    if printed is None or isinstance(printed, dict):
+        own = document_of(value) if value.strip() else None
+        return documents_of(printed) or (None if own is None else (own,))
+    return documents_of(printed) or None
+
+
+def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
+    ids = chosen(whole, PASSAGE_IDS, _listed)
+    if ids.value is None:
+        return found.value
+    if found.value is None:
+        return tuple(Document(None, None, text_or_none(one)) for one in ids.value)
+    if len(ids.value) != len(found.value):
         raise fault(
             Reason.INVALID_VALUE,
-            name,
-            f"field {name!r} should be a list, is {error}; export the data set as JSON lines",
-        ) from error
+            ids.name,
+            f"row should have one passage id per passage, has {len(ids.value)} for {len(found.value)}; correct the "
+            "lists",
+        )
+    pairs = zip(found.value, ids.value, strict=True)
+    return tuple(one._replace(passage_id=text_or_none(own)) for one, own in pairs)
 
 
-def _messages_or_text(name: str, text: str) -> object:
-    """The conversation that a text prints, else the text as it is, since a question may begin with a bracket."""
+def _listed(_: str, value: object) -> list[object] | None:
+    value = opened_text(value)
+    return (value if isinstance(value, list) else [value]) if not is_nothing(value) and value != [] else None
+
+
+def _prompts(whole: Record) -> Iterator[str]:
+    """The texts that a model may have been given."""
+    for value in (member(whole, (name,))[1] for name in _PROMPTS):
+        opened = opened_text(value)
+        messages = messages_of(opened)
+        if messages is not None:
+            yield from (one.text for one in messages if one.speaker in (Speaker.SYSTEM, Speaker.USER))
+        elif isinstance(value, str):
+            yield value
+        elif isinstance(opened, dict):
+            yield from (one for one in opened.values() if isinstance(one, str))
+
+
+def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names, whole: Record) -> RowFault:
+    """What is wrong with a row that has nothing where a field should stand."""
+    kind = {"passages": "passages", "answer": "an answer"}.get(names.field, f"a {names.field}")
+    if path is None and not choice.name:
+        found = f", has {looked_for(whole, names)}; name its place with --{names.field}-path"
+        return fault(reason, names.field, f"row should have {kind}{found}")
+    found = f" in {path or choice.name}, has {shape(choice.raw)}"
+    if names is ANSWER and isinstance(choice.raw, list) and len(choice.raw) > 1:
+        found += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
+    if choice.others:
+        found += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
+    return fault(reason, names.field, f"row should have {kind}{found}")
+
+
+def _conversation_or_text(name: str, value: object) -> object:
+    """The conversation that a text prints, else the value as it is, since a question may begin with a bracket."""
+    if not isinstance(value, str):
+        return value
     try:
-        printed = printed_list(text)
+        printed = printed_value(value)
     except ValueError as error:
-        if _CONVERSATION.match(text):
+        if _CONVERSATION.match(value):
             message = (
                 f"field {name!r} should be a text or a conversation, is {error}; export the data set as JSON lines"
             )
             raise fault(Reason.INVALID_VALUE, name, message) from error
-        return text
-    return printed if printed and messages_of(printed) is not None else text
-
-
-def _either(names: Iterable[str]) -> str:
-    return " or ".join(list(names)[:3])
+        return value
+    return printed if isinstance(printed, list) and printed and messages_of(printed) is not None else value

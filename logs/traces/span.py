@@ -63,7 +63,10 @@ class Span(NamedTuple):
 
 
 class TraceRow(NamedTuple):
-    """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it."""
+    """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it.
+
+    ``notes`` say what was chosen, and what could not be read, in words that are the same for all such rows.
+    """
 
     record_id: str | None
     question: str | None = None
@@ -73,6 +76,7 @@ class TraceRow(NamedTuple):
     generator: str | None = None
     session_id: str | None = None
     fault: RowFault | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class TraceOptions:
         retrievals: which retrievals of a trace count: "all", "first" or "last".
         tool_outputs: take what tools returned as passages, too.
         passages_table: table with the texts of passages of which a trace has only the ids.
+        preset: whose responses a log holds, see ``attribeam.logs.traces.providers``; None asks each record.
     """
 
     question_path: str | None = None
@@ -94,6 +99,7 @@ class TraceOptions:
     retrievals: str = "all"
     tool_outputs: bool = False
     passages_table: str | None = None
+    preset: str | None = None
 
 
 class SpanFormat(Protocol):
@@ -114,3 +120,8 @@ class SpanFormat(Protocol):
 def fault(reason: Reason, column: str | None, message: str) -> RowFault:
     """The fault of a trace or a record."""
     return RowFault(reason, message, column=column)
+
+
+def unreadable_moment(name: str) -> str:
+    """The note of a row whose time is none."""
+    return f"answered_at stays empty where {name} holds no time that can be read"

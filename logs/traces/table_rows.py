@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import BinaryIO
@@ -9,7 +10,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attribeam.logs.columns import ColumnPart
+from attribeam.logs.columns import ColumnPart, list_item_type, plain_type
 from attribeam.logs.parquet_log import ParquetLog, open_parquet
 from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import BATCH_BYTES
@@ -17,11 +18,11 @@ from attribeam.logs.traces.json_values import Found
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError
 
-_VECTORS = ("embedding", "vector")
 
+def parquet_rows(file: BinaryIO, notes: Counter[str]) -> Iterator[Found]:
+    """The rows of a Parquet file without embeddings; their numbers count from 1, as lines do.
 
-def parquet_rows(file: BinaryIO) -> Iterator[Found]:
-    """The rows of a Parquet file without columns of embeddings; their numbers count from 1, as lines do.
+    ``notes`` counts the rows of each column that is left out.
 
     A ``RowFault`` stands in the place of a row that cannot be read.
 
@@ -30,20 +31,23 @@ def parquet_rows(file: BinaryIO) -> Iterator[Found]:
     """
     try:
         log = ParquetLog(open_parquet(file))
-        parts = [ColumnPart(name) for name in log.schema.names if not _is_vector(name)]
-        yield from _table_rows(one.rows for one in log.batches(parts, range(log.row_count)))
+        vectors = [one.name for one in log.schema if _is_vector(one)]
+        notes.update({_left_out(name): log.row_count for name in vectors})
+        parts = [ColumnPart(name) for name in log.schema.names if name not in vectors]
+        yield from _table_rows((one.rows for one in log.batches(parts, range(log.row_count))), notes)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Parquet, is damaged: {' '.join(str(error).split())}") from error
 
 
-def arrow_rows(file: BinaryIO, *, is_stream: bool) -> Iterator[Found]:
+def arrow_rows(file: BinaryIO, notes: Counter[str], *, is_stream: bool) -> Iterator[Found]:
     """As ``parquet_rows``, for Arrow's file and stream formats; streams may stand one behind the other."""
     try:
         if is_stream:
-            yield from _table_rows(_stream_batches(file))
+            yield from _table_rows(_stream_batches(file), notes)
         else:
             found = pa.ipc.open_file(file)
-            yield from _table_rows(found.get_batch(index) for index in range(found.num_record_batches))
+            batches = (found.get_batch(index) for index in range(found.num_record_batches))
+            yield from _table_rows(batches, notes)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"should be readable Arrow, is damaged: {' '.join(str(error).split())}") from error
 
@@ -58,15 +62,22 @@ def _stream_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
         file.seek(start)
 
 
-def _is_vector(name: str) -> bool:
-    return any(part in name.lower() for part in _VECTORS)
+def _is_vector(field: pa.Field) -> bool:
+    """Whether a column holds lists of numbers, which would take most of the time and memory."""
+    item = list_item_type(plain_type(field.type))
+    return item is not None and pa.types.is_floating(item)
 
 
-def _table_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Found]:
+def _left_out(name: str) -> str:
+    return f"column {name!r} is not read, since it holds lists of numbers"
+
+
+def _table_rows(batches: Iterator[pa.RecordBatch], notes: Counter[str]) -> Iterator[Found]:
     number = 0
     for whole in batches:
-        kept = whole.select([name for name in whole.schema.names if not _is_vector(name)])
-        for some in _pieces(kept):
+        vectors = [one.name for one in whole.schema if _is_vector(one)]
+        notes.update({_left_out(name): whole.num_rows for name in vectors})
+        for some in _pieces(whole.select([name for name in whole.schema.names if name not in vectors])):
             for value in _row_values(_in_microseconds(some)):
                 number += 1
                 yield Found(number, value)

@@ -80,7 +80,8 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
 def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | None:
     """The answer; None where none is found. ``plain`` says that a text is no JSON.
 
-    A list of messages gives the assistant's last one; a list of texts, or of the chunks of a stream, is joined. In an
+    A list of messages gives the assistant's last one; the chunks of a stream are joined, which several answers
+    are not. In an
     object, the first of ``ANSWER_KEYS`` that leads to a text counts, or else the only value that it has; of several
     choices the first. No other list is searched, since it may hold passages.
     """
@@ -123,11 +124,21 @@ def joined_chunks(items: Sequence[object]) -> str | None:
     Chunks without text, such as the last one with the usage, say nothing.
     """
     pieces = [_piece(one) for one in items]
-    if not items or all(piece is None for piece in pieces):
+    if not items or all(piece is None for piece in pieces) or (several_texts(items) and any(map(_has_space, pieces))):
         return None
     if any(piece is None and not _is_silent(one) for piece, one in zip(pieces, items, strict=True)):
         return None
     return "".join(piece for piece in pieces if piece)
+
+
+def several_texts(items: Sequence[object]) -> bool:
+    """Whether a list holds several texts of their own: a stream has white space at the edge of a chunk."""
+    texts = [one for one in items if isinstance(one, str)]
+    return 1 < len(texts) == len(items) and all(one == one.strip() for one in texts)
+
+
+def _has_space(text: str | None) -> bool:
+    return text is not None and " " in text
 
 
 def _piece(one: object) -> str | None:

@@ -14,14 +14,17 @@ from typing import BinaryIO, NamedTuple
 from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
 from attribeam.logs.traces.formats import LogKind
-from attribeam.logs.traces.json_shapes import shape
+from attribeam.logs.traces.json_shapes import in_snake_case, is_nothing, microseconds, shape
 from attribeam.logs.traces.json_values import Found
 from attribeam.logs.traces.paths import PathSet, path_set
 from attribeam.logs.traces.records import records
 from attribeam.logs.traces.rows import Rows, text_fault
-from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault
+from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault, unreadable_moment
 from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
 from attribeam.schemas import Reason, RowFault
+
+_EMPTY_PASSAGE = "a passage without text stays in its place, and is empty"
+_MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})
 
 OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 """Opens a file; what is raised while it is open may be given its name."""
@@ -41,10 +44,14 @@ _WithDocument = tuple[PlacedRow, Callable[[], object]]
 
 @dataclass(slots=True)
 class Seen:
-    """What was read so far; ``skipped`` are records that are no spans, such as scores."""
+    """What was read so far; ``skipped`` are records that are no spans, such as scores.
+
+    ``notes`` counts what was chosen, left out, or could not be read, by what is to be told of it.
+    """
 
     spans: int = 0
     skipped: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -90,8 +97,14 @@ class ExportRows:
                     row = self._with_texts(form.row(_object(one), self.options, paths))
             except RowFault as error:
                 row = TraceRow(None, fault=error)
+            self._note(row)
             yield PlacedRow(file, numbers[file], _placed_row(ids.named(row), one.place)), partial(_value, one)
             numbers[file] += 1
+
+    def _note(self, row: TraceRow) -> None:
+        if row.fault is None:
+            self.seen.notes.update(row.notes)
+            self.seen.notes[_EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
 
     def _with_texts(self, row: TraceRow) -> TraceRow:
         if row.fault is not None or not row.passages:
@@ -106,11 +119,13 @@ class ExportRows:
             numbers = Counter[int]()
             for trace in spool.traces():
                 row = _placed_row(self._row_of(trace, paths), trace.place)
+                self._note(row)
                 yield PlacedRow(trace.file, numbers[trace.file], row), partial(_document, trace)
                 numbers[trace.file] += 1
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, found: Found) -> None:
         count = 0
+        self.seen.notes.update(_unreadable_moments(found.value))
         try:
             with _moderate_depth():
                 for span in form.spans(_object(found)):
@@ -137,7 +152,7 @@ class ExportRows:
     def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[PlacedRecord]:
         for number, opened in enumerate(files):
             with opened() as file:
-                for found in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv):
+                for found in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
                     yield number, found
 
 
@@ -149,6 +164,12 @@ def _moderate_depth() -> Iterator[None]:
     except RecursionError as error:
         message = "record should have values of moderate depth, has deeper ones; leave it out of the export"
         raise fault(Reason.INVALID_VALUE, None, message) from error
+
+
+def _unreadable_moments(record: object) -> Iterator[str]:
+    for name, value in record.items() if isinstance(record, dict) else ():
+        if in_snake_case(name) in _MOMENTS and not is_nothing(value) and microseconds(value) is None:
+            yield unreadable_moment(name)
 
 
 def _value(found: Found) -> object:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from attribeam.logs.columns import ColumnPart
 from attribeam.logs.jsonl_log import file_identity
 from attribeam.logs.parquet_log import ParquetLog
+from attribeam.logs.qa_log import with_reading_notes
 from attribeam.logs.reader import BATCH_ROWS, LogBatch
 from attribeam.logs.rows import BATCH_BYTES
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
@@ -59,6 +60,7 @@ class TraceReader:
             with pq.ParquetWriter(path, schema, compression="zstd") as writer:
                 for some in _few(rows):
                     writer.write_batch(pa.RecordBatch.from_pylist(some, schema=schema))
+                writer.add_key_value_metadata(with_reading_notes(export.seen.notes))
             return pa.OSFile(path)
 
 
@@ -90,7 +92,7 @@ class TraceLog:
 
     def __init__(self, stored: pa.NativeFile) -> None:
         self._rows = ParquetLog(pq.ParquetFile(stored, pre_buffer=False))
-        self.schema: pa.Schema = log_schema()
+        self.schema: pa.Schema = log_schema().with_metadata(self._rows.schema.metadata)
         self.row_count: int = self._rows.row_count
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
@@ -139,3 +141,8 @@ def mlflow_reader() -> TraceReader:
 def langsmith_reader() -> TraceReader:
     """For ``--log-format langsmith``."""
     return TraceReader(LOG_KINDS["langsmith"])
+
+
+def responses_reader() -> TraceReader:
+    """For ``--log-format responses``."""
+    return TraceReader(LOG_KINDS["responses"])

@@ -32,7 +32,12 @@ def read_attempt(rows: RowRange, folder: Path, schemas: OutputSchemas, counted: 
         folder=str(folder),
         evidence=_describe(evidence),
         dead_letters=_describe(dead_letters),
-        counts=replace(counts, rows_in_windows=counted.rows_in_windows, rows_unread=counted.rows_unread),
+        counts=replace(
+            counts,
+            rows_in_windows=counted.rows_in_windows,
+            rows_unread=counted.rows_unread,
+            rows_asked=counted.rows_asked,
+        ),
         seconds=0.0,
     )
 

@@ -22,21 +22,22 @@ from attribeam.schemas import SCHEMA_VERSION, dead_letter_schema, evidence_schem
 from attribeam.transforms.audit_settings import AuditSettings
 
 _PACKAGES = (
-    "apache-beam", "numpy", "phonenumbers", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch", "transformers"
+    "apache-beam", "numpy", "phonenumbers", "py3langid", "pyarrow", "python-stdnum", "spacy", "tokenizers", "torch",
+    "transformers",
 )  # fmt: skip
 
 
 def plain_settings(settings: AuditSettings) -> dict[str, object]:
     """The settings as JSON values; infinity as the text "inf".
 
-    There is no ``log_format`` where it is Parquet, and no ``privacy`` where nothing is hidden, so that audits started
-    before there were such settings can resume. The device is ``cuda`` whatever its number: records do not depend on
-    that.
+    There is no ``log_format`` where it is Parquet, no ``tables`` where the logs belong to none, and no ``privacy``
+    where nothing is hidden, so that audits started before there were such settings can resume. The device is ``cuda``
+    whatever its number: records do not depend on that.
     """
     text = json.dumps({**asdict(settings), "privacy": settings.privacy.recorded()}, default=_plain_options)
     plain: dict[str, Any] = json.loads(text, parse_constant=_json_constant)
     plain["model"]["device"] = plain["model"]["device"].partition(":")[0]
-    quiet: Mapping[str, object] = {"log_format": PARQUET, "privacy": {}}
+    quiet: Mapping[str, object] = {"log_format": PARQUET, "privacy": {}, "tables": []}
     return {name: value for name, value in plain.items() if name not in quiet or value != quiet[name]}
 
 

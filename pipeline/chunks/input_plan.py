@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from attribeam.logs.columns import check_same_extra_fields
-from attribeam.logs.files import ArrowStorage, LogStorage, match_files
+from attribeam.logs.files import ArrowStorage, LogStorage, find_logs
 from attribeam.logs.privacy.redactor import Redactor
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
 from attribeam.schemas import evidence_schema
 from attribeam.schemas.errors import DataError, LogReadError, UsageError
-from attribeam.schemas.run_manifest import InputFile
+from attribeam.schemas.run_manifest import InputFile, ReadingNote
 from attribeam.transforms.audit_settings import AuditSettings
 
 _MAX_STEM_CHARS = 48
@@ -24,10 +24,11 @@ _MAX_STEM_CHARS = 48
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A log that can be audited, with its stamp."""
+    """A log that can be audited, with its stamp, and what to tell of how it is read."""
 
     log: QALog
     row_count: int
+    notes: tuple[ReadingNote, ...] = ()
 
     @property
     def path(self) -> str:
@@ -37,11 +38,15 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class InputCheck:
-    """Files whose schemas fit, in order, the fields of ``--extra-columns``, which they share, and what to tell."""
+    """Files whose schemas fit, in order, the fields of ``--extra-columns``, which they share, and what to tell.
+
+    ``settings`` are those that were given, with the versions of the tables that the files belong to.
+    """
 
     files: tuple[CheckedFile, ...]
     extra_fields: tuple[pa.Field, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    settings: AuditSettings
 
     @property
     def row_count(self) -> int:
@@ -72,8 +77,16 @@ class InputPlan:
         return sum(file.row_count for file in self.inputs)
 
 
-def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogStorage | None = None) -> InputCheck:
+def check_input(
+    patterns: Sequence[str],
+    settings: AuditSettings,
+    storage: LogStorage | None = None,
+    *,
+    table_version: int | None = None,
+) -> InputCheck:
     """Find the files, read what they say of themselves, and check all columns before anything else happens.
+
+    ``table_version`` is that of the Delta or Iceberg table which the input is, else its current one is read.
 
     Raises:
         UsageError: if nothing matches, a file is missing, damaged or of another format, a column is missing or has
@@ -81,9 +94,11 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
         LogReadError: if a file system or the network fails.
     """
     storage = storage or ArrowStorage()
-    paths, notes = match_files(patterns, reader_named(settings.log_format).suffix, storage, option="--input")
+    suffix = reader_named(settings.log_format).suffix
+    found = find_logs(patterns, suffix, storage, option="--input", version=table_version)
+    settings = replace(settings, tables=found.tables)
     try:
-        logs = [QALog(path, settings.log_options, storage).stamped() for path in paths]
+        logs = [QALog(path, settings.log_options, storage).stamped() for path in found.paths]
         checked = {log.path: log.check() for log in logs}
         extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
     except LogReadError as error:
@@ -92,7 +107,8 @@ def check_input(patterns: Sequence[str], settings: AuditSettings, storage: LogSt
         raise UsageError(f"--input: {error}") from error
     _check_extra_names(extra_fields)
     _check_members(extra_fields, settings)
-    return InputCheck(tuple(CheckedFile(log, checked[log.path].row_count) for log in logs), extra_fields, (*notes,))
+    files = tuple(CheckedFile(log, checked[log.path].row_count, checked[log.path].notes) for log in logs)
+    return InputCheck(files, extra_fields, (*found.notes,), settings)
 
 
 def _check_extra_names(extra_fields: Sequence[pa.Field]) -> None:
@@ -140,7 +156,7 @@ def make_plan(check: InputCheck, *, rows_per_chunk: int) -> InputPlan:
             file.log.check_unchanged()
         except DataError as error:
             raise LogReadError(str(error)) from error
-        inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256))
+        inputs.append(InputFile(file.path, size_bytes, file.row_count, sha256, file.notes))
         whole = RowRange(file.path, 0, file.row_count, tuple(duplicates), file.log.stamp)
         chunks += _split_into_chunks(index, inputs[-1], whole, rows_per_chunk)
     return InputPlan(tuple(inputs), tuple(chunks), check.notes)

@@ -54,7 +54,8 @@ def run_dry(settings: AuditSettings, options: RunOptions) -> None:
         UsageError: if the input, the output directory or an earlier audit cannot be used.
         RunError: if the models cannot be loaded or the sample fails.
     """
-    check = check_input(options.input, settings)
+    check = check_input(options.input, settings, table_version=options.table_version)
+    settings = check.settings
     if options.previous is not None:
         check_previous(options.previous, check, settings.privacy)
     if options.runner == LOCAL:

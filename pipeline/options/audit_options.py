@@ -15,6 +15,7 @@ from attribeam.attribution.option_declaration import Options, Value, add_options
 from attribeam.attribution.option_types import (
     BUNDLED_MODEL_NAME,
     PositiveInteger,
+    WholeNumber,
     name_list,
     positive_integer,
 )
@@ -50,7 +51,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 LOCAL = "local"
 
 
-RUN, MONITORING = "run", "monitoring"
+INPUT, RUN, MONITORING = "input", "run", "monitoring"
 
 
 class RunOptions(Options):
@@ -59,6 +60,10 @@ class RunOptions(Options):
     input: Value[tuple[str, ...]] = option(
         default=(), help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood"
     )
+    table_version: WholeNumber | None = option(
+        default=None, group=INPUT, metavar="N", default_words="the current one", quiet=True,
+        help="version of the Delta table, or snapshot of the Iceberg table, that --input names",
+    )  # fmt: skip
     output: Value[str] = option(
         default="",
         help="directory, or with a distributed runner a prefix of one of Beam's file systems",
@@ -236,7 +241,7 @@ def read_run_options(arguments: argparse.Namespace) -> RunOptions:
         UsageError: if an argument is unknown, or no output is named.
     """
     _check_run(arguments)
-    return RunOptions.from_arguments(arguments, RUN, MONITORING).replaced(
+    return RunOptions.from_arguments(arguments, INPUT, RUN, MONITORING).replaced(
         input=tuple(_as_workers_find(path, arguments.runner) for path in arguments.input),
         output=_as_workers_find(arguments.output, arguments.runner),
         beam_arguments=tuple(arguments.beam_arguments),
@@ -318,11 +323,13 @@ def _check_language_model(arguments: argparse.Namespace) -> None:
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("input and output").add_argument
+    group = parser.add_argument_group("input and output")
+    add = group.add_argument
     add(
         "--input", nargs="+", action="extend", default=[], metavar="GLOB",
         help="logs, or folders of them; local, s3://, gs:// or hdfs://; *, **, ? and {a,b} are understood",
     )  # fmt: skip
+    add_options(group, RunOptions, INPUT)
     add("--config", metavar="FILE", help="a TOML file of these options, which the command line beats; docs/nightly.md")
     add("--output", metavar="DIR", help="directory for evidence/, dead_letters/ and run_manifest.json")
     add_log_arguments(add)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from attribeam.pipeline.chunks.output_directory import REPORT_PAGE
 from attribeam.pipeline.measures.metrics import RunMetrics
@@ -15,7 +17,7 @@ from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, pr
 from attribeam.report.verdict_meaning import MEASURED_ON
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+from attribeam.schemas.run_manifest import AuditCounts, ReadingNote, RunManifest
 
 
 def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> None:
@@ -75,9 +77,11 @@ def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
 def _row_lines(counts: AuditCounts) -> Iterator[str]:
     yield _count_line("rows read", counts.rows)
     yield _count_line("  audited", counts.audited, _share_text(counts.audited, counts.rows))
+    if counts.rows_asked is not None and counts.rows_asked < counts.audited:
+        yield _count_line("    in the verdict's band", counts.rows_asked, _share_text(counts.rows_asked, counts.rows))
     if counts.rows_unread:
         yield _count_line(
-            "    too long for the decoder", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
+            "    too long for the verdict", counts.rows_unread, _share_text(counts.rows_unread, counts.rows)
         )
     yield _count_line("  dead-lettered", counts.dead_lettered, _share_text(counts.dead_lettered, counts.rows))
     for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
@@ -129,12 +133,17 @@ def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
 
 
 def _remarks(manifest: RunManifest) -> Iterator[str]:
-    """What judged the answers where it is not the package's verdict, and why there are no verdicts, or not all."""
+    """How the logs were read where that was a choice, what judged the answers where it is not the package's verdict,
+    and why there are no verdicts, or not all."""
+    notes = Counter[str]()
+    for one in chain.from_iterable(file.notes for file in manifest.inputs):
+        notes[one.note] += one.rows
+    yield from (f"note: {ReadingNote(note, rows)}" for note, rows in notes.items())
     if verdict := fitted_verdict(manifest.models):
-        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, '?')}"
+        yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
-        model = manifest.models.get("model", "this model")
-        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/models.md"
+        model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
+        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/calibration.md"
 
 
 def _page_line(output: str, *, asked: bool) -> Iterator[str]:

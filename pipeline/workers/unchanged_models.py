@@ -52,7 +52,7 @@ def _is_told_by_files(settings: AuditSettings, models: Mapping[str, str]) -> boo
         and model.loaded_layers is None
         and (model.prompt_template is None or model.prompt_template in TEMPLATE_NAMES)
         and ":" not in method.method
-        and not any(name.startswith("language_model") for name in models)
+        and not any(name.startswith(("language_model", "verifier")) for name in models)
     )
 
 

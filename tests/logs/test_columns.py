@@ -96,6 +96,27 @@ def test_mapped_columns_are_found() -> None:
     assert (found.column_of("record_id"), found.column_of("answer")) == ("trace_id", "response")
 
 
+@pytest.mark.parametrize(
+    ("name", "made", "kind"),
+    [
+        ("answer", "response", pa.string()),
+        ("answer", "generated_answer", pa.string()),
+        ("answer", "prediction", pa.string()),
+        ("answer", "actual_output", pa.large_string()),
+        ("passages", "retrieved_contexts", pa.list_(pa.string())),
+        ("passages", "retrieval_context", pa.list_(pa.string())),
+    ],
+)
+def test_column_that_an_application_made_counts_before_the_other(name: str, made: str, kind: pa.DataType) -> None:
+    schema = LOG_SCHEMA.append(pa.field(made, kind))
+    found = map_of(schema)
+    assert found.column_of(name) == made
+    assert found.notes == (f"{name} read from {made}, not from {name}; --columns {name}={name} names the other",)
+    for options in ({"columns": ((name, name),)}, {"extra_columns": (made,)}):
+        assert (map_of(schema, **options).column_of(name), map_of(schema, **options).notes) == (name, ())
+    assert map_of(LOG_SCHEMA.append(pa.field(made, pa.int64()))).column_of(name) == name
+
+
 def test_optional_column_that_was_asked_for_must_be_there() -> None:
     with pytest.raises(LogFormatError, match="'writer' is needed, there is none"):
         map_of(LOG_SCHEMA, columns=(("generator", "writer"),))

@@ -148,7 +148,8 @@ def test_import_without_any_row_fails_and_leaves_the_reasons(
     assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
     said = capsys.readouterr().err
     assert "have none: 2 empty_answer;" in said
-    assert "line 1: row should have an answer in response or answer, has null" in said
+    assert "line 1: row should have an answer, has none of actual_output, " in said
+    assert "the row has user_input; name its place with --answer-path" in said
     assert sorted(one.name for one in tmp_path.iterdir()) == ["_log.dead_letters.parquet", "a.jsonl"]
 
 

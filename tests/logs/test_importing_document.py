@@ -25,9 +25,11 @@ from tests.logs.traces.exports import (
     rows_of,
     write_lines,
 )
+from tests.logs.traces.responses import RECORDS
 
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import PRESETS
+from attribeam.logs.traces.providers import PROVIDERS
 from attribeam.pipeline.command_line import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "importing_logs.md").read_text(encoding="utf-8")
@@ -69,6 +71,8 @@ def make_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mlflow").mkdir()
     (tmp_path / "mlflow" / "tr-1.json").write_text(json.dumps(mlflow()[0], indent=1))
     write_lines(tmp_path / "langsmith.jsonl", langsmith())
+    for name, (record, *_) in RECORDS.items():
+        write_lines(tmp_path / f"{name}.jsonl", [record])
     write_lines(
         tmp_path / "rows.jsonl",
         [{"query": QUESTION, "contexts": [one for _, one in PASSAGES], "reply": {"text": ANSWER}}],
@@ -93,7 +97,7 @@ def _csv(sample: Mapping[str, object]) -> str:
 @pytest.mark.parametrize("words", ARGUMENTS, ids=COMMANDS)
 @pytest.mark.usefixtures("exports")
 def test_command_of_the_page_runs(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    if any(word.endswith("-path") for word in words):
+    if words[2] == "responses" or any(word.endswith("-path") for word in words):
         pytest.importorskip("jmespath", reason="the extra 'traces' is not installed")
     assert words[0] == "attribeam"
     assert main(words[1:]) == 0, capsys.readouterr().err
@@ -105,5 +109,12 @@ def test_command_of_the_page_runs(words: list[str], capsys: pytest.CaptureFixtur
 
 
 def test_every_format_and_preset_is_explained() -> None:
-    assert all(f"| `{name}` |" in PAGE for name in (*LOG_KINDS, *PRESETS))
+    assert all(f"| `{name}` |" in PAGE for name in (*LOG_KINDS, *PRESETS, *PROVIDERS))
+    assert all(["responses", "--data", f"{name}.jsonl"] in [words[2:5] for words in ARGUMENTS] for name in PROVIDERS)
     assert {words[2] for words in ARGUMENTS} == set(LOG_KINDS)
+
+
+@pytest.mark.usefixtures("exports")
+def test_preset_of_a_provider_goes_with_responses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "jsonl", "--data", "rows.jsonl", "--preset", "gemini", "--output", "logs.parquet"]) == 2
+    assert "--preset gemini says nothing to jsonl; use it with attribeam import responses" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(
     with pytest.raises(DataError, match=rf"log\.parquet' should have one count of rows, has .*{found}"):
         QALog(str(path)).check()
     with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
-        list(parquet_rows(file))
+        list(parquet_rows(file, Counter()))
 
 
 class PlainKeys(KmsClient):

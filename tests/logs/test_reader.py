@@ -79,10 +79,10 @@ def test_file_that_it_cannot_read_is_named(installed: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_unknown_format_is_refused_with_those_that_there_are() -> None:
-    traces = ["ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith"]
+    traces = ["ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses"]
     assert reader_names() == ["parquet", "jsonl", *traces, "arrow"]
     with pytest.raises(
-        UsageError, match=r"--log-format should be one of parquet, jsonl, .*langsmith, arrow, was: 'csv'"
+        UsageError, match=r"--log-format should be one of parquet, jsonl, .*responses, arrow, was: 'csv'"
     ):
         reader_named("csv")
 

@@ -124,6 +124,7 @@ def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(
         counts[name] = made.counts
         assert made.counts.audited == ROWS
     assert (counts["probed"].rows_unread, counts["plain"].rows_unread) == (1, None)
+    assert (counts["probed"].rows_asked, counts["plain"].rows_asked) == (ROWS, None)
     assert sum_counts([counts["probed"], counts["probed"]]).rows_unread == 2
     assert sum_counts([counts["plain"]]).rows_unread is None
 
@@ -148,5 +149,5 @@ def test_group_of_a_distributed_run_counts_what_the_decoder_could_not_read(tmp_p
     stage = MakeGroupEvidence(settings, evidence_schema())
     stage.setup()
     (made,) = stage.process(RowGroup("chunk", (block,)))
-    assert made.counts == TokenCounts(tokens=None, rows_in_windows=None, rows_unread=1)
+    assert made.counts == TokenCounts(tokens=None, rows_in_windows=None, rows_unread=1, rows_asked=TOO_LONG + 1)
     assert not made.letters

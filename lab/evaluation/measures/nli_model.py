@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from attribeam.attribution.models.model_directory import model_context
+from attribeam.attribution.verifiers.pair_classifier import entailment_label
 from attribeam.lab.evaluation.measures.citations import Claim
 from attribeam.schemas.errors import ModelLoadError
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 _BATCH_CLAIMS = 16
 _NO_LIMIT = 2**20
 """Tokenizers without a limit report a huge number, far beyond what they can read."""
-
-_NAMES = ("entailment", "entailed", "entails", "supported")
 
 
 class NliModel:
@@ -37,7 +36,7 @@ class NliModel:
             ModelLoadError: if it has no label for entailment.
         """
         self._model, self._tokenizer, self._device = model, tokenizer, device
-        self._label = entailment_label(dict(model.config.id2label or {}), identity)
+        self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")
         self._longest = longest_input(model, tokenizer)
         self.identity = identity
         self.cut_claims = 0
@@ -89,21 +88,6 @@ class NliModel:
         with torch.inference_mode():
             logits: Any = self._model(**tokens).logits
         return [label == self._label for label in logits.argmax(dim=-1).tolist()]
-
-
-def entailment_label(labels: Mapping[Any, str], name: str) -> int:
-    """The index of the label named "entailment" or similar, in any case.
-
-    Raises:
-        ModelLoadError: if there is not exactly one.
-    """
-    found = [index for index, label in labels.items() if label.strip().lower() in _NAMES]
-    if len(found) != 1 or len(labels) < 2:
-        raise ModelLoadError(
-            f"--nli-model {name!r} should have two or more labels, one of them called {' or '.join(_NAMES)}, has: "
-            f"{[*labels.values()]}; name another model, or correct id2label in its config.json"
-        )
-    return int(found[0])
 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

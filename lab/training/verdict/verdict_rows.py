@@ -111,7 +111,7 @@ def _row(
 ) -> VerdictRow | None:
     """The row, None where no claim has a word that can be judged."""
     judged, record = answer.judged, answer.judged.record
-    kinds = word_kinds(parsed, record.answer)
+    kinds = word_kinds(parsed, record)
     matcher = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
     signals = answer_signals(record, parsed, kinds, table, matcher)
     spans = choose_target_spans(parsed, record.answer, kinds=attributor.spans, given=None)

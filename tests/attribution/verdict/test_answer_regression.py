@@ -22,8 +22,8 @@ ANSWER = "The keeper trimmed the lamp."
 
 @pytest.fixture
 def signals() -> Signals:
-    parsed = parse(ANSWER)
-    return answer_signals(record(ANSWER, LANTERN), parsed, word_kinds(parsed, ANSWER), word_table(BUNDLED_VERDICT))
+    row, parsed = record(ANSWER, LANTERN), parse(ANSWER)
+    return answer_signals(row, parsed, word_kinds(parsed, row), word_table(BUNDLED_VERDICT))
 
 
 def made_regression(signals: Signals, seed: int) -> LogisticRegression:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
+from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
@@ -21,7 +22,7 @@ def parser() -> AnswerParser:
 
 def claims_among(answer: str, spans: Sequence[TargetSpan], *, assume_language: bool = False) -> AnswerClaims:
     parsed = parser().parse(answer)
-    return answer_claims(parsed, answer, spans, word_kinds(parsed, answer, assume_language=assume_language))
+    return answer_claims(parsed, answer, spans, word_kinds(parsed, record(answer), assume_language=assume_language))
 
 
 def judged(answer: str) -> dict[str, tuple[str | None, str]]:
@@ -47,7 +48,7 @@ def claims_of(answer: str) -> AnswerClaims:
 def stated(answer: str) -> str:
     """The words that carry a claim."""
     parsed = parser().parse(answer)
-    kinds = word_kinds(parsed, answer).kinds
+    kinds = word_kinds(parsed, record(answer)).kinds
     return " ".join(word.of(answer) for word, kind in zip(parsed.words, kinds, strict=True) if kind == ClaimKind.CLAIM)
 
 
@@ -154,6 +155,18 @@ def test_words_about_sources_are_no_part_of_the_claim(answer: str) -> None:
         "The answer cannot be found in the passages.",
         "This information is not available in the provided context.",
         "Not enough information to answer.",
+        "It is difficult to give an exact answer.",
+        "It's hard to say exactly how long it lasts.",
+        "I'm not sure about that.",
+        "That is outside the scope of the material.",
+        "This is beyond my knowledge.",
+        "No relevant passages were found.",
+        "There isn't a definitive answer to this.",
+        "An exact number is not given.",
+        "I have not been given any information on the colour.",
+        "I'm afraid this is not something I can answer.",
+        "Could not find an answer.",
+        "I can only answer questions about the ferry.",
         "Not specified.",
         "N/A",
     ],
@@ -219,6 +232,11 @@ def test_an_answer_that_states_and_refuses_is_partial() -> None:
         ("I hope this helps you prepare for 2025!", ClaimKind.OFFER),
         ("Let me know if you have questions about Form 1040.", ClaimKind.OFFER),
         ("Good luck with your move!", ClaimKind.OFFER),
+        ("Please contact support.", ClaimKind.OFFER),
+        ("I would suggest checking with the manufacturer.", ClaimKind.OFFER),
+        ("We recommend reaching out to our support team.", ClaimKind.OFFER),
+        ("Please refer to the official documentation.", ClaimKind.OFFER),
+        ("You should speak to a qualified technician about this.", ClaimKind.OFFER),
         ("Best regards, the support team", ClaimKind.DISCOURSE),
         ("Let's break it down:", ClaimKind.DISCOURSE),
         ("Let me explain.", ClaimKind.DISCOURSE),
@@ -257,6 +275,10 @@ def test_what_claims_nothing_has_its_kind(answer: str, kind: ClaimKind) -> None:
         "The author has no children.",
         "For more details, visit www.ferry.example.",
         "Let the dough rest.",
+        "We recommend checking the filter every week.",
+        "Please contact support at 555-0199.",
+        "It is hard to carry.",
+        "The shed is outside the wall.",
         "There is no known cure.",
         "No injuries were reported.",
         "It is not clear who started the fire.",
@@ -369,3 +391,84 @@ def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alon
 )
 def test_a_courtesy_hides_no_clause_that_can_be_checked(answer: str, said: str) -> None:
     assert stated(answer) == said
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ('{"volume_l": 2, "boil_minutes": 4, "price": "$45"}', ["2", "4", "$45"]),
+        (
+            '{"answer": "The kettle holds 2 litres.", "confidence": 0.9, "page": 17, "doc_id": 55, "key": "k7"}',
+            ["The kettle holds 2 litres"],
+        ),
+        (
+            '{"kettles": [{"name": "kettle", "litres": 2}, {"name": "large kettle", "litres": 3}], "score": 0.77}',
+            ["kettle", "2", "large kettle", "3"],
+        ),
+        (
+            'Here is the JSON:\n\n```json\n{"guarantee": "18 months", "made_in": "Oslo"}\n```',
+            ["18 months", "Oslo"],
+        ),
+        ('{"guarantee": "18 months", "made_in": "Oslo", "maker": "Nordic St', ["18 months", "Oslo", "Nordic St"]),
+        ('{"has_guarantee": true, "descale": "monthly", "colour": null, "found": false}', ["monthly"]),
+        ("{'volume': '2 litres', 'boil_time': '4 minutes'}", ["2 litres", "4 minutes"]),
+        (
+            '["The kettle holds 2 litres.", "It boils in 4 minutes."]',
+            ["The kettle holds 2 litres", "It boils in 4 minutes"],
+        ),
+        (
+            "| Feature | Value |\n|---|---|\n| Volume | 2 litres |\n| Guarantee | 18 months |\n| Made in | Oslo |",
+            ["2 litres", "18 months", "Oslo"],
+        ),
+        ("| Volume | 2 litres |\n| Guarantee | 18 months |", ["2 litres", "18 months"]),
+        (
+            "| Topic | What we know |\n|---|---|\n| Care | Descale it monthly. |\n| Maker | It was made in Oslo. |",
+            ["Descale it monthly", "It was made in Oslo"],
+        ),
+        ("<table><tr><th>Item</th><th>Litres</th></tr><tr><td>Kettle</td><td>2</td></tr></table>", ["2"]),
+        ("```csv\nitem,litres,price\nKettle,2,$45\nLarge kettle,3,$60\n```", ["2", "$45", "3", "$60"]),
+        ("Item\tLitres\nKettle\t2\nLarge kettle\t3", ["2", "3"]),
+        (
+            "```\nThe kettle holds 2 litres.\nIt boils in 4 minutes.\n```",
+            ["The kettle holds 2 litres", "It boils in 4 minutes"],
+        ),
+        ("```text\nguarantee: 18 months\nvolume: 2 litres\n```", ["guarantee: 18 months", "volume: 2 litres"]),
+        ("```python\nkettle = Kettle(litres=9)\nkettle.boil(minutes=77)\n```", []),
+        (
+            "<think>Maybe 99 litres from Berlin? Let me check 1987.</think>The kettle holds 2 litres.",
+            ["The kettle holds 2 litres"],
+        ),
+        ("Okay, so Berlin 1987 and 99 litres?\n</think>\n\nThe kettle holds 2 litres.", ["The kettle holds 2 litres"]),
+        ("<think>The user asks about kettles. Maybe 99 litres from Berlin in 1987", []),
+        (
+            '<tool_call>{"name": "search", "arguments": {"query": "kettle"}}</tool_call>\nThe kettle holds 2 litres.',
+            ["The kettle holds 2 litres"],
+        ),
+        ('{"name": "search", "arguments": {"query": "Berlin 1987 kettle", "top_k": 77}}', []),
+        (
+            "<|channel|>analysis<|message|>9?<|end|><|start|>assistant<|channel|>final<|message|>It boils.<|return|>",
+            ["It boils"],
+        ),
+        ("$$\\int_0^1 x^2 dx = \\frac{1}{3}$$", []),
+        (
+            "* Kettle\n    * Volume: 2 litres\n    * Guarantee: 18 months\n* Large kettle\n    * Price: $60",
+            ["Volume: 2 litres", "Guarantee: 18 months", "Price: $60"],
+        ),
+        ("<answer><volume>2 litres</volume><guarantee>18 months</guarantee></answer>", ["2 litres", "18 months"]),
+        ("**Volume:** 2 litres  \n**Guarantee:** 18 months  \n**Confidence:** 95%", ["2 litres", "18 months"]),
+        ("The kettle holds 2 litres.\n\nConfidence: 0.97", ["The kettle holds 2 litres"]),
+        ("| Kettle | Guarantee | Steel |\n|---|---|---|\n| Kettle | Yes | ✓ |\n| Large kettle | N/A | ✗ |", []),
+        ('{"volume": "2 litres"}\n{"price": "$45"}', ["2 litres", "$45"]),
+    ],
+)
+def test_cells_and_fields_are_claims_and_labels_thoughts_and_calls_are_none(answer: str, claims: list[str]) -> None:
+    parsed = parser().parse(answer)
+    spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    found = claims_among(answer, spans).spans
+    assert [spans[at].chars.of(answer) for at, one in enumerate(found) if one.claim_index == at] == claims
+
+
+def test_a_formula_is_not_judged_and_latex_around_words_is_read() -> None:
+    assert stated("The kettle boils in 4 minutes. By $E = mc^2$ it works.").split()[-2:] == ["works", "."]
+    assert "mc^2" not in stated("By $E = mc^2$ it works.")
+    assert stated(r"It holds $\boxed{2 \text{ litres}}$ and costs \$45.").startswith("It holds 2 litres")

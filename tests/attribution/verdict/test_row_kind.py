@@ -93,7 +93,7 @@ def test_very_long_questions_have_a_kind(part: str, end: str) -> None:
 
 def kind_of_signals(row: QARecord) -> RowKind:
     parsed = parse(row.answer)
-    return answer_signals(row, parsed, word_kinds(parsed, row.answer), word_table(BUNDLED_VERDICT)).kind
+    return answer_signals(row, parsed, word_kinds(parsed, row), word_table(BUNDLED_VERDICT)).kind
 
 
 def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count() -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.logs.traces.exports import (
+    ANSWER,
     EXPORTS,
     MODEL,
+    PASSAGES,
+    QUESTION,
     ROW,
     SPAN_FORMATS,
     imported,
@@ -28,6 +32,7 @@ from tests.logs.traces.exports import (
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
+from attribeam.logs.traces.prompt_parts import FROM_PROMPT
 from attribeam.schemas import QARecord
 
 
@@ -127,6 +132,21 @@ def test_data_frame_of_phoenix_in_csv_and_json(tmp_path: Path) -> None:
         assert text_of(row) == ROW, name
 
 
+def test_csv_of_a_data_frame_of_phoenix(tmp_path: Path) -> None:
+    """As ``to_csv`` writes it: the index is named like a column, and lists stand as Python prints them."""
+    rows = _rows_of_data_frame()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    talk = [{"message.role": "user", "message.content": "It's for the model."}]
+    with (tmp_path / "spans.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["context.span_id", *names, "attributes.llm.input_messages"])
+        for row in rows:
+            model = talk if row["name"] == "llm" else None
+            writer.writerow([row["context.span_id"], *(row.get(name) for name in names), model])
+    _, (row,), _ = imported("openinference", str(tmp_path / "spans.csv"), output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+
+
 def test_nested_attributes_are_the_same_as_flat_ones(tmp_path: Path) -> None:
     spans = openinference()
     documents = [{"document": {"id": one["passage_id"], "content": one["text"]}} for one in ROW["passages"]]
@@ -177,6 +197,98 @@ def test_messages_in_an_event_of_the_span_are_read(tmp_path: Path) -> None:
         "otel-genai", write_lines(tmp_path / "a.jsonl", [envelope]), output=tmp_path / "log.parquet"
     )
     assert text_of(row) == ROW
+
+
+@pytest.mark.parametrize("event", ["db.query.result", "db.search.result"])
+def test_results_in_events_of_a_vector_store_are_passages(event: str, tmp_path: Path) -> None:
+    """As OpenLLMetry logs them, with what a workflow was given and gave in texts of JSON."""
+    (envelope,) = otlp()
+    root, search, chat = sorted(envelope["resourceSpans"][0]["scopeSpans"][0]["spans"], key=lambda one: one["spanId"])  # type: ignore[index]
+    root["attributes"] = otlp_attributes(
+        {"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps({"args": [QUESTION], "kwargs": {}}),
+         "traceloop.entity.output": json.dumps(ANSWER)}
+    )  # fmt: skip
+    search["attributes"] = otlp_attributes({"db.system": "chroma"})
+    search["events"] = [
+        {"name": event, "attributes": otlp_attributes({f"{event}.id": one, f"{event}.document": text})}
+        for one, text in PASSAGES
+    ]
+    chat["attributes"] = otlp_attributes({"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "..."})
+    envelope = {"resourceSpans": [{"scopeSpans": [{"spans": [root, search, chat]}]}]}
+    for name, records in (("otlp", [envelope]), ("spans", [root, search, chat])):
+        path = write_lines(tmp_path / f"{name}.jsonl", records)
+        _, (row,), _ = imported("otel-genai", path, output=tmp_path / f"{name}.parquet")
+        assert text_of(row) == ROW, name
+
+
+def otlp_attributes(values: dict[str, str]) -> list[dict[str, object]]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
+
+
+def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path: Path) -> None:
+    marked = "\n".join(f"[{number}] {text}" for number, (_, text) in enumerate(PASSAGES, start=1))
+    prompt = f"Use the context.\n\nContext:\n{marked}\n\nQuestion: {QUESTION}"
+    talk = [{"role": "user", "content": prompt}]
+    inner = {**langfuse_observation("b", "a", "GENERATION", 1, talk, ANSWER), "provided_model_name": MODEL}
+    for records in (
+        [langfuse_observation("a", "", "SPAN", 0, {"query": QUESTION}, {"answer": ANSWER}), inner],
+        [{**inner, "parent_observation_id": ""}],
+    ):
+        path = write_lines(tmp_path / "a.jsonl", records)
+        summary, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet")
+        assert (row["question"], row["answer"]) == (QUESTION, ANSWER)
+        assert [one["text"] for one in row["passages"]] == [text for _, text in PASSAGES]  # type: ignore[attr-defined]
+        assert summary.seen is not None
+        assert +summary.seen.notes == {FROM_PROMPT: 1}
+
+
+def _with_run_ids(run: dict[str, object]) -> dict[str, object]:
+    return {"run_id" if name == "id" else name: one for name, one in run.items()}
+
+
+def _with_dotted_order(run: dict[str, object]) -> dict[str, object]:
+    order = ".".join(f"20261120T100000000000Z{one}" for one in (*_ABOVE[str(run["id"])], run["id"]))
+    return {name: one for name, one in run.items() if name not in ("id", "trace_id", "parent_run_id")} | {
+        "dotted_order": order
+    }
+
+
+_ABOVE = {"a": (), "b": ("a", "d"), "c": ("a",), "d": ("a",)}
+
+
+@pytest.mark.parametrize("named", [_with_run_ids, _with_dotted_order])
+def test_documents_that_a_retriever_dropped_are_no_passages(
+    named: Callable[[dict[str, object]], dict[str, object]], tmp_path: Path
+) -> None:
+    root, retriever, model = langsmith()
+    kept = retriever["outputs"]
+    dropped = [*kept["documents"], {"page_content": "A page on something else.", "metadata": {"id": "x"}}]  # type: ignore[index]
+    compressing = {**retriever, "id": "d", "name": "compressing", "outputs": kept}
+    inner = {**retriever, "parent_run_id": "d", "outputs": {"documents": dropped}}
+    path = write_lines(tmp_path / "a.jsonl", [named(one) for one in (inner, root, compressing, model)])
+    _, (row,), _ = imported("langsmith", path, output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+
+
+def test_time_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
+    root, *rest = langsmith()
+    path = write_lines(tmp_path / "a.jsonl", [{**root, "end_time": "soon"}, *rest])
+    summary, (row,), _ = imported("langsmith", path, output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+    assert summary.seen is not None
+    assert +summary.seen.notes == {"answered_at stays empty where end_time holds no time that can be read": 1}
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_log_says_how_it_was_read(direct: bool, tmp_path: Path) -> None:
+    (sample,) = EXPORTS["ragas"]()
+    path = write_lines(tmp_path / "a.jsonl", [{**sample, "answer": "A gold one."}] * 2)
+    log = QALog(path, LogOptions(format="ragas"))
+    if not direct:
+        imported("ragas", path, output=tmp_path / "log.parquet")
+        log = QALog(str(tmp_path / "log.parquet"))
+    (note,) = log.check().notes
+    assert str(note) == "answer read from response, not from answer; --answer-path names another: 2 rows"
 
 
 def test_legacy_langfuse_trace_is_the_root_of_its_observations(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.logs.traces import python_literals
-from attribeam.logs.traces.python_literals import printed_list
+from attribeam.logs.traces.python_literals import printed_value
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 @given(value=st.lists(VALUES, max_size=5))
 def test_list_that_python_printed_is_read_back(value: list[object]) -> None:
-    assert printed_list(repr(value)) == value
+    assert printed_value(repr(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -35,24 +35,37 @@ def test_list_that_python_printed_is_read_back(value: list[object]) -> None:
         ("  [ ]", []),
         ("a text", None),
         ("", None),
-        ("{'a': 1}", None),
+        ("{'a': 1}", {"a": 1}),
+        ("{'a': array(['x'], dtype=object)}", {"a": ["x"]}),
+        ("[Note] The pump", None),
+        ("[1] The pump", None),
+        ("[1]: the pump, see [2]", None),
+        ("[A](https://pump.example) says so", None),
+        ("['Quoted'] remark", None),
+        ('["Quoted"] remark', None),
+        ("['Tis] the season", None),
+        ("[[Warranty]] The pump", None),
+        ("[...] and the pump [...]", None),
+        ("{name} is replaced", None),
+        ("[x for x in y]", None),
+        ("[" * 5000, None),
     ],
 )
 def test_what_other_writers_print(text: str, expected: list[object] | None) -> None:
-    assert printed_list(text) == expected
+    assert printed_value(text) == expected
 
 
 @pytest.mark.parametrize(
     "text",
-    ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[x for x in y]", "[__import__('os')]", "[" * 5000],
+    ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"],
 )
 def test_what_is_no_list_is_an_error_and_runs_nothing(text: str) -> None:
     with pytest.raises(ValueError, match=r"list|plain value"):
-        printed_list(text)
+        printed_value(text)
 
 
 def test_list_of_python_is_limited_and_one_of_json_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_literals, "_MOST_CHARS", 100)
-    assert printed_list(f'["{"x" * 200}"]') == ["x" * 200]
+    assert printed_value(f'["{"x" * 200}"]') == ["x" * 200]
     with pytest.raises(ValueError, match="no JSON and has more than 100 characters"):
-        printed_list(f"['{'x' * 200}']")
+        printed_value(f"['{'x' * 200}']")

@@ -106,6 +106,12 @@ def test_what_holds_no_answer_gives_none(value: object) -> None:
     assert answer_of(value) is None
 
 
+@pytest.mark.parametrize("texts", [["It is new.", "It is old."], ["Two years", "two long years", "2 years"]])
+def test_several_answers_are_not_joined(texts: list[str]) -> None:
+    assert answer_of(texts) is None
+    assert answer_of({"output": texts}) is None
+
+
 def test_user_who_spoke_last_has_no_answer_yet() -> None:
     talk = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who?"}]
     assert answer_of({"messages": talk}) is None
@@ -155,6 +161,13 @@ DOCUMENTS: dict[str, object] = {
     "pairs with scores": [[{"page_content": "One."}, 0.5], [{"page_content": "Two."}, 0.4]],
     "openinference": [{"document.content": "One."}, {"document.content": "Two."}],
     "json": json.dumps([{"content": "One."}, {"content": "Two."}]),
+    "columns": {"text": ["One.", "Two."], "id": ["a", "b"], "score": [0.9, 0.8]},
+    "columns in one more list": {"documents": [["One.", "Two."]], "ids": [["a", "b"]], "metadatas": [[{}, {}]]},
+    "texts with scores": [["One.", 0.9], ["Two.", 0.8]],
+    "llamaindex 0.12": [
+        {"node": {"id_": "a", "text_resource": {"text": "One."}}, "score": 1},
+        {"node": {"id_": "b", "text_resource": {"text": "Two."}}},
+    ],
 }  # fmt: skip
 
 

@@ -20,7 +20,14 @@ from attribeam.pipeline.progress import (
     progress_line,
     readable_duration,
 )
-from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import (
+    AuditCounts,
+    DeadLetterCount,
+    InputFile,
+    ReadingNote,
+    RunManifest,
+    RunStatus,
+)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +119,19 @@ def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_a
 
 def test_the_summary_tells_rows_that_were_too_long_for_the_decoder_if_there_are_any() -> None:
     counts = AuditCounts(rows=8, audited=8, rows_unread=2)
-    assert "too long for the decoder 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
+    in_band = _summary(RunMetrics(_manifest(replace(counts, rows_asked=6))), output="out")
+    assert "in the verdict's band 6 75.0%" in _lines(in_band)
+    assert "too long for the verdict 2 25.0%" in _lines(_summary(RunMetrics(_manifest(counts)), output="out"))
     none = _summary(RunMetrics(_manifest(replace(counts, rows_unread=0))), output="out")
     assert "decoder" not in none
+
+
+def test_the_summary_says_how_logs_were_read_once_for_all_files() -> None:
+    note = ReadingNote("answer read from response, not from answer", 1)
+    files = tuple(InputFile(name, 10, 1, "ab", (note,)) for name in ("a.parquet", "b.parquet"))
+    manifest = replace(_manifest(AuditCounts(rows=2, audited=2)), inputs=files)
+    lines = _lines(_summary(RunMetrics(manifest), output="out"))
+    assert [one for one in lines if one.startswith("note: ")] == [f"note: {replace(note, rows=2)}"]
 
 
 def test_the_summary_says_why_claims_have_no_verdict() -> None:

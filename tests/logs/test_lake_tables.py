@@ -1,0 +1,323 @@
+"""Delta and Iceberg: one version's files and rows, whatever else lies in the folder."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.logs.lakes import DAYS, dated_rows, delta_table, iceberg_table, with_deletion_vector
+from tests.pipeline.small_log import log_rows, write_log
+
+from attribeam.logs.columns import LogOptions
+from attribeam.logs.files import ArrowStorage, find_logs, match_files
+from attribeam.logs.qa_log import QALog
+from attribeam.schemas import QARecord
+from attribeam.schemas.errors import DataError, UsageError
+
+ALL = {f"ferry-{number}" for number in range(8)}
+Maker = Callable[[Path], object]
+
+
+def ids_of(pattern: str | Path, version: int | None = None) -> list[str]:
+    """The ids of all rows that an audit would read, sorted."""
+    found = find_logs([str(pattern)], ".parquet", ArrowStorage(), option="--input", version=version)
+    logs = [QALog(path, LogOptions(tables=found.tables)) for path in found.paths]
+    records = [one for log in logs for one in log.outcomes()]
+    assert sum(log.check().row_count for log in logs) == len(records)
+    return sorted(one.record_id for one in records if isinstance(one, QARecord))
+
+
+@pytest.fixture(name="make", params=["delta", "iceberg"])
+def maker(request: pytest.FixtureRequest) -> Maker:
+    """Makes a table of one kind."""
+    pytest.importorskip("deltalake" if request.param == "delta" else "pyiceberg")
+    if request.param == "iceberg":
+        pytest.importorskip("sqlalchemy")
+    return delta_table if request.param == "delta" else iceberg_table
+
+
+@pytest.fixture(name="root")
+def made(make: Maker, tmp_path: Path) -> Path:
+    """A table in the folder ``lake/qa``."""
+    make(tmp_path / "lake" / "qa")
+    return tmp_path / "lake" / "qa"
+
+
+@pytest.mark.parametrize("pattern", ["lake/qa", "lake/qa/", "lake", "l*/q*", "**", "lake/**/*.parquet", "lake/{qa,x}"])
+def test_rows_that_were_removed_do_not_come_back(
+    pattern: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len([*root.rglob("*.parquet")]) > len(find_logs([pattern], ".parquet", ArrowStorage(), option="x").paths)
+    assert ids_of(pattern) == sorted(ALL - {"ferry-0"})
+    assert ids_of(f"file://{tmp_path}/{pattern}") == sorted(ALL - {"ferry-0"})
+
+
+def test_other_logs_beside_a_table_are_read_with_it(root: Path) -> None:
+    write_log(root.parent / "more.parquet", log_rows(1, first=50))
+    assert ids_of(root.parent) == sorted({"ferry-50", *ALL} - {"ferry-0"})
+
+
+def test_note_and_options_name_the_version_that_is_read(root: Path) -> None:
+    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    (table,) = found.tables
+    assert (table.root, table.deletes_rows) == (str(root), False)
+    assert f"is read at version {table.version}: {len(found.paths)} of" in found.notes[0]
+    assert ids_of(root, table.version) == ids_of(root)
+
+
+def test_named_delta_version_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    root = delta_table(tmp_path / "qa")
+    assert ids_of(root, 0) == sorted(f"ferry-{number}" for number in range(6))
+    assert ids_of(root, 1) == sorted(ALL)
+    with pytest.raises(UsageError, match=r"the Delta table .*qa' cannot be read at version 9"):
+        ids_of(root, 9)
+
+
+def test_named_iceberg_snapshot_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    table = iceberg_table(tmp_path / "qa")
+    first, second, *_ = [one.snapshot_id for one in table.snapshots()]
+    assert ids_of(tmp_path / "qa", first) == sorted(f"ferry-{number}" for number in range(6))
+    assert ids_of(tmp_path / "qa", second) == sorted(ALL)
+    with pytest.raises(UsageError, match=rf"should have the snapshot at version 9, the last ones are: .*{first}"):
+        ids_of(tmp_path / "qa", 9)
+
+
+def test_part_of_a_table_is_a_part_of_its_version(root: Path) -> None:
+    (folder,) = root.rglob("dt=2026-01-01")
+    assert set(ids_of(folder)) == {"ferry-3", "ferry-6"}
+    (other,) = root.rglob("dt=2026-01-02")
+    assert set(ids_of(f"{other}/*.parquet")) == {"ferry-1", "ferry-4", "ferry-7"}
+
+
+def test_file_that_was_removed_is_refused(root: Path) -> None:
+    kept = set(find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths)
+    removed = next(path for path in root.rglob("*.parquet") if str(path) not in kept)
+    with pytest.raises(UsageError, match="none of which belongs to its version"):
+        ids_of(removed)
+
+
+def test_version_some_of_whose_files_are_gone_is_refused(root: Path) -> None:
+    path = find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths[0]
+    Path(path).unlink()
+    with pytest.raises(UsageError, match=r"should have all files of its version \d+ in its folder, 1 of \d+ are not"):
+        ids_of(root)
+
+
+def test_table_version_says_nothing_to_loose_files_and_to_two_tables(make: Maker, tmp_path: Path) -> None:
+    write_log(tmp_path / "loose" / "a.parquet", log_rows(1))
+    with pytest.raises(UsageError, match=r"--table-version 0 .* --input leads to 0"):
+        ids_of(tmp_path / "loose", 0)
+    make(tmp_path / "lake" / "one")
+    make(tmp_path / "lake" / "two")
+    assert len(ids_of(tmp_path / "lake")) == 14
+    with pytest.raises(UsageError, match=r"leads to 2; leave it out"):
+        ids_of(tmp_path / "lake", 0)
+
+
+@pytest.mark.parametrize(
+    ("mark", "extra"),
+    [
+        ("_delta_log/00000000000000000000.json", "delta"),
+        ("_delta_log/_last_checkpoint/x", None),
+        ("_delta_log/00000000000000000010.checkpoint.parquet", "delta"),
+        ("metadata/00000-6a1b.metadata.json", "iceberg"),
+        ("metadata/v3.metadata.json", "iceberg"),
+        ("metadata/v12.gz.metadata.json", "iceberg"),
+        ("metadata/site.json", None),
+        ("metadata/site.metadata.json", None),
+        ("_delta_log", None),
+    ],
+)
+@pytest.mark.parametrize("inside", ["a.parquet", "data/a.parquet", "data/dt=2026-01-01/hour=1/a.parquet"])
+def test_table_is_recognised_and_without_the_extra_refused(
+    mark: str, extra: str | None, inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = builtins.__import__
+
+    def without(name: str, *rest: object) -> object:
+        if name.partition(".")[0] in ("deltalake", "pyiceberg"):
+            raise ImportError(name)
+        return own(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    write_log(tmp_path / "lake" / "qa" / inside, log_rows(1))
+    (tmp_path / "lake" / "qa" / mark).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "lake" / "qa" / mark).write_text("{}")
+    for pattern in (
+        tmp_path / "lake" / "qa",
+        tmp_path,
+        tmp_path / "lake" / "qa" / inside,
+        f"{tmp_path}/*/q*/**/*.parquet",
+    ):
+        if extra is None:
+            assert ids_of(pattern) == ["ferry-0"]
+            continue
+        with pytest.raises(UsageError, match=rf"{extra.capitalize()} table '.*/lake/qa' needs the extra '{extra}'.*"):
+            ids_of(pattern)
+
+
+class _Closed(ArrowStorage):
+    """A disk whose upper folders nobody may list."""
+
+    def find(self, pattern: str, *, suffix: str) -> list[str]:
+        """Refused above ``lake``."""
+        if "lake" not in pattern:
+            raise OSError("AWS Error ACCESS_DENIED during ListObjectsV2 operation")
+        return super().find(pattern, suffix=suffix)
+
+
+def test_folders_above_that_may_not_be_listed_hold_no_table(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "lake" / "a.parquet", log_rows(1))
+    assert find_logs([str(path)], ".parquet", _Closed(), option="--input").paths == [str(path)]
+    (path.parent / "_delta_log").mkdir()
+    (path.parent / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(UsageError, match="the Delta table"):
+        find_logs([str(path)], ".parquet", _Closed(), option="--input")
+
+
+@pytest.mark.parametrize("gone", [[0], [5], [1, 2, 4], [0, 1, 2, 3, 4, 5]])
+def test_rows_deleted_by_a_vector_are_left_out(gone: list[int], tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    root = with_deletion_vector(tmp_path / "qa", gone)
+    assert ids_of(root) == sorted(f"ferry-{number}" for number in range(6) if number not in gone)
+    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    assert [one.deletes_rows for one in found.tables] == [True]
+    with pytest.raises(UsageError, match="rows are deleted, which only `attribeam audit` leaves out"):
+        match_files([str(root)], ".parquet", ArrowStorage(), option="--data")
+
+
+def test_rows_are_numbered_without_those_that_are_gone(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    root = with_deletion_vector(tmp_path / "qa", [0, 3])
+    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    log = QALog(found.paths[0], LogOptions(tables=found.tables))
+    some = [one for one in log.outcomes([0, 2, 3]) if isinstance(one, QARecord)]
+    assert [(one.record_id, one.source.source_row) for one in some] == [("ferry-1", 0), ("ferry-4", 2), ("ferry-5", 3)]
+    assert not log.duplicate_rows().size
+    Path(found.paths[0]).unlink()
+    pq.write_table(dated_rows(2), found.paths[0])
+    with pytest.raises(DataError, match="should have 4 rows or more, which its table deleted, has 2"):
+        log.check()
+
+
+def _edit(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    log = root / "_delta_log" / "00000000000000000000.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        change(action)
+    log.write_text("\n".join(map(json.dumps, actions)))
+
+
+def _maps_columns(action: dict[str, Any]) -> None:
+    if "protocol" in action:
+        action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+    if "metaData" in action:
+        action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+
+
+def _has_new_feature(action: dict[str, Any]) -> None:
+    if "protocol" in action:
+        features = {"readerFeatures": ["catalogManaged"], "writerFeatures": ["catalogManaged"]}
+        action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+
+
+def _points_elsewhere(action: dict[str, Any]) -> None:
+    if "add" in action:
+        action["add"]["path"] = "file:///elsewhere/part.parquet"
+
+
+@pytest.mark.parametrize("change", [_maps_columns, _has_new_feature, _points_elsewhere])
+def test_delta_table_that_is_not_read_as_files_is_refused(
+    change: Callable[[dict[str, Any]], None], tmp_path: Path
+) -> None:
+    write_deltalake = pytest.importorskip("deltalake").write_deltalake
+    write_deltalake(str(tmp_path / "qa"), dated_rows(2))
+    _edit(tmp_path / "qa", change)
+    with pytest.raises(UsageError, match=r"the Delta table '.*qa'"):
+        ids_of(tmp_path / "qa")
+
+
+def test_file_with_a_hidden_name_is_missed_and_said(tmp_path: Path) -> None:
+    write_deltalake = pytest.importorskip("deltalake").write_deltalake
+    write_deltalake(str(tmp_path / "qa"), dated_rows(2))
+    (path,) = (tmp_path / "qa").glob("*.parquet")
+    path.rename(path.with_name("_hidden.parquet"))
+    _edit(tmp_path / "qa", lambda action: action.get("add", {}).update(path="_hidden.parquet"))
+    write_log(tmp_path / "qa" / "stray.parquet", log_rows(1))
+    with pytest.raises(UsageError, match="1 of 1 are not there"):
+        ids_of(tmp_path / "qa")
+
+
+def test_renamed_or_replaced_iceberg_column_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    table = iceberg_table(tmp_path / "qa")
+    with table.update_schema() as update:
+        update.add_column("note", table.schema().find_type("team"))
+    assert len(ids_of(tmp_path / "qa")) == 7
+    with table.update_schema() as update:
+        update.rename_column("team", "crew")
+    with pytest.raises(UsageError, match="column 'team' was renamed or replaced"):
+        ids_of(tmp_path / "qa")
+
+
+def test_two_newest_metadata_files_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    table = iceberg_table(tmp_path / "qa")
+    newest = Path(table.metadata_location.removeprefix("file://"))
+    shutil.copy(newest, newest.with_name(f"{newest.name.partition('-')[0]}-other.metadata.json"))
+    with pytest.raises(UsageError, match="are both its newest metadata"):
+        ids_of(tmp_path / "qa")
+
+
+def test_iceberg_position_deletes_are_left_out_and_others_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sqlalchemy")
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.table import DataScan
+
+    iceberg_table(tmp_path / "qa")
+    kind, plan = [FileFormat.PARQUET], DataScan.plan_files
+
+    def with_deletes(scan: DataScan) -> list[Any]:
+        tasks = list(plan(scan))
+        path = tmp_path / "qa" / "data" / "deletes.parquet"
+        first = next(task for task in tasks if task.file.record_count == 2)
+        pq.write_table(pa.table({"file_path": [first.file.file_path], "pos": pa.array([1], pa.int64())}), path)
+        content = DataFileContent.POSITION_DELETES
+        first.delete_files.add(
+            DataFile.from_args(content=content, file_path=f"file://{path}", file_format=kind[0], record_count=1)
+        )
+        return tasks
+
+    before = ids_of(tmp_path / "qa")
+    monkeypatch.setattr(DataScan, "plan_files", with_deletes)
+    after = ids_of(tmp_path / "qa")
+    assert len(after) == len(before) - 1
+    assert set(after) < set(before)
+    kind[0] = FileFormat.ORC
+    with pytest.raises(UsageError, match="its deletes are in ORC files"):
+        ids_of(tmp_path / "qa")
+
+    def refuse(_: DataScan) -> list[Any]:
+        raise ValueError("PyIceberg does not yet support equality deletes")
+
+    monkeypatch.setattr(DataScan, "plan_files", refuse)
+    with pytest.raises(UsageError, match="equality deletes"):
+        ids_of(tmp_path / "qa")
+
+
+def test_columns_of_partitions_are_carried(root: Path) -> None:
+    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    records = [one for path in found.paths for one in QALog(path, LogOptions(extra_columns=("dt",))).outcomes()]
+    assert {dict(one.extra_columns)["dt"] for one in records if isinstance(one, QARecord)} == set(DAYS)
