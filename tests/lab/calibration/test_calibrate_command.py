@@ -16,7 +16,7 @@ from attribeam.pipeline.command_line import main
 from attribeam.schemas import Support
 from attribeam.schemas.errors import UsageError
 
-ANSWERS = 120
+ANSWERS, RATE = 120, "--false-alarm-rate"
 
 
 @pytest.fixture(scope="module")
