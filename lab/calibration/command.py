@@ -107,27 +107,20 @@ def _calibrate_verdict(
             "out, or audit again with --verdict bundled"
         )
     rate = arguments.false_alarm_rate
-    _check_enough(needs(marked.answers, "answers", rate))
-    claims = needs(marked.scored, "claims", rate)
-    fit_claims = not any(need.more for need in claims)
+    items, what = marked.answers, "answers"
+    if any(need.more for need in needs(items, what, rate)) and not any(
+        need.more for need in needs(marked.scored, "claims", rate)
+    ):
+        items, what = marked.scored, "claims"
+    _check_enough(needs(items, what, rate))
     base, model = base_verdict(audit)
-    thresholds, parts = fit_verdict(
-        marked, model.thresholds, fit_claims=fit_claims, false_alarm_rate=rate, seed=arguments.seed
-    )
-    if not fit_claims:
-        print_lines(f"the thresholds of claims stay as they were: {_more(claims)}")
+    thresholds, part = fit_verdict(items, what, model.thresholds, false_alarm_rate=rate, seed=arguments.seed)
     try:
-        write_verdict(
-            arguments.output,
-            base,
-            thresholds,
-            marked.answers,
-            measured_on=_measured_on(audit, marked.answers, "answers"),
-        )
-        _write_figures(arguments, audit, parts)
+        write_verdict(arguments.output, base, thresholds, items, measured_on=_measured_on(audit, items, what))
+        _write_figures(arguments, audit, (part,))
     except OSError as error:
         raise RunError(f"--output {arguments.output} cannot be written: {error}") from error
-    return parts
+    return (part,)
 
 
 def _calibrate_verifier(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -16,9 +17,10 @@ from attribeam.attribution.verdict.verdict_model import (
     VerdictModel,
     VerdictThresholds,
     load_verdict_model,
+    log_odds,
     verdict_directory,
 )
-from attribeam.lab.calibration.marked_items import MarkedAudit, MarkedItems
+from attribeam.lab.calibration.marked_items import MarkedItems
 from attribeam.lab.calibration.threshold_fit import CallFigures, FittedThreshold, call_figures, chooser, fit_threshold
 from attribeam.lab.evaluation.measures.bootstrap import Interval
 from attribeam.lab.training.verdict.operating_points import operating_points
@@ -76,43 +78,29 @@ def verdict_of(audit: AuditDirectory) -> str:
 
 
 def fit_verdict(
-    marked: MarkedAudit, old: VerdictThresholds, *, fit_claims: bool, false_alarm_rate: float | None, seed: int
-) -> tuple[VerdictThresholds, tuple[FittedPart, ...]]:
-    """The thresholds of answers, and with ``fit_claims`` those of claims; all others stay."""
-    choose = chooser(false_alarm_rate)
-    answers = fit_threshold(marked.answers, choose, seed=seed)
-    risk = _clipped(answers.threshold)
-    before = call_figures(marked.answers.suspicion >= old.answer_risk, marked.answers.lacking)
-    parts = [
-        FittedPart(
-            "answers: risk from",
-            old.answer_risk,
-            risk,
-            answers.threshold_interval,
-            answers,
-            before,
-            len(marked.answers),
-        )
-    ]
-    new = replace(old, answer_risk=risk)
-    if fit_claims:
-        claims = fit_threshold(marked.scored, choose, seed=seed)
-        unsupported = _clipped(1 - claims.threshold)
-        supported = max(unsupported, _supported_from(marked.scored))
-        new = replace(new, unsupported=unsupported, supported=supported)
-        before = call_figures(1 - marked.scored.suspicion < old.unsupported, marked.scored.lacking)
-        parts.append(
-            FittedPart(
-                "claims: unsupported below score",
-                old.unsupported,
-                unsupported,
-                _of_support(claims.threshold_interval),
-                claims,
-                before,
-                len(marked.scored),
-            )
-        )
-    return new, tuple(parts)
+    items: MarkedItems, what: str, old: VerdictThresholds, *, false_alarm_rate: float | None, seed: int
+) -> tuple[VerdictThresholds, FittedPart]:
+    """The thresholds of support, fitted to answers (whose risk is that of their worst claim) or to claims.
+
+    ``balanced`` is fitted, all others keep their distance to it in log odds; those of words stay.
+    """
+    fit = fit_threshold(items, chooser(false_alarm_rate), seed=seed)
+    balanced = _clipped(1 - fit.threshold)
+    by = log_odds(balanced) - log_odds(old.balanced)
+    moved = {
+        name: _clipped(1 / (1 + math.exp(-log_odds(getattr(old, name)) - by)))
+        for name in ("lenient", "strict", "supported")
+    }
+    part = FittedPart(
+        f"{what}: unsupported below score",
+        old.balanced,
+        balanced,
+        _of_support(fit.threshold_interval),
+        fit,
+        call_figures(1 - items.suspicion < old.balanced, items.lacking),
+        len(items),
+    )
+    return replace(old, balanced=balanced, **moved), part
 
 
 def fit_scores(
@@ -156,9 +144,9 @@ def _clipped(threshold: float) -> float:
 
 
 def write_verdict(
-    output: Path, base: Path, thresholds: VerdictThresholds, answers: MarkedItems, *, measured_on: str
+    output: Path, base: Path, thresholds: VerdictThresholds, items: MarkedItems, *, measured_on: str
 ) -> None:
-    """Write the base verdict with other thresholds, and what thresholds of risk give on the marked answers.
+    """Write the base verdict with other thresholds, and what thresholds of risk give on the marked items.
 
     Raises:
         OSError: if it cannot be written.
@@ -167,9 +155,11 @@ def write_verdict(
     for file in _tables(base):
         shutil.copyfile(file, output / file.name)
     found = json.loads((base / VERDICT_FILE).read_text(encoding="utf-8"))
+    points = operating_points(items.suspicion, items.lacking)
     found |= {
         "thresholds": asdict(thresholds),
-        "operating_points": operating_points(answers.suspicion, answers.lacking),
+        "operating_points": points,
+        "short_operating_points": points,
         "measured_on": measured_on,
     }
     (output / VERDICT_FILE).write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")

@@ -1,34 +1,48 @@
-"""Fits the verdict with folds by source, so that every figure and threshold comes from sources not fitted on."""
+"""Fits the verdict with folds by source: what is said of a row comes from parts that were fitted on other sources.
+
+Claims see the log odds that words of other folds gave, and answers those of claims: so a later part never learns from
+an earlier one that knew its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.answer_regression import AnswerRegression
-from attribeam.attribution.verdict.logistic_regression import LogisticRegression
+from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.state_probe import ProbeShares
-from attribeam.attribution.verdict.verdict_model import claim_numbers
-from attribeam.lab.evaluation.measures.source_folds import source_folds
-from attribeam.lab.training.verdict.answer_fitting import fit_answers
-from attribeam.lab.training.verdict.fitting import fit_regression
+from attribeam.lab.evaluation.measures.source_folds import FOLDS
+from attribeam.lab.training.verdict.fitting import (
+    WEIGHTS,
+    FittedWords,
+    Odds,
+    fit_answers,
+    fit_claims,
+    fit_words,
+    numbers_of_claims,
+)
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
-from attribeam.lab.training.verdict.word_fitting import PROBE_SHARES, FittedWords, fit_words
 
+_FALLS = (0.4, 0.6, 0.8, 1.0, 1.3, 1.6)
+_FALL_SETS = frozenset({"ragtruth", "ragtruth_qa", "log", "made_mixed", "trial"})
+"""The sets with marks and several claims an answer, which tell how far other claims lie below the riskiest."""
 _Numbers = npt.NDArray[np.float64]
-_CLAIM_STRENGTH = 1.0
+_Part, _Said = TypeVar("_Part"), TypeVar("_Said")
 
 
 @dataclass(frozen=True, slots=True)
 class FittedParts:
-    """Everything that is fitted."""
+    """Everything that is fitted; the trees of claims in JSON form."""
 
     words: FittedWords
+    claims: dict[str, Any]
     answers: AnswerRegression
-    claims: LogisticRegression
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,97 +61,83 @@ class CrossValidation:
     Attributes:
         scores: one per row.
         folds: intp [rows], the fold of each row, from 0.
-        parts: for each fold the parts that were fitted on all others.
+        parts: for each fold the parts that were fitted on all others, and last those fitted on all rows.
+        claim_fall: as ``VerdictModel`` has it.
     """
 
     scores: tuple[Scored, ...]
     folds: npt.NDArray[np.intp]
     parts: tuple[FittedParts, ...]
-
-    def others(self, fold: int) -> list[int]:
-        """The places of the rows outside a fold."""
-        return np.flatnonzero(self.folds != fold).tolist()
-
-    def of(self, fold: int) -> list[int]:
-        """The places of a fold's rows."""
-        return np.flatnonzero(self.folds == fold).tolist()
+    claim_fall: float
 
 
-def by_source(row: VerdictRow) -> Hashable:
-    """Answers from one source share a fold."""
-    return row.source
-
-
-def fit_parts(
-    rows: Sequence[VerdictRow],
-    *,
-    folds: int,
-    seed: int,
-    beside: Sequence[VerdictRow] = (),
-    probe_shares: ProbeShares = PROBE_SHARES,
-) -> FittedParts:
-    """Words fitted on all rows, and regressions on the log odds that words fitted on other sources gave.
-
-    The rows ``beside`` are in every fit of words, and in no regression: the risks stay those of the other rows.
-    """
-    inside = source_folds([row.source for row in rows], seed=seed + 1) % folds
-    odds: list[_Numbers] = [np.empty(0)] * len(rows)
-    for fold in range(folds):
-        others = [row for row, one in zip(rows, inside, strict=True) if one != fold]
-        words = fit_words([*others, *beside], seed=seed, probe_shares=probe_shares)
-        places = np.flatnonzero(inside == fold).tolist()
-        for place, found in zip(places, words.log_odds([rows[place] for place in places]), strict=True):
-            odds[place] = found
-    words = fit_words([*rows, *beside], seed=seed, probe_shares=probe_shares)
-    answers = fit_answers(rows, odds)
-    return FittedParts(words, answers, _fit_claims(rows, odds, answers))
-
-
-def _fit_claims(rows: Sequence[VerdictRow], odds: Sequence[_Numbers], answers: AnswerRegression) -> LogisticRegression:
-    found = [
-        claim_numbers(row.signals, one, row.claims, answers.log_odds(row.signals, one))
-        for row, one in zip(rows, odds, strict=True)
-    ]
-    numbers = np.concatenate([one for _, one in found])
-    labels = np.concatenate([row.marked_claims for row in rows])
-    return fit_regression(found[0][0], numbers, labels, strength=_CLAIM_STRENGTH)
-
-
-def scored(parts: FittedParts, rows: Sequence[VerdictRow]) -> list[Scored]:
-    """What the fitted parts say of each row."""
-    found = []
-    for row, odds in zip(rows, parts.words.log_odds(rows), strict=True):
-        answer = parts.answers.log_odds(row.signals, odds)
-        claims = parts.claims.log_odds(*claim_numbers(row.signals, odds, row.claims, answer))
-        found.append(Scored(odds, claims, answer))
-    return found
+def folds_of(rows: Sequence[VerdictRow], *, seed: int) -> npt.NDArray[np.intp]:
+    """intp [rows], by a hash of the key alone: rows with one key, of whatever sets, share a fold."""
+    return np.array([zlib.crc32(f"{seed}{row.key}".encode()) % FOLDS for row in rows], dtype=np.intp)
 
 
 def cross_validated(
     rows: Sequence[VerdictRow],
     *,
-    folds: int,
     seed: int,
-    key: Callable[[VerdictRow], Hashable] = by_source,
-    beside: Sequence[VerdictRow] = (),
-    probe_shares: ProbeShares = PROBE_SHARES,
-    progress: Callable[[str], object] = lambda _: None,
+    probe_shares: ProbeShares,
+    progress: Callable[[], object] = lambda: None,
 ) -> CrossValidation:
-    """Fit without each fold in turn; answers from one source, or with one value of ``key``, share a fold.
+    """Fit words, claims and answers in turn, each without each fold and on all rows; ``progress`` hears of each fit."""
+    folds = folds_of(rows, seed=seed)
 
-    The rows ``beside`` are in every fit of words and in no fold: nothing is said of them.
-    """
-    if key is by_source:
-        outside = source_folds([row.source for row in rows], seed=seed)
-    else:
-        values = [str(key(row)) for row in rows]
-        outside = np.array([sorted(set(values)).index(one) for one in values], dtype=np.intp)
-    found: dict[int, Scored] = {}
-    parts = []
-    for fold in range(int(outside.max()) + 1):
-        others = [rows[at] for at in np.flatnonzero(outside != fold).tolist()]
-        parts.append(fit_parts(others, folds=folds, seed=seed, beside=beside, probe_shares=probe_shares))
-        places = np.flatnonzero(outside == fold).tolist()
-        found.update(zip(places, scored(parts[fold], [rows[place] for place in places]), strict=True))
-        progress(f"fold {fold + 1} of {outside.max() + 1}")
-    return CrossValidation(tuple(found[place] for place in range(len(rows))), outside, tuple(parts))
+    def each(
+        fit: Callable[[list[int]], _Part], say: Callable[[_Part, list[int]], Sequence[_Said]]
+    ) -> tuple[list[_Said], list[_Part]]:
+        said, parts = dict[int, _Said](), []
+        for fold in range(FOLDS):
+            parts.append(fit(np.flatnonzero(folds != fold).tolist()))
+            own = np.flatnonzero(folds == fold).tolist()
+            said.update(zip(own, say(parts[fold], own), strict=True))
+            progress()
+        parts.append(fit(list(range(len(rows)))))
+        progress()
+        return [said[place] for place in range(len(rows))], parts
+
+    def only(places: list[int], values: Sequence[_Said]) -> list[_Said]:
+        return [values[place] for place in places]
+
+    odds, words = each(
+        lambda some: fit_words(only(some, rows), seed=seed, probe_shares=probe_shares),
+        lambda part, own: part.log_odds(only(own, rows)),
+    )
+    ratios, claims = each(
+        lambda some: fit_claims(only(some, rows), only(some, odds), seed=seed),
+        lambda part, own: _ratios(part, only(own, rows), only(own, odds)),
+    )
+    risks, answers = each(
+        lambda some: fit_answers(only(some, rows), only(some, odds), only(some, ratios)),
+        lambda part, own: [part.log_odds(rows[one].signals, odds[one], ratios[one]) for one in own],
+    )
+    fall = _claim_fall(rows, ratios, risks)
+    scores = [
+        Scored(one, risk - fall * (ratio.max() - ratio), risk)
+        for one, ratio, risk in zip(odds, ratios, risks, strict=True)
+    ]
+    return CrossValidation(tuple(scores), folds, tuple(map(FittedParts, words, claims, answers)), fall)
+
+
+def _ratios(trees: dict[str, Any], rows: Sequence[VerdictRow], odds: Odds) -> list[_Numbers]:
+    loaded = BoostedTrees.from_json(trees)
+    return [loaded.log_odds(numbers_of_claims(row, one)) for row, one in zip(rows, odds, strict=True)]
+
+
+def _claim_fall(rows: Sequence[VerdictRow], ratios: Odds, risks: Sequence[float]) -> float:
+    """The fall with the least log loss of claims, the mean over sets."""
+    chosen = [one for one in zip(rows, ratios, risks, strict=True) if one[0].has_marks]
+    several = [one for one in chosen if one[0].set_name in _FALL_SETS] or chosen
+
+    def loss(fall: float) -> float:
+        found: dict[str, list[_Numbers]] = {name: [] for name in WEIGHTS}
+        for row, ratio, risk in several:
+            odds = risk - fall * (ratio.max() - ratio)
+            judged = row.claim_weights > 0
+            found[row.set_name].append(np.logaddexp(0, np.where(row.marked_claims, -odds, odds))[judged])
+        return float(np.mean([np.concatenate(one).mean() for one in found.values() if one]))
+
+    return min(_FALLS, key=loss)

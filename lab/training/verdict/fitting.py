@@ -1,19 +1,53 @@
-"""Fits the parts of the verdict: boosted trees on words, logistic regressions on claims and answers."""
+"""Fits the parts of the verdict: boosted trees on words and on claims, regressions of answers and hidden states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.verdict.answer_regression import AnswerRegression, answer_numbers
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees, trees_json
 from attribeam.attribution.verdict.logistic_regression import LogisticRegression
-from attribeam.lab.training.verdict.verdict_rows import VerdictRow
+from attribeam.attribution.verdict.row_kind import RowKind
+from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, ProbeShares, mixed, probed_odds, state_names
+from attribeam.attribution.verdict.verdict_model import CLAIM_NUMBERS, claim_numbers
+from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow
 from attribeam.schemas.errors import UsageError
 
-_DIGITS = 6
+_Numbers = npt.NDArray[np.float64]
+Odds = Sequence[_Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class SetWeights:
+    """How much a set counts in the fits of words, claims and answers; with 0, it is only judged."""
+
+    words: float = 0.0
+    claims: float = 0.0
+    answers: float = 0.0
+
+
+WEIGHTS: Mapping[str, SetWeights] = {
+    "ragtruth": SetWeights(1.0, 1.0, 2.0),
+    "ragtruth_qa": SetWeights(1.0, 1.0, 1.0),
+    "log": SetWeights(1.0, 1.0, 2.0),
+    "made": SetWeights(1.0, 0.7),
+    "made_variants": SetWeights(0.5, 0.5),
+    "made_mixed": SetWeights(0.7, 0.7, 0.7),
+    "trial": SetWeights(1.0, 2.0, 1.5),
+    "begin": SetWeights(0.3, 1.0, 1.0),
+    "pages": SetWeights(0.3, 0.5),
+    "summedits": SetWeights(0.5, 0.3),
+    "bump": SetWeights(0.5, 0.3),
+    "factcg": SetWeights(0.0, 0.5, 0.5),
+    NOISE: SetWeights(0.0, 0.15, 0.2),
+    "mtrag": SetWeights(),
+}
 _FALLING = frozenset(
     {
         *(f"word_{name}" for name in (
@@ -24,55 +58,197 @@ _FALLING = frozenset(
         *(f"clause_{name}" for name in ("coverage", "pair_coverage", "similarity", "run")),
         *(f"sentence_{name}" for name in ("coverage", "pair_coverage", "similarity", "similarity_anywhere", "run")),
         *(f"answer_{name}" for name in ("similarity", "similarity_in_sentences", "copied_3", "copied_5", "copied_8")),
+        "best", "window", "pair", "anywhere", "soft", "soft_least", "bigrams", "heads", "run", "attention_coverage",
+        "attention_soft", "attention_window", "attention_best", "context",
     }
 )  # fmt: skip
-"""The signals of a match: with more of one, and all else equal, a word is no more likely to be unsupported."""
+"""What is measured of a match: with more of one, and all else equal, nothing is more likely to be unsupported."""
 _RISING = frozenset(
     {
         "word_unmatched_value", "clause_unseen_share", "clause_unseen", "sentence_unseen_share", "sentence_unseen",
         "sentence_previous_unseen_share", "sentence_next_unseen_share", "answer_unseen_share", "answer_unseen",
+        "missing_weight", "missing_anywhere", "missing_anywhere_weight", "missing_names", "missing_numbers", "novel",
+        "values_window", "values_anywhere", "name_gap", "number_gap", "subject_gap", "noun_gap", "name_clause_gap",
+        "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "denied", "opposed", "highest_word",
+        "highest_three_words", "mean_word",
     }
 )  # fmt: skip
-"""The signals of a missing match: with more of one, and all else equal, a word is no less likely to be unsupported."""
-_WORDS_OF_FULL_WEIGHT = 3
-_LEAST_WEIGHT = 0.2
-_MARK_EXPONENT = 0.6
-"""A word of a long marked range counts less than one of a short range: (3 / words of the range) to this power."""
+"""What is measured of a missing match: with more of one, and all else equal, nothing is less likely unsupported."""
+_DIGITS = 6
+_TREES: Mapping[str, Any] = {
+    "max_iter": 150, "learning_rate": 0.06, "max_leaf_nodes": 15, "l2_regularization": 5, "max_features": 0.3,
+    "early_stopping": False,
+}  # fmt: skip
+_WORD_TREES = {**_TREES, "max_depth": 5, "max_bins": 64, "min_samples_leaf": 80}
+_CLAIM_TREES = {**_TREES, "max_depth": 6, "min_samples_leaf": 60}
+_PROBE_STRENGTH, _ANSWER_STRENGTH = 0.002, 0.02
+_OWN_SCALE = 2.0
+"""How much larger the numbers are for a kind's own weights, which so cost a quarter of what the common ones cost."""
+_UNSURE = 0.25
+"""The weight of a claim of an answer that was only found unsupported as a whole, but of the one with the worst words"""
+PROBE_SETS: Mapping[str, float] = {"ragtruth": 1.0, "log": 1.0, "trial": 1.0, "begin": 0.5}
+"""Sets whose answers a decoder reads, and how much each counts for the probe."""
 
 
-def fit_trees(rows: Sequence[VerdictRow], *, seed: int) -> dict[str, Any]:
-    """Boosted trees for the log odds that a word is marked, in the JSON form of ``BoostedTrees``.
+def _sklearn(name: str) -> ModuleType:
+    """A module of scikit-learn, which only the extra "training" brings.
+
+    Raises:
+        UsageError: if it is not installed.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(f"sklearn.{name}")
+    except ImportError as error:
+        raise UsageError("training the verdict needs scikit-learn; install attribeam[training]") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FittedWords:
+    """Trees in JSON form, and the probe's regression with its shares; no probe where the rows had no states."""
+
+    trees: dict[str, Any]
+    probe: LogisticRegression | None
+    probe_shares: ProbeShares
+
+    def log_odds(self, rows: Sequence[VerdictRow]) -> list[_Numbers]:
+        """The log odds of the words of each row, as the verdict's model limits them."""
+        loaded = BoostedTrees.from_json(self.trees)
+        odds = [np.clip(loaded.log_odds(row.signals.values), LOWEST, HIGHEST) for row in rows]
+        return [self._with_probe(*one) for one in zip(odds, rows, strict=True)]
+
+    def _with_probe(self, odds: _Numbers, row: VerdictRow) -> _Numbers:
+        if self.probe is None or row.states is None:
+            return odds
+        return mixed(odds, probed_odds(self.probe, row.states), share=self.probe_shares[row.signals.kind])
+
+
+def fit_words(rows: Sequence[VerdictRow], *, seed: int, probe_shares: ProbeShares) -> FittedWords:
+    """Trees on the signals of words, and a probe if some rows have states; the other rows are left to the trees.
 
     Raises:
         UsageError: if scikit-learn is not installed.
     """
-    try:
-        from sklearn.ensemble import HistGradientBoostingClassifier  # only the extra "training" brings it
-    except ImportError as error:
-        raise UsageError("training the verdict needs scikit-learn; install attribeam[training]") from error
-    values = np.concatenate([row.signals.values for row in rows])
-    labels = np.concatenate([row.marked_words for row in rows])
-    weights = np.concatenate([_weights(row) for row in rows])
-    fitted = HistGradientBoostingClassifier(
-        max_iter=150,
-        learning_rate=0.06,
-        max_leaf_nodes=15,
-        max_depth=5,
-        max_bins=64,
-        min_samples_leaf=80,
-        l2_regularization=5,
-        max_features=0.3,
-        early_stopping=False,
-        monotonic_cst=[_direction(name) for name in rows[0].signals.names],
-        random_state=seed,
-    ).fit(values, labels, sample_weight=weights)
-    trees = [_tree(predictors[0].nodes) for predictors in fitted._predictors]
-    depth = max(int(predictors[0].nodes["depth"].max()) for predictors in fitted._predictors)
-    return trees_json(bias=float(fitted._baseline_prediction.ravel()[0]), depth=depth, trees=trees)
+    some = [row for row in rows if WEIGHTS[row.set_name].words]
+    names = some[0].signals.names
+    values = np.concatenate([row.signals.values for row in some])
+    labels = np.concatenate([row.marked_words for row in some])
+    weights = np.concatenate([row.word_weights * WEIGHTS[row.set_name].words for row in some])
+    return FittedWords(_trees(names, values, labels, weights, seed, _WORD_TREES), _probe(rows), probe_shares)
 
 
-def _direction(signal: str) -> int:
-    return (signal in _RISING) - (signal in _FALLING)
+def _probe(rows: Sequence[VerdictRow]) -> LogisticRegression | None:
+    read = [(row, row.states) for row in rows if row.states is not None]
+    if not read:
+        return None
+    numbers = np.concatenate([one for _, one in read]).astype(np.float32)
+    labels = np.concatenate([row.marked_words for row, _ in read])
+    weights = np.concatenate([(row.word_weights > 0) * PROBE_SETS[row.set_name] for row, _ in read])
+    mean, scale = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
+    coefficients, bias = _fitted((numbers - mean) / scale, labels, weights, _PROBE_STRENGTH)
+    return LogisticRegression(
+        state_names(numbers.shape[1]), mean.astype(np.float64), scale.astype(np.float64), coefficients, bias
+    )
+
+
+def _fitted(
+    numbers: npt.NDArray[Any], labels: npt.NDArray[np.bool_], weights: _Numbers, strength: float
+) -> tuple[_Numbers, float]:
+    """Weights and bias of a logistic regression with an L2 penalty of 1 / ``strength``."""
+    model = _sklearn("linear_model").LogisticRegression(C=strength, max_iter=5000)
+    model.fit(numbers, labels, sample_weight=weights)
+    return model.coef_[0].astype(np.float64), float(model.intercept_[0])
+
+
+def fit_claims(rows: Sequence[VerdictRow], odds: Odds, *, seed: int) -> dict[str, Any]:
+    """Trees on claims, given the log odds of their words, as JSON; either label has half the weight of each set.
+
+    Raises:
+        UsageError: if scikit-learn is not installed.
+    """
+    some = [(row, one) for row, one in zip(rows, odds, strict=True) if WEIGHTS[row.set_name].claims]
+    numbers = [numbers_of_claims(*one) for one in some]
+    weights = np.concatenate([_claim_weights(row, found) for (row, _), found in zip(some, numbers, strict=True)])
+    labels = np.concatenate([row.marked_claims for row, _ in some])
+    sets = np.concatenate([[row.set_name] * len(row.claims) for row, _ in some])
+    shares = {name: 1000 * one.claims for name, one in WEIGHTS.items()}
+    balanced = _balanced(weights, labels, sets, shares)
+    return _trees(CLAIM_NUMBERS, np.concatenate(numbers), labels, balanced, seed, _CLAIM_TREES)
+
+
+def numbers_of_claims(row: VerdictRow, odds: _Numbers) -> npt.NDArray[np.float32]:
+    """What the trees of claims see of a row, float32 [claims, CLAIM_NUMBERS]."""
+    return claim_numbers(row.signals, odds, row.claims, list(row.premises))
+
+
+def _claim_weights(row: VerdictRow, numbers: npt.NDArray[np.float32]) -> _Numbers:
+    weights = row.claim_weights.copy()
+    if row.is_marked and not row.has_marks:
+        worst = int(np.argmax(numbers[:, CLAIM_NUMBERS.index("highest_three_words")]))
+        weights[np.arange(len(weights)) != worst] *= _UNSURE
+    return weights
+
+
+def _balanced(
+    weights: _Numbers, labels: npt.NDArray[np.bool_], sets: npt.NDArray[np.str_], shares: Mapping[str, float]
+) -> _Numbers:
+    """The weights so that either label of a set comes to half of the set's share."""
+    found = weights.astype(np.float64)
+    for name in np.unique(sets).tolist():
+        for label in (True, False):
+            inside = (sets == name) & (labels == label)
+            found[inside] *= shares[name] / 2 / max(float(found[inside].sum()), 1e-9)
+    return found
+
+
+def fit_answers(rows: Sequence[VerdictRow], odds: Odds, ratios: Odds) -> AnswerRegression:
+    """The regression of answers, with own weights for each kind of row.
+
+    They stand beside common ones and are drawn to zero, so that a kind with few rows follows the others. Either label
+    has half the weight of each set.
+
+    Raises:
+        UsageError: if scikit-learn is not installed.
+    """
+    some = [one for one in zip(rows, odds, ratios, strict=True) if WEIGHTS[one[0].set_name].answers]
+    found = [answer_numbers(row.signals, words, claims) for row, words, claims in some]
+    names, numbers = found[0][0], np.concatenate([one for _, one in found])
+    labels = np.array([row.is_marked for row, *_ in some])
+    kinds = np.array([row.signals.kind for row, *_ in some])
+    sets = np.array([row.set_name for row, *_ in some])
+    weights = _balanced(np.ones(len(some)), labels, sets, {name: one.answers for name, one in WEIGHTS.items()})
+    weights *= len(weights) / weights.sum()
+    mean, scale = np.average(numbers, axis=0, weights=weights), numbers.std(axis=0) + 1e-6
+    common = (numbers - mean) / scale
+    own = np.concatenate([_OWN_SCALE * common, np.ones((len(common), 1))], axis=1)
+    columns = [common, *(own * (kinds == kind)[:, None] for kind in RowKind)]
+    coefficients, bias = _fitted(np.concatenate(columns, axis=1), labels, weights, _ANSWER_STRENGTH)
+    shared, *owns = np.split(coefficients, np.cumsum([len(names), *[own.shape[1]] * (len(RowKind) - 1)]))
+    return AnswerRegression(
+        {
+            kind: LogisticRegression(names, mean, scale, shared + _OWN_SCALE * one[:-1], bias + float(one[-1]))
+            for kind, one in zip(RowKind, owns, strict=True)
+        }
+    )
+
+
+def _trees(
+    names: Sequence[str],
+    values: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.bool_],
+    weights: _Numbers,
+    seed: int,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Boosted trees for the log odds of a label, in the JSON form of ``BoostedTrees``."""
+    directions = [(name in _RISING) - (name in _FALLING) for name in names]
+    model = _sklearn("ensemble").HistGradientBoostingClassifier(**options, monotonic_cst=directions, random_state=seed)
+    model.fit(values, labels, sample_weight=weights)
+    trees = [predictors[0].nodes for predictors in model._predictors]
+    depth = max(int(nodes["depth"].max()) for nodes in trees)
+    bias = float(model._baseline_prediction.ravel()[0])
+    return trees_json(bias=bias, depth=depth, trees=[_tree(nodes) for nodes in trees])
 
 
 def _tree(nodes: Any) -> dict[str, list[float]]:
@@ -84,31 +260,3 @@ def _tree(nodes: Any) -> dict[str, list[float]]:
         "right": [int(one) for one in np.where(leaf, 0, nodes["right"])],
         "values": [float(f"{one:.{_DIGITS}g}") for one in np.where(leaf, nodes["value"], 0.0)],
     }
-
-
-def _weights(row: VerdictRow) -> npt.NDArray[np.float64]:
-    share = np.clip(_WORDS_OF_FULL_WEIGHT / row.mark_sizes, _LEAST_WEIGHT, 1.0) ** _MARK_EXPONENT
-    return np.where(row.marked_words, share, 1.0)
-
-
-def word_log_odds(trees: dict[str, Any], rows: Sequence[VerdictRow]) -> list[npt.NDArray[np.float64]]:
-    """The log odds of the words of each row, as the verdict's model limits them."""
-    loaded = BoostedTrees.from_json(trees)
-    return [np.clip(loaded.log_odds(row.signals.values), -7.0, 7.0) for row in rows]
-
-
-def fit_regression(
-    names: Sequence[str],
-    numbers: npt.NDArray[np.floating[Any]],
-    labels: npt.NDArray[np.bool_],
-    *,
-    strength: float,
-) -> LogisticRegression:
-    """A logistic regression on standardised ``numbers``, (rows, names), with an L2 penalty of 1 / ``strength``."""
-    from sklearn.linear_model import LogisticRegression as Fitted
-
-    mean, scale = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
-    fitted = Fitted(C=strength, max_iter=5000).fit((numbers - mean) / scale, labels)
-    return LogisticRegression(
-        tuple(names), mean, scale, fitted.coef_[0].astype(np.float64), float(fitted.intercept_[0])
-    )

@@ -1,112 +1,152 @@
-"""Thresholds of the verdict, chosen on what parts fitted on other sources said."""
+"""What a cross-validated verdict is worth: its thresholds, what each risk gives, and tables by set and by length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.verdict.verdict_model import OperatingPoint, VerdictThresholds
-from attribeam.lab.evaluation.measures.source_folds import Cuts, best_threshold, f1
+from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.verdict.cross_validation import Scored
-from attribeam.lab.training.verdict.unmatched_claims import UnmatchedShares
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 
+LIMITS = VerdictThresholds(lenient=0.27, balanced=0.48, strict=0.66, supported=0.8, word=1.0, weak_word=1.0)
+"""The thresholds of claims: scores are probabilities for an even prior, so they are the same for every fit."""
 _POINTS = 40
-_UNSUPPORTED_BELOW = 0.5
-"""A claim with a lower score is more likely unsupported than not: scores are probabilities."""
-_SUPPORTED_FROM = 0.8
-"""Of claims with this score four in five are supported."""
-_F1_GIVEN = 0.005
-"""How much F1 of answers is given for fewer false alarms: near its best it hardly depends on the threshold."""
-_WORD_CHOICES = np.arange(0.06, 0.3, 0.02)
-_WEAK_WORD_CHOICES = np.arange(0.1, 0.6, 0.05)
+_SHORT = 3
+"""Answers with so many claims, or fewer, are short."""
+_LONG_SETS = frozenset({"ragtruth", "ragtruth_qa", "log"})
+_SHORT_SETS = frozenset({"trial", "begin", "factcg", "log"})
+_WORD_SETS = frozenset({"ragtruth", "log"})
+_WORD_CHOICES = np.arange(0.06, 0.4, 0.02)
+_WEAK_WORD_CHOICES = np.arange(0.1, 0.7, 0.05)
+_LENGTHS = (("1 claim", 1, 1), ("2 to 5 claims", 2, 5), ("more claims", 6, 10**6))
+_HEADER = (
+    "answers", "all", "unsupported", "AUROC", "F1 %", "precision %", "recall %", "false alarms %",
+    "balanced accuracy %", "characters F1 %",
+)  # fmt: skip
+_Flags = npt.NDArray[np.bool_]
 
 
-def operating_points(risks: npt.NDArray[np.float64], marked: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
+def operating_points(risks: npt.NDArray[np.float64], marked: _Flags) -> list[dict[str, float]]:
     """What thresholds over the whole range of the risks give, ascending, as ``OperatingPoint`` reads it."""
     levels = np.unique(np.round(np.quantile(risks, np.linspace(0, 1, _POINTS + 1)[1:-1]), 4))
-    points = []
-    for level in levels:
-        called = risks >= level
-        points.append(
-            OperatingPoint(
-                answer_risk=float(level),
-                precision=_share(marked[called]),
-                recall=_share(called[marked]),
-                false_alarms=_share(called[~marked]),
-            )
+    points = [
+        OperatingPoint(
+            answer_risk=float(level),
+            precision=_share(marked[risks >= level]),
+            recall=_share(risks[marked] >= level),
+            false_alarms=_share(risks[~marked] >= level),
         )
+        for level in levels
+    ]
     return [{name: round(value, 4) for name, value in asdict(point).items()} for point in points]
 
 
-def choose_thresholds(
-    rows: Sequence[VerdictRow], scores: Sequence[Scored], shares: UnmatchedShares
-) -> VerdictThresholds:
-    """The thresholds with the best F1 of characters for words; ``scores`` have the ``shares`` applied.
-
-    For answers it is the one with the fewest false alarms of those whose F1 is at most half a point below the best.
-    Those of claims are fixed, for a score is a probability. Chosen by the F1 of characters, they would depend on
-    chance, for it hardly changes between 0.5 and 0.8.
-    """
-    risks = np.array([_probability(one.answer) for one in scores])
+def points_by_length(rows: Sequence[VerdictRow], scores: Sequence[Scored]) -> dict[str, list[dict[str, float]]]:
+    """The points of long and of short answers, by their names in a verdict's file; of all, where a kind has none."""
+    risks = _probability([one.answer for one in scores])
     marked = np.array([row.is_marked for row in rows])
-    support = np.concatenate([1 - _probability(one.claims) for one in scores])
-    unmarked = ~np.concatenate([row.marked_claims for row in rows])
-    limits = VerdictThresholds(
-        answer_risk=round(float(best_threshold(risks, marked, _is_nearly_best)), 4),
-        unsupported=_UNSUPPORTED_BELOW,
-        supported=_SUPPORTED_FROM,
-        unmatched=shares.support_score,
-        unmatched_risk=shares.answer_risk,
-        literal=round(float(np.quantile(support[unmarked], 0.75)), 4),
-        word=1.0,
-        weak_word=1.0,
-    )
-    flagged = [(row, one) for row, one, risk in zip(rows, scores, risks, strict=True) if risk >= limits.answer_risk]
-    every = sum(int(row.letters[row.marked_words].sum()) for row in rows)
+    found = {}
+    for name, sets, is_short in (("", _LONG_SETS, False), ("short_", _SHORT_SETS, True)):
+        own = np.array([row.set_name in sets and (len(row.claims) <= _SHORT) is is_short for row in rows])
+        inside = own if own.any() else np.ones(len(rows), dtype=bool)
+        found[f"{name}operating_points"] = operating_points(risks[inside], marked[inside])
+    return found
+
+
+def choose_thresholds(rows: Sequence[VerdictRow], scores: Sequence[Scored]) -> VerdictThresholds:
+    """The fixed thresholds of claims, and those of words with the best F1 of characters that people marked."""
+    some = [one for one in zip(rows, scores, strict=True) if one[0].set_name in _WORD_SETS and one[0].has_marks]
+    limits = LIMITS
     for name, choices in (("word", _WORD_CHOICES), ("weak_word", _WEAK_WORD_CHOICES)):
         tried = [replace(limits, **{name: round(float(choice), 4)}) for choice in choices]
-        limits = max(tried, key=lambda one: _character_f1(flagged, every, one))
+        limits = max(tried, key=lambda one: _character_f1(some or list(zip(rows, scores, strict=True)), one))
     return limits
 
 
-def _is_nearly_best(cuts: Cuts) -> npt.NDArray[np.float64]:
-    """1 for thresholds whose F1 is nearly the best; ``best_threshold`` takes the largest of them."""
-    found = f1(cuts)
-    return np.where(found >= found.max() - _F1_GIVEN, 1.0, 0.0)
-
-
-def _character_f1(flagged: Sequence[tuple[VerdictRow, Scored]], every: int, limits: VerdictThresholds) -> float:
-    common = called = 0
-    for row, one in flagged:
+def _character_f1(some: Sequence[tuple[VerdictRow, Scored]], limits: VerdictThresholds) -> float:
+    """From 0 to 1, over the words that people judged."""
+    common = called = marked = 0
+    for row, one in some:
+        letters = row.letters * (row.word_weights > 0)
         chosen = called_words(row, one, limits)
-        common += int(row.letters[chosen & row.marked_words].sum())
-        called += int(row.letters[chosen].sum())
-    return 2 * common / max(called + every, 1)
+        common += int(letters[chosen & row.marked_words].sum())
+        called += int(letters[chosen].sum())
+        marked += int(letters[row.marked_words].sum())
+    return 2 * common / max(called + marked, 1)
 
 
-def called_words(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> npt.NDArray[np.bool_]:
-    """Which words of a flagged answer are named, by the thresholds for words of its unsupported and its weak claims.
-
-    The claim with the lowest score is unsupported in any case.
-    """
+def called_words(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> _Flags:
+    """Which words an audit names: none where no claim is unsupported, at least one of each unsupported claim."""
     places = {index: place for place, index in enumerate(row.signals.words)}
     chosen = np.zeros(len(places), dtype=bool)
-    support = 1 - _probability(one.claims)
+    support, suspicion = 1 - _probability(one.claims), _probability(one.words)
+    if support.min() >= limits.balanced:
+        return chosen
     for score, words in zip(support, row.claims, strict=True):
-        if score < limits.supported or score == support.min():
-            is_unsupported = score < limits.unsupported or score == support.min()
-            own = [places[each] for each in words if each in places]
-            chosen[own] = _probability(one.words[own]) >= (limits.word if is_unsupported else limits.weak_word)
+        own = np.array([places[each] for each in words if each in places], dtype=np.intp)
+        if score < limits.balanced:
+            chosen[own] |= suspicion[own] >= min(limits.word, float(suspicion[own].max()))
+        elif score < limits.supported:
+            chosen[own] |= suspicion[own] >= limits.weak_word
     return chosen
 
 
-def _share(items: npt.NDArray[np.bool_]) -> float:
+def tables(rows: Sequence[VerdictRow], scores: Sequence[Scored], limits: VerdictThresholds) -> str:
+    """A line for each set, and for each number of claims in it."""
+    from sklearn.metrics import roc_auc_score  # only the extra "training" brings it
+
+    lines = []
+    names = [f"{row.set_name}{row.part and ', '}{row.part}" for row in rows]
+    risks = _probability([one.answer for one in scores])
+    for name, inside in _groups(names, [len(row.claims) for row in rows]):
+        places = np.flatnonzero(inside).tolist()
+        marked = np.array([rows[place].is_marked for place in places])
+        own = risks[places]
+        flagged = own > 1 - limits.balanced
+        hits, alarms = _share(flagged[marked]), _share(flagged[~marked])
+        common = int((marked & flagged).sum())
+        with_marks = [(rows[place], scores[place]) for place in places if rows[place].has_marks]
+        both = marked.any() and not marked.all()
+        lines.append(
+            (
+                name,
+                str(len(places)),
+                str(int(marked.sum())),
+                f"{roc_auc_score(marked, own):.3f}" if both else "-",
+                _percent(2 * common / max(int(marked.sum() + flagged.sum()), 1)),
+                _percent(_share(marked[flagged])),
+                _percent(hits),
+                _percent(alarms),
+                _percent((hits + 1 - alarms) / 2) if both else "-",
+                _percent(_character_f1(with_marks, limits)) if with_marks else "-",
+            )
+        )
+    return text_table(_HEADER, lines)
+
+
+def _groups(names: Sequence[str], claims: Sequence[int]) -> Iterator[tuple[str, _Flags]]:
+    counts = np.array(claims)
+    for name in dict.fromkeys(names):
+        own = np.array([one == name for one in names])
+        yield name, own
+        for length, fewest, most in _LENGTHS:
+            inside = own & (fewest <= counts) & (counts <= most)
+            if inside.any() and not np.array_equal(inside, own):
+                yield f"{name}: {length}", inside
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _share(items: _Flags) -> float:
     return float(items.mean()) if len(items) else 0.0
 
 
-def _probability(log_odds: npt.NDArray[np.float64] | float) -> npt.NDArray[np.float64]:
+def _probability(log_odds: npt.NDArray[np.float64] | Sequence[float]) -> npt.NDArray[np.float64]:
     return np.asarray(1 / (1 + np.exp(-np.asarray(log_odds, dtype=np.float64))))

@@ -1,25 +1,38 @@
-"""Judged answers as rows for the verdict: signals of their words, and what a person marked."""
+"""Judged answers as rows for the verdict: an audit's evidence, what is measured of words and claims, and the labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.answer_parser import parse_each
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
+from attribeam.attribution.answers.target_spans import choose_target_spans
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
-from attribeam.attribution.verdict.claims import answer_claims
+from attribeam.attribution.verdict.claims import answer_claims, words_in
+from attribeam.attribution.verdict.premises import PassageSentences, Premises
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.word_table import WordTable
-from attribeam.schemas import CharRange
-from attribeam.schemas.labelled_answer import JudgedAnswer
+from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault, SpanEvidence
 
+NOISE = "noise"
+"""The set of supported answers beside evidence that says nothing, as a random model finds it: all is unsupported."""
+_NOISE_COUNTS: Mapping[str, int] = {"trial": 500, "ragtruth": 150, "made": 150, "pages": 200}
+_FEWEST_LETTERS = 400
 _ANSWERS_PER_BATCH = 64
+_WORDS_OF_FULL_WEIGHT, _LEAST_WEIGHT, _MARK_EXPONENT = 3, 0.2, 0.6
+"""A word of a long marked range counts less than one of a short range: (3 / words of the range) to this power."""
+_Flags = npt.NDArray[np.bool_]
+_Weights = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,84 +40,170 @@ class VerdictRow:
     """One judged answer that claims something.
 
     Attributes:
-        record_id: of the answer.
+        record: the answer.
+        set_name, part, key: as ``TrainingAnswer`` has them.
         signals: of its words.
-        marked_words: bool (words,), True where a person marked the word.
-        mark_sizes: for each word how many words the marked range has that it stands in, 1 outside marks.
-        claims: the words of each claim, as indices of the answer's words.
         chars: the characters of each word.
-        is_marked: whether a person marked anything.
-        source: what the answer was made from; answers of one source stay in one fold.
-        group: the part of the data set, such as a task.
-        generator: what gave the answer.
+        claims: the words of each claim, as indices of the answer's words.
+        premises: float32 [claims, PREMISE_NUMBERS].
+        marked_words, marked_claims: what is unsupported; everything, where an answer was only found so as a whole.
+        word_weights, claim_weights: how much each counts in a fit; 0 where nobody judged it.
+        has_marks: whether characters were marked, or nothing had to be.
+        is_marked: whether the answer has anything unsupported.
         states: float16 (words, size), the words' hidden states in a decoder, None without one.
     """
 
-    record_id: str
+    record: QARecord
+    set_name: str
+    part: str
+    key: str
     signals: Signals
-    marked_words: npt.NDArray[np.bool_]
-    mark_sizes: npt.NDArray[np.int64]
-    claims: tuple[tuple[int, ...], ...]
     chars: tuple[CharRange, ...]
+    claims: tuple[tuple[int, ...], ...]
+    premises: npt.NDArray[np.float32]
+    marked_words: _Flags
+    marked_claims: _Flags
+    word_weights: _Weights
+    claim_weights: _Weights
+    has_marks: bool
     is_marked: bool
-    source: str
-    group: str
-    generator: str
     states: npt.NDArray[np.float16] | None = None
-
-    def only(self, names: Sequence[str]) -> VerdictRow:
-        """The row with only those signals; numbers that the regressions read by name stay, as zeros."""
-        kept = np.array([name in names for name in self.signals.names])
-        return replace(self, signals=replace(self.signals, values=np.where(kept, self.signals.values, 0)))
 
     @property
     def letters(self) -> npt.NDArray[np.int64]:
         """How many characters each word has."""
         return np.array([one.char_end - one.char_start for one in self.chars], dtype=np.int64)
 
-    @property
-    def marked_claims(self) -> npt.NDArray[np.bool_]:
-        """For each claim whether one of its words is marked."""
-        marked = {word for word, mark in zip(self.signals.words, self.marked_words, strict=True) if mark}
-        return np.array([not marked.isdisjoint(words) for words in self.claims], dtype=bool)
 
+def verdict_rows(
+    answers: Sequence[TrainingAnswer], attributor: Attributor, table: WordTable, *, seed: int
+) -> Iterator[VerdictRow]:
+    """The rows of those answers that claim something, in order, and rows of noise; shows a bar in a terminal.
 
-def verdict_rows(answers: Sequence[JudgedAnswer], parser: AnswerParser, table: WordTable) -> Iterator[VerdictRow]:
-    """The rows of those answers that claim something, in order; shows a progress bar in a terminal."""
+    Answers that cannot be audited have no row.
+    """
+    draw = random.Random(seed)
+    noisy = _noisy(answers, draw)
     with tqdm(total=len(answers), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(answers), _ANSWERS_PER_BATCH):
             some = answers[start : start + _ANSWERS_PER_BATCH]
-            records = [one.record for one in some]
-            parses = parser.parse_many([one.answer for one in records], [one.passages for one in records])
-            for answer, parsed in zip(some, parses, strict=True):
-                row = _row(answer, parsed, table)
-                if row.signals.words:
-                    yield row
+            records = [one.judged.record for one in some]
+            parses = parse_each(attributor.parser, records)
+            outcomes = attributor.attribute_many(records)
+            for place, (one, parsed, found) in enumerate(zip(some, parses, outcomes, strict=True), start):
+                if isinstance(parsed, RowFault) or isinstance(found, RowFault):
+                    continue
+                measured = [_row(one, parsed, found, attributor, table)]
+                if place in noisy:
+                    measured.append(_row(one, parsed, _noise(one.judged.record, found, draw), attributor, table))
+                for number, row in enumerate(measured):
+                    if row is not None:
+                        yield _as_noise(row) if number else row
             bar.update(len(some))
 
 
-def _row(answer: JudgedAnswer, parsed: ParsedAnswer, table: WordTable) -> VerdictRow:
-    record = answer.record
+def _row(
+    answer: TrainingAnswer,
+    parsed: ParsedAnswer,
+    evidence: Sequence[SpanEvidence],
+    attributor: Attributor,
+    table: WordTable,
+) -> VerdictRow | None:
+    """The row, None where no claim has a word that can be judged."""
+    judged, record = answer.judged, answer.judged.record
     kinds = word_kinds(parsed, record)
-    signals = answer_signals(record, parsed, kinds, table)
-    spans = choose_target_spans(parsed, record.answer, kinds=DEFAULT_SPAN_KINDS, given=None)
-    claims = answer_claims(parsed, record.answer, spans, kinds).spans
-    chars = [parsed.words[word] for word in signals.words]
-    sizes = np.ones(len(chars), dtype=np.int64)
-    marked = np.zeros(len(chars), dtype=bool)
-    for mark in answer.unsupported or ():
+    matcher = ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
+    signals = answer_signals(record, parsed, kinds, table, matcher)
+    spans = choose_target_spans(parsed, record.answer, kinds=attributor.spans, given=None)
+    places = {word: place for place, word in enumerate(signals.words)}
+    claims = {
+        index: one.words
+        for index, one in enumerate(answer_claims(parsed, record.answer, spans, kinds).spans)
+        if one.claim_index == index and not places.keys().isdisjoint(one.words)
+    }
+    if not claims:
+        return None
+    premises = Premises(record, AnswerWords(parsed, record.answer), PassageSentences(record.passages), table, matcher)
+    chars = tuple(parsed.words[word] for word in signals.words)
+    has_marks, is_marked = judged.unsupported is not None, not judged.is_supported
+    marked, weights = np.full(len(chars), is_marked and not has_marks), np.ones(len(chars))
+    for mark in judged.unsupported or ():
         inside = np.array([one.overlaps(mark.chars) for one in chars], dtype=bool)
         marked |= inside
-        sizes[inside] = np.maximum(sizes[inside], inside.sum())
+        share = np.clip(_WORDS_OF_FULL_WEIGHT / max(inside.sum(), 1), _LEAST_WEIGHT, 1.0) ** _MARK_EXPONENT
+        weights[inside] = np.minimum(weights[inside], share)
+    if judged.judged is not None:
+        weights[[not any(one.overlaps(seen) for seen in judged.judged) for one in chars]] = 0
+    own = [[places[word] for word in words if word in places] for words in claims.values()]
     return VerdictRow(
-        record_id=record.record_id,
+        record=record,
+        set_name=answer.set_name,
+        part=answer.part,
+        key=answer.key,
         signals=signals,
+        chars=chars,
+        claims=tuple(tuple(words) for words in claims.values()),
+        premises=np.stack(
+            [
+                premises.of_claim(words, [w for part in evidence[index].atomic_fact for w in words_in(parsed, part)],
+                                  evidence[index]).numbers
+                for index, words in claims.items()
+            ]
+        ),
         marked_words=marked,
-        mark_sizes=sizes,
-        claims=tuple(one.words for index, one in enumerate(claims) if one.claim_index == index),
-        chars=tuple(chars),
-        is_marked=bool(answer.unsupported),
-        source="\n".join([record.question, *(passage.text for passage in record.passages)]),
-        group=answer.group or "",
-        generator=record.generator or "",
+        marked_claims=np.array([bool(marked[one].any()) for one in own]),
+        word_weights=weights,
+        claim_weights=np.array([float(weights[one].any()) for one in own]),
+        has_marks=has_marks,
+        is_marked=is_marked,
+    )  # fmt: skip
+
+
+def _noisy(answers: Sequence[TrainingAnswer], draw: random.Random) -> frozenset[int]:
+    """The places of the answers that are to have a row of noise: supported ones with enough text to point into."""
+    chosen: list[int] = []
+    for name, count in _NOISE_COUNTS.items():
+        fitting = [
+            place
+            for place, one in enumerate(answers)
+            if one.set_name == name and one.judged.is_supported and _size(one.judged.record.passages) > _FEWEST_LETTERS
+        ]
+        chosen += draw.sample(fitting, min(count, len(fitting)))
+    return frozenset(chosen)
+
+
+def _size(passages: Sequence[Passage]) -> int:
+    return len(passages) * sum(len(one.text) for one in passages)
+
+
+def _noise(record: QARecord, found: Sequence[SpanEvidence], draw: random.Random) -> list[SpanEvidence]:
+    """The same spans with random pieces of the passages as evidence."""
+    passages, noisy = record.passages, []
+    lengths = [len(one.text) + 1 for one in passages]
+    for span in found:
+        pieces, scores = [], [0.0] * len(passages)
+        for _ in range(draw.randrange(3, 9)):
+            index = draw.choices(range(len(passages)), lengths)[0]
+            text = passages[index].text
+            if len(text) < 20:
+                continue
+            start = draw.randrange(max(len(text) - 15, 1))
+            chars = CharRange(start, min(start + draw.randrange(8, 60), len(text)))
+            score = draw.random() + 0.1
+            scores[index] += score
+            pieces.append(EvidencePiece(index, passages[index].passage_id, False, chars, chars.of(text), score))
+        total = sum(scores) or 1.0
+        first, second = sorted([0.0, *(one / total for one in scores)], reverse=True)[:2]
+        mass = span.evidence_mass if draw.random() < 0.5 else draw.uniform(0.1, 0.9)
+        noisy.append(
+            replace(
+                span, evidence=tuple(pieces), passage_scores=tuple(scores), evidence_mass=mass, margin=first - second
+            )
+        )
+    return noisy
+
+
+def _as_noise(row: VerdictRow) -> VerdictRow:
+    return replace(
+        row, set_name=NOISE, part="", marked_claims=np.ones(len(row.claims), dtype=bool), has_marks=True, is_marked=True
     )

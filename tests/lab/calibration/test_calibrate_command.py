@@ -16,7 +16,7 @@ from attribeam.pipeline.command_line import main
 from attribeam.schemas import Support
 from attribeam.schemas.errors import UsageError
 
-ANSWERS = 120
+ANSWERS, RATE = 120, "--false-alarm-rate"
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +34,13 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(
     marks = save(tmp_path / "marks.jsonl", claim_marks(range(ANSWERS)))
     assert calibrate(made, marks, tmp_path / "verdict") == 0
     fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
-    assert 0.35 < fitted.thresholds.answer_risk < 0.55
-    assert 0.45 < fitted.thresholds.unsupported < 0.65
-    assert fitted.thresholds.supported >= fitted.thresholds.unsupported
-    assert fitted.thresholds.unmatched == base.thresholds.unmatched
+    limits = fitted.thresholds
+    assert 0.45 < limits.balanced < 0.65
+    assert limits.lenient < limits.balanced < limits.strict < limits.supported < 1
+    assert (limits.word, limits.weak_word) == (base.thresholds.word, base.thresholds.weak_word)
     assert fitted.measured_on == "120 marked answers of log.parquet, which its thresholds were fitted to"
     assert fitted.digest != base.digest
-    assert fitted.risk_of_false_alarms(0.1) < 1
+    assert fitted.operating_points == fitted.short_operating_points
     text = capsys.readouterr().out
     assert "240 marks: 120 answers and 240 claims" in text
     assert "95% interval" in text
@@ -65,15 +65,19 @@ def test_a_false_alarm_rate_is_kept_on_the_marks(made: MadeAudit, tmp_path: Path
     points = {}
     for rate in ("0.05", "0.2"):
         assert calibrate(made, marks, tmp_path / rate, "--false-alarm-rate", rate) == 0
-        points[rate] = load_verdict_model(tmp_path / rate).thresholds.answer_risk
-    assert points["0.05"] > points["0.2"]
+        points[rate] = load_verdict_model(tmp_path / rate).thresholds.balanced
+    assert points["0.05"] < points["0.2"]
 
 
 @pytest.mark.parametrize(
     ("rows", "more", "complaint"),
     [
         (30, (), "20 answers that lack support are needed, 15 are marked, 5 more to go"),
-        (80, ("--false-alarm-rate", "0.01"), "100 answers that are supported are needed, 40 are marked, 60 more to go"),
+        (
+            80,
+            ("--false-alarm-rate", "0.005"),
+            "200 answers that are supported are needed, 40 are marked, 160 more to go",
+        ),
     ],
 )
 def test_too_few_marks_are_refused_with_how_many_are_needed(
@@ -97,14 +101,27 @@ def test_marks_that_cannot_be_read_are_bad_input(
     assert "--marks: marks file" in capsys.readouterr().err
 
 
-def test_marks_on_answers_alone_leave_the_thresholds_of_claims(
+@pytest.mark.parametrize(
+    ("claims", "answers", "what"),
+    [(range(ANSWERS), range(0), "answers"), (range(0), range(ANSWERS), "answers")],
+    ids=["claims-that-say-it-of-answers", "answers-alone"],
+)
+def test_the_threshold_is_fitted_to_answers_where_enough_of_them_are_marked(
+    made: MadeAudit, tmp_path: Path, claims: range, answers: range, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marks = save(tmp_path / "marks.jsonl", [*claim_marks(claims), *answer_marks(answers)])
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    assert f"{what}: unsupported below score" in capsys.readouterr().out
+
+
+def test_the_threshold_is_fitted_to_claims_where_too_few_answers_are_marked_whole(
     made: MadeAudit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    marks = save(tmp_path / "marks.jsonl", answer_marks(range(ANSWERS)))
+    every = claim_marks(range(ANSWERS))
+    marks = save(tmp_path / "marks.jsonl", every[1::2])
     assert calibrate(made, marks, tmp_path / "verdict") == 0
-    fitted, base = load_verdict_model(tmp_path / "verdict"), load_verdict_model(BUNDLED_VERDICT)
-    assert fitted.thresholds.unsupported == base.thresholds.unsupported
-    assert "the thresholds of claims stay as they were: 20 claims that lack support" in capsys.readouterr().out
+    assert "claims: unsupported below score" in capsys.readouterr().out
+    assert "marked claims" in load_verdict_model(tmp_path / "verdict").measured_on
 
 
 def test_an_audit_by_another_verdict_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +157,6 @@ def test_a_model_without_thresholds_gets_some_of_evidence_mass(tmp_path: Path) -
         ({}, "other", "for --model tiny, not for other"),
         ({"method": "attn-union"}, "tiny", "for --method attn-union-dep, not for attn-union"),
         ({"weak_threshold": 0.1}, "tiny", "leave out --supported-threshold"),
-        ({"false_alarm_rate": 0.1}, "tiny", "leave out --supported-threshold, --weak-threshold and --false-alarm-rate"),
     ],
 )
 def test_thresholds_of_mass_are_not_taken_for_anything_else(

@@ -118,8 +118,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
 
 def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated: Calibrated) -> None:
     limits, old = calibrated.thresholds, load_verdict_model(BUNDLED_VERDICT).thresholds
-    assert limits.answer_risk != old.answer_risk
-    assert limits.unsupported != old.unsupported
+    assert limits.balanced != old.balanced
     assert risks(calibrated.second) == risks(calibrated.first)
     flagged = {row["record_id"] for row in claims(calibrated.second) if row["support"] == "unsupported"}
     assert 0 < len(flagged) < len(risks(calibrated.second))
@@ -127,17 +126,14 @@ def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated: Calibrated
         risk, score = row["answer_risk"], row["support_score"]
         assert isinstance(risk, float)
         assert isinstance(score, float)
-        if row["record_id"] in flagged:
-            assert risk >= limits.answer_risk
-        if risk >= limits.answer_risk and score < limits.unsupported:
-            assert row["support"] == "unsupported"
-        elif row["support"] != "unsupported":
-            assert row["support"] == ("supported" if score >= limits.supported else "weak")
+        expected = "supported" if score >= limits.supported else "weak"
+        assert row["support"] == ("unsupported" if score < limits.balanced else expected)
+        assert score >= 1 - risk - 1e-6
 
 
 def test_manifest_metrics_summary_and_page_name_the_fitted_verdict(calibrated: Calibrated) -> None:
     manifest = json.loads((calibrated.second / "run_manifest.json").read_text(encoding="utf-8"))
-    limit = calibrated.thresholds.answer_risk
+    limit = round(1 - calibrated.thresholds.balanced, 6)
     assert manifest["models"]["verdict"] == str(calibrated.verdict)
     assert manifest["models"]["verdict_model"] == load_verdict_model(calibrated.verdict).digest[:16]
     assert float(manifest["models"]["answer_risk_threshold"]) == limit
@@ -159,4 +155,4 @@ def test_the_second_audit_can_be_calibrated_again(calibrated: Calibrated, tmp_pa
     asked = ["--audit", str(calibrated.second), "--marks", str(tmp_path / "marks.csv")]
     assert main(["calibrate", *asked, "--output", str(tmp_path / "again")]) == 0
     again = load_verdict_model(tmp_path / "again").thresholds
-    assert again.answer_risk > calibrated.thresholds.answer_risk
+    assert again.balanced < calibrated.thresholds.balanced

@@ -1,4 +1,4 @@
-"""The recipe of the verdict on a small judged log of our own."""
+"""The recipe of the verdict on small judged sets of our own."""
 
 from __future__ import annotations
 
@@ -8,259 +8,236 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.models.decoder import Decoder
-from attribeam.attribution.option_types import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
-from attribeam.attribution.verdict.boosted_trees import BoostedTrees
 from attribeam.attribution.verdict.row_kind import RowKind
-from attribeam.attribution.verdict.state_probe import probed_odds, same_share
+from attribeam.attribution.verdict.state_probe import same_share
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
-from attribeam.attribution.verdict.word_table import WordTable, save_word_table, word_table
-from attribeam.lab.training.verdict import recipe
-from attribeam.lab.training.verdict.cross_validation import cross_validated, fit_parts
-from attribeam.lab.training.verdict.fitting import _FALLING, _RISING, fit_trees, word_log_odds
-from attribeam.lab.training.verdict.signal_importance import signal_importance
-from attribeam.lab.training.verdict.verdict_rows import VerdictRow, verdict_rows
-from attribeam.lab.training.verdict.word_fitting import fit_words, with_states
+from attribeam.attribution.verdict.word_table import word_table
+from attribeam.lab.training.verdict import decoder_states, fitting, recipe, verdict_rows
+from attribeam.lab.training.verdict.cross_validation import CrossValidation, Scored, cross_validated, folds_of
+from attribeam.lab.training.verdict.decoder_states import KeptStates, with_states
+from attribeam.lab.training.verdict.operating_points import LIMITS, called_words, choose_thresholds, tables
+from attribeam.lab.training.verdict.shared_sets import TrainingAnswer, changes, shared_sets, untokenised
+from attribeam.lab.training.verdict.verdict_rows import NOISE, VerdictRow
+from attribeam.pipeline.command_line import main
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.errors import ModelLoadError, RunError
-from attribeam.schemas.labelled_answer import JudgedAnswer, JudgedDataset, UnsupportedRange
+from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 
 THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
 DEEDS = ("painted", "mended", "carried", "sold", "measured", "cleaned")
 INVENTED = "Zebras danced across frozen volcanoes"
+DECODER = {f"language_model_{name}": "1" for name in ("weights", "prompt_template", "layer", "dtype", "quantization")}
 
 
-def made_answers(count: int = 40) -> list[JudgedAnswer]:
-    draw = random.Random(1)
-    answers = []
+def made_answers(count: int = 60) -> list[JudgedAnswer]:
+    """Answers of which every other one has an invented sentence; every fourth is judged as a whole."""
+    draw, answers = random.Random(1), []
     for number in range(count):
-        things = draw.sample(THINGS, 3)
-        passage = " ".join(f"The keeper {draw.choice(DEEDS)} the {thing} in the morning." for thing in things)
+        things = draw.sample(THINGS, 4)
+        passage = " ".join(f"The keeper {draw.choice(DEEDS)} the {thing} early in the morning." for thing in things)
         answer = passage.split(". ")[0] + "."
         marks: tuple[UnsupportedRange, ...] = ()
         if number % 2:
             start = len(answer) + 1
             answer = f"{answer} {INVENTED} {number} times."
             marks = (UnsupportedRange(CharRange(start, len(answer) - 1)),)
-        record = QARecord(
-            record_id=str(number), question="", passages=(Passage(text=passage),), answer=answer,
-            source=RowSource("log.parquet", number), generator=f"model {number % 3}",
-        )  # fmt: skip
-        answers.append(JudgedAnswer(record, marks, group="made"))
+        record = QARecord(str(number), "", (Passage(f"Note {number}. {passage}"),), answer, RowSource("log", number))
+        whole = number % 4 >= 2
+        answers.append(JudgedAnswer(record, None if whole else marks, answer_supported=not marks if whole else None))
     return answers
+
+
+def training_answers() -> list[TrainingAnswer]:
+    names = ("ragtruth", "trial", "begin", "summedits", "pages")
+    return [TrainingAnswer.of(one, names[place // 2 % 5]) for place, one in enumerate(made_answers())]
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[VerdictRow]:
-    parser = AnswerParser.from_pretrained("bundled")
-    return list(verdict_rows(made_answers(), parser, word_table(BUNDLED_VERDICT)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict_rows, "_FEWEST_LETTERS", 10)
+        attributor = Attributor.from_pretrained("bundled", verdict="mass")
+        found = verdict_rows.verdict_rows(training_answers(), attributor, word_table(BUNDLED_VERDICT), seed=0)
+        return list(found)
 
 
-def test_marks_are_given_to_words_and_claims(rows: list[VerdictRow]) -> None:
-    clean, marked = rows[0], rows[1]
-    assert not clean.is_marked
-    assert not clean.marked_words.any()
-    assert marked.is_marked
-    assert marked.marked_words.sum() >= 4
-    assert marked.marked_claims.any()
-    assert not marked.marked_claims.all()
-    assert set(marked.mark_sizes[marked.marked_words]) == {marked.marked_words.sum()}
+@pytest.fixture(scope="module")
+def found(rows: list[VerdictRow]) -> CrossValidation:
+    return cross_validated(rows, seed=0, probe_shares=same_share(0.5))
 
 
-def test_stored_trees_give_what_was_fitted(rows: list[VerdictRow]) -> None:
-    trees = fit_trees(rows, seed=0)
-    again = json.loads(json.dumps(trees))
-    values = np.concatenate([row.signals.values for row in rows])
-    assert np.array_equal(
-        BoostedTrees.from_json(trees).log_odds(values), BoostedTrees.from_json(again).log_odds(values)
+@pytest.mark.parametrize(
+    ("before", "after", "marked"),
+    [
+        ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
+        ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
+        ("The old mill runs.", "The mill runs.", ["mill"]),
+        ("The mill runs at night.", "The mill runs", ["runs"]),
+        ("The mill runs.", "The mill never runs.", ["never"]),
+        ("The mill runs.", "The mill runs.", []),
+        ("", "Rain.", ["Rain."]),
+        ("Rain.", "", []),
+    ],
+)
+def test_marks_of_an_edit_are_where_the_texts_differ(before: str, after: str, marked: list[str]) -> None:
+    assert [one.of(after) for one in changes(before, after)] == marked
+
+
+def test_blanks_of_a_tokeniser_are_taken_out() -> None:
+    assert untokenised("It is n't late , ( or so ) it 's said .") == "It isn't late, (or so) it's said."
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "verdict", "--data", str(tmp_path), "--cross-validate"]) == 2
+    assert str(tmp_path / "ragtruth") in capsys.readouterr().err
+    with pytest.raises(Exception, match="response"):
+        next(shared_sets(tmp_path))
+
+
+def test_answers_with_one_passage_share_a_fold_in_all_sets(rows: list[VerdictRow]) -> None:
+    moved = [replace(row, set_name="bump") for row in rows]
+    assert np.array_equal(folds_of(rows, seed=3), folds_of(moved, seed=3))
+    assert not np.array_equal(folds_of(rows, seed=3), folds_of(rows, seed=4))
+    assert len({one.key for one in rows}) == 60
+
+
+def test_an_answer_judged_as_a_whole_is_wrong_in_all_its_words_or_in_none(rows: list[VerdictRow]) -> None:
+    for row in rows:
+        if not row.has_marks:
+            assert set(row.marked_words.tolist()) == set(row.marked_claims.tolist()) == {row.is_marked}
+        elif row.set_name != NOISE and row.is_marked:
+            assert 0 < row.marked_words.sum() < len(row.marked_words)
+            assert row.word_weights[row.marked_words].max() < 1
+
+
+def test_noise_is_wrong_and_points_elsewhere_than_the_row_that_it_was_made_of(rows: list[VerdictRow]) -> None:
+    clean = {row.record.record_id: row for row in rows if row.set_name != NOISE}
+    noisy = [row for row in rows if row.set_name == NOISE]
+    assert noisy
+    for row in noisy:
+        first = clean[row.record.record_id]
+        assert not first.is_marked
+        assert row.is_marked
+        assert row.marked_claims.all()
+        assert row.key == first.key
+        assert not np.array_equal(row.premises, first.premises)
+
+
+def test_either_label_has_half_the_weight_of_its_set() -> None:
+    labels = np.array([True, False, False, False, True])
+    sets = np.array(["a", "a", "a", "a", "b"])
+    found = fitting._balanced(np.array([1.0, 1, 2, 1, 3]), labels, sets, {"a": 4.0, "b": 1.0})
+    assert found.tolist() == [2.0, 0.5, 1.0, 0.5, 0.5]
+
+
+def test_every_row_is_judged_by_parts_of_other_folds_and_ranked(rows: list[VerdictRow], found: CrossValidation) -> None:
+    again = cross_validated(rows, seed=0, probe_shares=same_share(0.5))
+    assert [one.answer for one in again.scores] == [one.answer for one in found.scores]
+    assert len(found.parts) == 6
+    risks = np.array([one.answer for one in found.scores])
+    marked, real = (
+        np.array(one) for one in zip(*[(row.is_marked, row.set_name != NOISE) for row in rows], strict=True)
     )
-    odds = np.concatenate(word_log_odds(trees, rows))
-    marked = np.concatenate([row.marked_words for row in rows])
-    assert odds[marked].mean() > odds[~marked].mean()
+    assert risks[marked & real].mean() > risks[~marked & real].mean()
+    for one in found.scores:
+        assert one.claims.max() == pytest.approx(one.answer)
+    text = tables(rows, found.scores, choose_thresholds(rows, found.scores))
+    assert "ragtruth" in text
+    assert "1 claim" in text
 
 
-def test_no_source_is_judged_by_parts_fitted_on_it(rows: list[VerdictRow]) -> None:
-    found = cross_validated(rows, folds=3, seed=0)
-    scores, folds = found.scores, found.folds
-    assert len(scores) == len(rows)
-    assert all(set(found.of(fold)).isdisjoint(found.others(fold)) for fold in range(len(found.parts)))
-    for source in {row.source for row in rows}:
-        assert len({fold for row, fold in zip(rows, folds, strict=True) if row.source == source}) == 1
-    marked = np.array([row.is_marked for row in rows])
-    risks = np.array([one.answer for one in scores])
-    assert risks[marked].mean() > risks[~marked].mean()
+@pytest.mark.parametrize(
+    ("support", "called"),
+    [([0.2, 0.7], [0, 1, 3]), ([0.2, 0.3], [0, 1, 2, 3]), ([0.6, 0.7], []), ([0.95, 0.1], [2, 3])],
+)
+def test_words_of_weak_claims_need_more_suspicion(
+    support: list[float], called: list[int], rows: list[VerdictRow]
+) -> None:
+    row = rows[0]
+    four = replace(
+        row,
+        signals=replace(row.signals, words=(0, 1, 2, 3), values=row.signals.values[:4], kind=RowKind.QUESTION),
+        claims=((0, 1), (2, 3)),
+    )
+    odds = [np.log(np.array(one) / (1 - np.array(one))) for one in ([0.2, 0.5, 0.15, 0.4], support)]
+    limits = replace(LIMITS, word=0.1, weak_word=0.3)
+    assert np.flatnonzero(called_words(four, Scored(odds[0], -odds[1], 0.0), limits)).tolist() == called
 
 
-def test_a_signal_that_tells_words_apart_is_worth_something_and_a_constant_one_nothing(rows: list[VerdictRow]) -> None:
-    every = [row.only(["word_seen", "word_letters"]) for row in rows] * 3
-    found = {one.signal: one for one in signal_importance(every, ["word_field_truth", "word_seen"], folds=2, seed=0)}
-    assert (found["word_field_truth"].words, found["word_field_truth"].answers) == (0.0, 0.0)
-    assert found["word_seen"].words > 0
-    states = [np.zeros((len(row.letters), 2), dtype=np.float16) for row in every]
-    probed = [replace(row, states=one) for row, one in zip(every, states, strict=True)]
-    (unheard,) = signal_importance(probed, ["word_seen"], folds=2, seed=0, probe_shares=same_share(1))
-    assert (unheard.words, unheard.answers) == (0.0, 0.0)
-
-
-def test_recipe_writes_what_the_audit_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
-    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--measured-on", "rows of our own"])
+def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recipe, "written_sets", lambda: iter(()))
+    table = [
+        {
+            "record_id": one.record.record_id, "question": "", "passages": [one.record.passages[0].text],
+            "answer": one.record.answer, "answer_supported": one.is_supported,
+            "unsupported_spans": None if one.unsupported is None else [
+                {"char_start": mark.chars.char_start, "char_end": mark.chars.char_end} for mark in one.unsupported
+            ],
+        }
+        for one in made_answers()
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "own.parquet")
+    asked = ["train", "verdict", "--log", str(tmp_path / "own.parquet"), "--share-words"]
+    assert main([*asked, "--output", str(tmp_path / "own"), "--measured-on", "rows of our own"]) == 0
     model = load_verdict_model(tmp_path / "own")
     assert model.measured_on == "rows of our own"
-    assert 0 < model.thresholds.answer_risk < 1
+    assert model.thresholds.balanced == LIMITS.balanced
+    assert main([*asked, "--cross-validate", "--output", str(tmp_path / "folds")]) == 0
+    assert "balanced accuracy" in capsys.readouterr().out
+    folds = json.loads((tmp_path / "folds" / "folds.json").read_text(encoding="utf-8"))
+    assert len(folds) == 60
+    assert load_verdict_model(tmp_path / "folds" / "0").claim_fall > 0
 
 
 def test_probe_learns_what_only_the_states_tell(rows: list[VerdictRow]) -> None:
     draw = np.random.default_rng(0)
-    blind = [row.only([]) for row in rows]
+    blind = [replace(row, signals=replace(row.signals, values=0 * row.signals.values)) for row in rows]
+    read = [row for row in blind if row.set_name in fitting.PROBE_SETS]
     seeing = [
-        replace(row, states=(draw.normal(size=(len(row.letters), 4)) + row.marked_words[:, None]).astype(np.float16))
-        for row in blind
+        replace(row, states=(draw.normal(size=(len(row.chars), 4)) + 3 * row.marked_words[:, None]).astype(np.float16))
+        for row in read
     ]
-    marked = np.array([row.is_marked for row in rows])
-    without, with_probe = (
-        np.array([one.answer for one in cross_validated(some, folds=3, seed=0).scores]) for some in (blind, seeing)
-    )
-    assert with_probe[marked].mean() - with_probe[~marked].mean() > without[marked].mean() - without[~marked].mean()
-    assert fit_words(blind, seed=0).probe is None
-    whole = fit_words(seeing, seed=0, probe_shares=same_share(1))
-    assert whole.probe is not None
-    assert seeing[0].states is not None
-    assert np.array_equal(whole.log_odds(seeing[:1])[0], probed_odds(whole.probe, seeing[0].states))
+    whole = fitting.fit_words(seeing, seed=0, probe_shares=same_share(1))
+    odds, marked = np.concatenate(whole.log_odds(seeing)), np.concatenate([row.marked_words for row in seeing])
+    assert odds[marked].mean() > odds[~marked].mean() + 1
+    assert fitting.fit_words(read, seed=0, probe_shares=same_share(1)).probe is None
 
 
-def test_share_of_the_probe_decides_how_a_fold_is_judged(rows: list[VerdictRow]) -> None:
-    draw = np.random.default_rng(0)
-    noisy = [replace(row, states=draw.normal(size=(len(row.letters), 4)).astype(np.float16)) for row in rows]
-    plain = cross_validated(rows, folds=2, seed=0).scores
-    unheard, heard = (
-        cross_validated(noisy, folds=2, seed=0, probe_shares=same_share(one)).scores for one in (0.0, 0.9)
-    )
-    assert all(np.array_equal(one.words, other.words) for one, other in zip(plain, unheard, strict=True))
-    assert not any(np.array_equal(one.words, other.words) for one, other in zip(plain, heard, strict=True))
+def test_states_are_kept_by_all_that_decides_them(rows: list[VerdictRow], tmp_path: Path) -> None:
+    kept, some = KeptStates(tmp_path / "new", DECODER), rows[:4]
+    states = [None, *(np.ones((len(row.chars), 3), dtype=np.float16) for row in some[1:])]
+    assert kept.read(some) is None
+    kept.write(some, states)
+    again = kept.read(some)
+    assert again is not None
+    assert [one is None for one in again] == [True, False, False, False]
+    for name in DECODER:
+        assert KeptStates(tmp_path / "new", DECODER | {name: "2"}).read(some) is None
+    assert KeptStates(tmp_path / "new", DECODER | {"torch_version": "9"}).read(some) is not None
+    changed = replace(some[0], record=replace(some[0].record, question="Who?"))
+    assert kept.read([changed, *some[1:]]) is None
+    (file,) = (tmp_path / "new").iterdir()
+    file.write_bytes(file.read_bytes()[:97])
+    assert kept.read(some) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1.5", "should be a number from 0 to 1, was: '1.5'"),
-        ("questions=-0.1", "should be a number from 0 to 1, was: '-0.1'"),
-        ("half", "should be a number from 0 to 1, was: 'half'"),
-        ("questions=0.5,poems=0.5", "should name questions, summaries, records, names 'poems'"),
-    ],
-)
-def test_share_that_is_none_is_refused(
-    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_decoder_runs_once_for_the_sets_of_the_probe(
+    rows: list[VerdictRow], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SystemExit):
-        recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), f"--decoder-share={text}"])
-    assert f"--decoder-share: {message}" in capsys.readouterr().err
-
-
-def test_recipe_with_a_decoder_writes_its_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
-    decoder = save_tiny_model(tmp_path / "decoder")
-    options = ["--decoder", str(decoder), "--decoder-layer", "2", "--decoder-note", "ask Ada Thorne for it"]
-    options += ["--decoder-share", "questions=0.75,records=1"]
-    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), *options])
-    probe = load_verdict_model(tmp_path / "own").probe
-    assert probe is not None
-    assert (probe.layer, len(probe.regression.names), probe.note) == (2, 32, "ask Ada Thorne for it")
-    assert probe.shares == {RowKind.QUESTION: 0.75, RowKind.SUMMARY: 0.5, RowKind.RECORD: 1}
-    probe.check(Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=2).provenance())
-
-
-def test_answers_of_several_kinds_are_weighed_by_their_kind(rows: list[VerdictRow]) -> None:
-    kinds = [RowKind.QUESTION, RowKind.SUMMARY]
-    mixed = [replace(row, signals=replace(row.signals, kind=kinds[place // 2 % 2])) for place, row in enumerate(rows)]
-    plain, by_kind = (fit_parts(some, folds=2, seed=0).answers.to_json() for some in (rows, mixed))
-    assert "inputs" in plain
-    assert set(by_kind) == set(RowKind)
-
-
-def test_verdict_may_share_the_words_of_the_bundled_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
-    recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--share-words"])
-    assert [one.name for one in (tmp_path / "own").iterdir()] == [VERDICT_FILE]
-    load_verdict_model.cache_clear()  # other tests may have left a bundled verdict with an older table
-    word_table.cache_clear()
-    assert load_verdict_model(tmp_path / "own").table is load_verdict_model(BUNDLED_VERDICT).table
-
-
-def narrowed(decoder: Path, tokens: int) -> Path:
-    """The decoder with a context of so many tokens."""
-    config = json.loads((decoder / "config.json").read_text(encoding="utf-8"))
-    (decoder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": tokens}), encoding="utf-8")
-    return decoder
-
-
-def test_answers_beyond_the_decoders_context_are_left_to_the_trees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: list[VerdictRow]
-) -> None:
-    answers = made_answers()
-    decoder = save_tiny_model(tmp_path / "decoder")
-    whole = Decoder.from_pretrained(ModelOptions(model=str(decoder), device="cpu"), layer=2)
-    lengths = [len(whole.encode(one.record).token_ids) for one in answers]
-    narrow = Decoder.from_pretrained(
-        ModelOptions(model=str(narrowed(decoder, sorted(lengths)[-5])), device="cpu"), layer=2
-    )
-    found = list(with_states(rows, [one.record for one in answers], narrow))
-    unread = [row.record_id for row in found if row.states is None]
-    assert unread == [
-        one.record.record_id for one, length in zip(answers, lengths, strict=True) if length > narrow.max_tokens
-    ]
-    assert 0 < len(unread) <= 4
-    fitted = fit_words(found, seed=0)
-    assert fitted.probe is not None
-    trees = word_log_odds(fitted.trees, found)
-    for row, odds, of_trees in zip(found, fitted.log_odds(found), trees, strict=True):
-        assert np.array_equal(odds, of_trees) is (row.states is None)
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(answers)))
-    arguments = ["--data", str(tmp_path), "--output", str(tmp_path / "own"), "--decoder", str(decoder)]
-    recipe.main([*arguments, "--decoder-layer", "2"])
-    assert f"{len(unread)} of {len(answers)} answers are longer than the decoder's context" in capsys.readouterr().err
-    narrowed(decoder, 20)
-    with pytest.raises(RunError, match="none fits"):
-        recipe.main([*arguments, "--decoder-layer", "2"])
-
-
-def test_layer_that_the_decoder_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers())))
-    decoder = save_tiny_model(tmp_path / "decoder")
-    with pytest.raises(ModelLoadError, match="from 0 to 4, was: 5"):
-        recipe.main(
-            ["--data", str(tmp_path), "--cross-validate", "source", "--decoder", str(decoder), "--decoder-layer", "5"]
-        )
-
-
-def test_too_few_answers_are_refused_with_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(recipe.JUDGED_LOADERS, "ragtruth", lambda _: JudgedDataset(tuple(made_answers(4))))
-    with pytest.raises(RunError, match="has 2, 2 and 4"):
-        recipe.main(["--data", str(tmp_path), "--output", str(tmp_path / "own")])
-
-
-def test_word_table_comes_back_as_it_was_saved(tmp_path: Path) -> None:
-    vectors = np.array([[1, 0], [0.6, 0.8]], dtype=np.float32)
-    save_word_table(tmp_path, documents=9, frequencies={"lamp": 4}, words=["lamp", "oil"], vectors=vectors)
-    table = WordTable.from_directory(tmp_path)
-    assert table.vectors[table.row("oil")] == pytest.approx([0.6, 0.8], abs=0.01)
-    assert table.row("ink") == -1
-    assert table.rarity("lamp") == pytest.approx(np.log(10 / 5))
-    assert table.rarity("ink") == pytest.approx(np.log(10 / 2))
-
-
-def test_better_match_never_makes_a_word_more_suspect(rows: list[VerdictRow]) -> None:
-    upside_down = [replace(row, marked_words=~row.marked_words) for row in rows]
-    trees = BoostedTrees.from_json(fit_trees(upside_down, seed=0))
-    values = np.concatenate([row.signals.values for row in rows])
-    names = rows[0].signals.names
-    assert set(names) >= _FALLING | _RISING
-    for name, better, worse in (("word_similarity", 1.0, -0.5), ("word_run", 8.0, 0.0), ("word_unmatched_value", 0, 1)):
-        low, high = values.copy(), values.copy()
-        low[:, names.index(name)], high[:, names.index(name)] = better, worse
-        assert (trees.log_odds(low) <= trees.log_odds(high) + 1e-6).all(), name
+    options = ModelOptions(model=str(save_tiny_model(tmp_path / "decoder")), device="cpu")
+    decoder = Decoder.from_pretrained(options, layer=2)
+    fresh = list(with_states(rows[:12], decoder, kept_in=tmp_path / "states"))
+    assert {row.set_name for row in fresh if row.states is not None} <= fitting.PROBE_SETS.keys()
+    assert any(row.states is not None for row in fresh)
+    monkeypatch.setattr(decoder_states, "read_answers", lambda *_: pytest.fail("the decoder should not run again"))
+    again = list(with_states(rows[:12], decoder, kept_in=tmp_path / "states"))
+    assert [one.states is None for one in again] == [one.states is None for one in fresh]

@@ -1,0 +1,208 @@
+"""The data sets that a verdict is fitted on, in one form each: from human labels, from edits, and from pages of text.
+
+A set that labels whole summaries and keeps the text before its edit gets marks where the two differ.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from attribeam.attribution.answers.text_sentences import whole_sentences
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow, data_files, read_rows
+from attribeam.lab.evaluation.datasets.mtrag import load_mtrag
+from attribeam.lab.evaluation.datasets.ragtruth import load_ragtruth
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
+
+PAGES = "wikipedia/pages.jsonl"
+_DOMAINS = ("ectsum", "news", "podcast", "qmsumm", "sales_call", "sales_email", "samsum", "scitldr")
+_CLAIM_FILES = (("CG2C_doc", 8), ("CG2C_musique_minhop3_rbt_mnli_failed", 1))
+"""Files of FactCG, and how many rows in sequence share a document."""
+_OFFICIAL, _OTHER = "official test rows", "other rows"
+_KEY_LETTERS = 80
+_ANY_WORD, _WORD_OR_MARK = re.compile(r"\w+"), re.compile(r"\w+|[^\w\s]")
+_UNTOKENISED = (
+    (re.compile(r"\s+([.,;:!?%)\]])"), r"\1"),
+    (re.compile(r"([(\[])\s+"), r"\1"),
+    (re.compile(r" n't"), "n't"),
+    (re.compile(r"\s+'(s|re|ll|ve|d|m)\b"), r"'\1"),
+)
+_EVERY_PAGE, _MOST_PAGES, _FEWEST_PARAGRAPHS = 7, 1500, 4
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAnswer:
+    """One judged answer of a set.
+
+    Attributes:
+        judged: what people, an edit or a rule say of it.
+        set_name: of its set, which decides its weights.
+        key: what it was made from; all answers with one key, in whatever sets, are in one fold.
+        part: of the set, for tables; may be empty.
+    """
+
+    judged: JudgedAnswer
+    set_name: str
+    key: str
+    part: str = ""
+
+    @classmethod
+    def of(cls, judged: JudgedAnswer, set_name: str, *, key: str = "", part: str = "") -> TrainingAnswer:
+        """An answer whose key, if none is given, is the beginning of its first passage, without marks and blanks.
+
+        Spans that people judged are no target spans here: claims are found as an audit finds them.
+        """
+        first = judged.record.passages[0].text if judged.record.passages else ""
+        own = replace(judged, record=replace(judged.record, target_spans=None))
+        return cls(own, set_name, key or "".join(_ANY_WORD.findall(first.lower()))[:_KEY_LETTERS], part)
+
+
+def shared_sets(data: Path) -> Iterator[TrainingAnswer]:
+    """The answers of all sets in a directory, set by set.
+
+    Raises:
+        DataError: if a file is missing or a row is not in its format; the message names file, row and field.
+    """
+    yield from _ragtruth(data)
+    for answer in load_ragtruth(data / "ragtruth_qa_train").answers:
+        yield TrainingAnswer.of(answer, "ragtruth_qa")
+    for answer in load_mtrag(_file(data, "support/mtrag_human.jsonl")).answers:
+        yield TrainingAnswer.of(answer, "mtrag")
+    yield from _begin(_file(data, "support/begin_wow.jsonl"))
+    for domain in _DOMAINS:
+        yield from _summedits(_file(data, f"support/summedits_{domain}.jsonl"))
+    for task, trusted in ((1, False), (2, True)):
+        yield from _bump(_file(data, f"support/bump_task{task}.jsonl"), references_are_right=trusted)
+    for name, together in _CLAIM_FILES:
+        yield from _factcg(_file(data, f"support/factcg_{name}.jsonl"), together)
+    yield from _pages(_file(data, PAGES))
+
+
+def _file(data: Path, name: str) -> Path:
+    plain = data / name
+    return plain if plain.is_file() else data / f"{name}.xz"
+
+
+def _ragtruth(data: Path) -> Iterator[TrainingAnswer]:
+    folder, names = data / "ragtruth", data / "ragtruth_qa_train" / "official_test_source_ids.txt"
+    answers = load_ragtruth(folder).answers
+    (responses,) = data_files(folder, "response")
+    source = {row.text("id"): row.text("source_id") for row in read_rows(responses)}
+    official = frozenset(names.read_text(encoding="utf-8").split())
+    for answer in answers:
+        part = _OFFICIAL if source[answer.record.record_id] in official else _OTHER
+        yield TrainingAnswer.of(answer, "ragtruth", part=part)
+
+
+def _begin(file: Path) -> Iterator[TrainingAnswer]:
+    """Answers of a dialogue; every other one stands without the message that it replies to."""
+    for row in read_rows(file):
+        answer = untokenised(row.text("answer"))
+        question = row.text("message") if row.row % 2 else ""
+        if answer:
+            record = _record(row, file, row.text("passage"), answer, question=question)
+            yield TrainingAnswer.of(JudgedAnswer(record, None, answer_supported=row.boolean("attributable")), "begin")
+
+
+def _summedits(file: Path) -> Iterator[TrainingAnswer]:
+    for row in read_rows(file):
+        summary, label = row.text("summary"), row.integer("label")
+        if label not in (0, 1):
+            raise row.error("label", f"should be 0 or 1, was: {label}")
+        marks = () if label else changes(row.text("original_summary"), summary)
+        if label or marks:
+            judged = _marked(_record(row, file, row.text("doc"), summary), marks)
+            yield TrainingAnswer.of(judged, "summedits")
+
+
+def _bump(file: Path, *, references_are_right: bool) -> Iterator[TrainingAnswer]:
+    for row in read_rows(file):
+        article = row.text("article")
+        reference, edited = (untokenised(row.text(f"{name}_summary")) for name in ("reference", "edited"))
+        if marks := changes(reference, edited):
+            yield TrainingAnswer.of(_marked(_record(row, file, article, edited), marks), "bump")
+        if references_are_right:
+            yield TrainingAnswer.of(_marked(_record(row, file, article, reference, "reference"), ()), "bump")
+
+
+def _factcg(file: Path, together: int) -> Iterator[TrainingAnswer]:
+    for row in read_rows(file):
+        document = row.text("text_a")
+        if not document.strip():
+            continue
+        claim = " ".join(row.texts("text_b")) if isinstance(row.fields.get("text_b"), list) else row.text("text_b")
+        judged = JudgedAnswer(
+            _record(row, file, document, claim), None, answer_supported=row.integer("orig_label") == 1
+        )
+        yield TrainingAnswer.of(judged, "factcg", key=f"{file.name} {row.row // together}")
+
+
+def _pages(file: Path) -> Iterator[TrainingAnswer]:
+    """Sentences of a page beside its first paragraphs: one or two of these, one of the rest, or one of each."""
+    draw, count = random.Random(7), 0
+    for row in read_rows(file):
+        if (row.row + 1) % _EVERY_PAGE:
+            continue
+        title = row.text("title")
+        paragraphs = [one.replace("_", "").strip() for one in row.texts("paras")]
+        paragraphs = [one for one in paragraphs if 150 < len(one) < 1500]
+        if len(paragraphs) < _FEWEST_PARAGRAPHS:
+            continue
+        given = draw.choice([1, 1, 2, 3])
+        passages = [Passage(one, title=title if draw.random() < 0.6 else None) for one in paragraphs[:given]]
+        inside, outside = _sentences(paragraphs[:given], 5, 28), _sentences(paragraphs[given:], 4, 20)
+        if not inside or not outside:
+            continue
+        good, bad = draw.choice(inside), min(draw.sample(outside, min(3, len(outside))), key=len)
+        question = draw.choice(["", "", f"Tell me about {title}.", f"What is known about {title}?"])
+        kind = (row.row + 1) // _EVERY_PAGE % 5
+        second = draw.choice(inside) if kind == 4 else good
+        said = ([good, bad], [good, bad], [bad], [good], [good] if second == good else [good, second])[kind]
+        answer = " ".join(said)
+        marks = (CharRange(len(answer) - len(bad), len(answer)),) if bad in said else ()
+        record = replace(_record(row, file, "", answer, question=question), passages=tuple(passages))
+        yield TrainingAnswer.of(_marked(record, marks), "pages", key=f"page {title}")
+        count += 1
+        if count == _MOST_PAGES:
+            return
+
+
+def _sentences(paragraphs: Sequence[str], fewest: int, most: int) -> list[str]:
+    found = [one.of(text) for text in paragraphs for one in whole_sentences(text)]
+    return [one for one in found if fewest <= len(one.split()) <= most and one.endswith(".")]
+
+
+def _record(row: DataRow, file: Path, passage: str, answer: str, kind: str = "", *, question: str = "") -> QARecord:
+    name = f"{file.name.split('.')[0]}-{row.row}{kind and '-'}{kind}"
+    return QARecord(name, question, (Passage(passage),), answer, RowSource(file.name, row.row))
+
+
+def _marked(record: QARecord, marks: Sequence[CharRange]) -> JudgedAnswer:
+    return JudgedAnswer(record, tuple(UnsupportedRange(one) for one in marks))
+
+
+def untokenised(text: str) -> str:
+    """The text without the blanks that a tokeniser put before marks and within short forms."""
+    for pattern, found in _UNTOKENISED:
+        text = pattern.sub(found, text)
+    return text.strip()
+
+
+def changes(before: str, after: str) -> tuple[CharRange, ...]:
+    """The ranges of ``after`` that are not in ``before``; where words were left out, the next word, or the last one."""
+    words = list(_WORD_OR_MARK.finditer(after))
+    if not words:
+        return ()
+    old = _WORD_OR_MARK.findall(before)
+    found = []
+    matcher = SequenceMatcher(None, old, [one.group() for one in words], autojunk=False)
+    for what, _, _, start, end in matcher.get_opcodes():
+        if what != "equal":
+            first, last = (start, end - 1) if end > start else (min(start, len(words) - 1),) * 2
+            found.append(CharRange(words[first].start(), words[last].end()))
+    return tuple(found)

@@ -1,0 +1,192 @@
+"""Answers that were made up for this project, and rows that are made of them: more for a verdict to learn from.
+
+``made_answers.jsonl`` has short, freely worded answers over help pages, policies or encyclopaedias. ``claim_trials``
+has single claims of known kinds beside short passages. Nobody checked each mark.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from attribeam.attribution.answers.text_sentences import whole_sentences
+from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
+from attribeam.lab.evaluation.datasets.row_parts import passage_of, span_chars
+from attribeam.lab.training.verdict.shared_sets import TrainingAnswer
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
+
+MADE_ANSWERS = Path(__file__).with_name("made_answers.jsonl")
+CLAIM_TRIALS = Path(__file__).with_name("claim_trials.jsonl")
+_ENDS = (".", "!", "?")
+
+
+def written_sets(made: Path = MADE_ANSWERS, trials: Path = CLAIM_TRIALS) -> Iterator[TrainingAnswer]:
+    """The sets ``made``, ``made_variants``, ``made_mixed`` and ``trial``.
+
+    Raises:
+        DataError: if a file cannot be read or a row is faulty; the message names row and field, not the text.
+    """
+    answers = load_made_answers(made)
+    sentences = single_sentences(answers)
+    variants = [*sentences, *beside_other_passages(sentences), *beside_other_passages(answers)]
+    for name, found in (("made", answers), ("made_variants", variants), ("made_mixed", beside_copies(answers))):
+        for one in found:
+            yield TrainingAnswer.of(one, name, key=f"made {one.record.record_id.split('|')[0]}")
+    yield from _trials(trials)
+
+
+def load_made_answers(path: Path = MADE_ANSWERS) -> tuple[JudgedAnswer, ...]:
+    """The answers of a ``.jsonl`` or ``.jsonl.xz`` file, in order.
+
+    A row has ``record_id``, ``question``, ``answer``, ``passages`` (with ``passage_id``, ``text`` and ``title``, which
+    may be null) and ``unsupported`` (with ``text``, ``occurrence`` and ``kind``), empty for a faithful answer.
+
+    Raises:
+        DataError: if the file cannot be read or a row is faulty; the message names row and field, not the text.
+    """
+    return tuple(_made(row, path) for row in read_rows(path))
+
+
+def _made(row: DataRow, path: Path) -> JudgedAnswer:
+    answer = row.text("answer")
+    record = QARecord(
+        record_id=row.text("record_id"),
+        question=row.text("question"),
+        passages=tuple(passage_of(passage) for passage in row.objects("passages")),
+        answer=answer,
+        source=RowSource(path.name, row.row),
+    )
+    marks = [UnsupportedRange(span_chars(one, answer), one.text("kind")) for one in row.objects("unsupported")]
+    return JudgedAnswer(record, tuple(marks))
+
+
+def single_sentences(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """One sentence of each answer that has several, with its marks: the first of one, the second of the next."""
+    found = []
+    for place, answer in enumerate(answers):
+        sentences = whole_sentences(answer.record.answer)
+        if len(sentences) > 1:
+            found.append(_sentence(answer, sentences[place % len(sentences)]))
+    return found
+
+
+def beside_other_passages(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """Each answer with its question beside the passages of the row half of the list away, and marked as a whole."""
+    found = []
+    for place, answer in enumerate(answers):
+        other = answers[(place + len(answers) // 2) % len(answers)].record
+        moved = replace(answer.record, passages=other.passages)
+        found.append(_told(replace(answer, record=moved), "other passages", [(answer.record.answer, True)]))
+    return found
+
+
+def beside_copies(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """A sentence copied from a passage beside a sentence: of the answer, with its marks, or of another row, marked."""
+    draw, found = random.Random(5), []
+    for place, answer in enumerate(answers):
+        every = [one.of(text.text) for text in answer.record.passages for one in whole_sentences(text.text)]
+        fitting = [one for one in every if 5 <= len(one.split()) <= 30]
+        if not fitting:
+            continue
+        copied = _ended(draw.choice(fitting))
+        if place % 2 == 0:
+            own = _sentence(answer, draw.choice(whole_sentences(answer.record.answer)))
+        else:
+            other = answers[(place + draw.randrange(1, 40)) % len(answers)].record.answer
+            short = [text for one in whole_sentences(other) if 3 <= len((text := one.of(other)).split()) <= 25]
+            if not short:
+                continue
+            own = _told(answer, "sentence", [(draw.choice(short), True)])
+        text = own.record.answer
+        if draw.random() < 0.3:
+            whole, offset = f"{_ended(text)} {copied}", 0
+        else:
+            whole, offset = f"{copied} {text}", len(copied) + 1
+        record = replace(answer.record, record_id=f"{answer.record.record_id}|beside a copy", answer=whole)
+        found.append(replace(answer, record=record, unsupported=_moved(own.unsupported or (), offset)))
+    return found
+
+
+def _ended(text: str) -> str:
+    return text if text.rstrip().endswith((*_ENDS, ":")) else f"{text.rstrip()}."
+
+
+def _moved(marks: Sequence[UnsupportedRange], by: int) -> tuple[UnsupportedRange, ...]:
+    return tuple(replace(one, chars=CharRange(one.chars.char_start + by, one.chars.char_end + by)) for one in marks)
+
+
+def _sentence(answer: JudgedAnswer, sentence: CharRange) -> JudgedAnswer:
+    start, end = sentence.char_start, sentence.char_end
+    marks = [
+        replace(one, chars=CharRange(max(one.chars.char_start, start), min(one.chars.char_end, end)))
+        for one in answer.unsupported or ()
+        if one.chars.overlaps(sentence)
+    ]
+    text = sentence.of(answer.record.answer)
+    record = replace(answer.record, record_id=f"{answer.record.record_id}|sentence", answer=text)
+    return replace(answer, record=record, unsupported=_moved(marks, -start))
+
+
+def _told(answer: JudgedAnswer, kind: str, parts: Sequence[tuple[str, bool]]) -> JudgedAnswer:
+    """An answer of sentences, each with whether it is unsupported."""
+    text, marks = "", []
+    for part, is_wrong in parts:
+        start = len(text) + bool(text)
+        text = f"{text} {part}" if text else part
+        marks += [UnsupportedRange(CharRange(start, len(text)))] if is_wrong else []
+    record = replace(answer.record, record_id=f"{answer.record.record_id}|{kind}", answer=text)
+    return replace(answer, record=record, unsupported=tuple(marks))
+
+
+def _trials(file: Path) -> Iterator[TrainingAnswer]:
+    """Each claim alone, the invented and paraphrased ones also beside a copied sentence, some among many passages."""
+    rows, draw = list(read_rows(file)), random.Random(11)
+    every = [_trial_passages(row) for row in rows]
+    for place, row in enumerate(rows):
+        base = QARecord(row.text("id"), row.text("question"), every[place], "", RowSource(file.name, row.row))
+        told = [*_trial_answers(row, JudgedAnswer(base, ())), *_among_many(row, base, every, place, draw)]
+        for number, one in enumerate(told):
+            record = replace(one.record, record_id=f"{one.record.record_id}|{number}")
+            yield TrainingAnswer.of(replace(one, record=record), "trial", key=f"trial {base.record_id}")
+
+
+def _trial_passages(row: DataRow) -> tuple[Passage, ...]:
+    return tuple(Passage(one.text("text"), title=one.optional_text("title") or None) for one in row.objects("passages"))
+
+
+def _trial_answers(row: DataRow, base: JudgedAnswer) -> Iterator[JudgedAnswer]:
+    copied, *others = row.texts("copied")
+    for name, is_wrong in (("invented", True), ("paraphrases", False)):
+        for text in row.texts(name):
+            yield _told(base, name, [(text, is_wrong)])
+            yield _told(base, f"{name} beside", [(copied, False), (text, is_wrong)])
+    for one, right in zip(row.objects("wrong"), row.texts("right_twins"), strict=True):
+        yield _wrong(base, one)
+        yield _told(base, "right_twin", [(right, False)])
+    yield _told(base, "copied", [(copied, False)])
+    if others:
+        yield _told(base, "copied twice", [(copied, False), (others[0], False)])
+
+
+def _wrong(base: JudgedAnswer, one: DataRow) -> JudgedAnswer:
+    text, claim = one.text("text"), one.text("claim")
+    start = text.find(claim)
+    marked = CharRange(start, start + len(claim)) if start >= 0 else CharRange(0, len(text))
+    told = _told(base, one.text("reason"), [(text, True)])
+    return replace(told, unsupported=(UnsupportedRange(marked),))
+
+
+def _among_many(
+    row: DataRow, base: QARecord, every: Sequence[tuple[Passage, ...]], place: int, draw: random.Random
+) -> Iterator[JudgedAnswer]:
+    count = draw.choice([5, 10, 31])
+    drawn = draw.sample(range(len(every)), min(len(every), count))
+    others = [one for at in drawn if at != place for one in every[at]][:count]
+    passages = (*others[: count // 2], *base.passages, *others[count // 2 :])
+    among = JudgedAnswer(replace(base, record_id=f"{base.record_id}|many", passages=passages), ())
+    yield _wrong(among, draw.choice(row.objects("wrong")))
+    for name, is_wrong in (("right_twins", False), ("invented", True), ("paraphrases", False)):
+        yield _told(among, name, [(draw.choice(row.texts(name)), is_wrong)])
