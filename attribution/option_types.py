@@ -26,7 +26,6 @@ BUNDLED_VERDICT_NAME, MASS_VERDICT = "bundled", "mass"
 SHIPPED_VERDICTS = {
     BUNDLED_VERDICT_NAME: "verdict",
     "smollm2-135m": "verdict_smollm2",
-    "qwen2.5-coder-1.5b": "verdict_qwen2_5_coder",
 }
 """The fitted verdicts of the package by name, and their folders in ``attribution/bundled``."""
 

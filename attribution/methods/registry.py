@@ -41,7 +41,7 @@ def resolve_method(options: MethodOptions) -> Method:
 
     Raises:
         UsageError: if there is no such method; the message lists the known ones. Also if the verdict is a
-            verifier's and has a false-alarm rate, or has a band, but no model of its own or a threshold outside it.
+            verifier's and has a strictness or prior, or has a band, but no model of its own or a threshold outside it.
         ModelLoadError: if the verdict's directory cannot be read.
     """
     settings = MethodSettings.of(options)
@@ -52,10 +52,10 @@ def resolve_method(options: MethodOptions) -> Method:
 
 
 def _check_verdict(options: MethodOptions, *, has_probe: bool) -> None:
-    if options.has_verifier and options.false_alarm_rate is not None:
+    if options.has_verifier and {"strictness", "prior"} & options.model_fields_set:
         raise UsageError(
-            f"--false-alarm-rate is for a fitted verdict, not for the verifier {options.verdict}; leave it out, and "
-            "give it to attribeam calibrate"
+            f"--strictness and --prior are for a fitted verdict, not for the verifier {options.verdict}; leave them "
+            "out, and fit its thresholds with attribeam calibrate"
         )
     if options.verdict_band is not None and not has_probe and not options.has_verifier:
         raise UsageError(

@@ -225,7 +225,7 @@ _OFFER = phrase_pattern(
     rf" (?:please |you can )?(?:visit|see|check|refer to|contact|reach out to)(?: {_CONTACT}){{1,8}}\s*[.!]*\s*$",
     r"^\s*(?:if you(?:'re| are) (?:unsure|in doubt), |instead, |in this case, )?(?:please|(?:i|we)(?:'d| would)? "
     r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
-    r"|it (?:would|may|might) be best to|your best option is to) (?:contact|consult|check|ask|visit|refer|reach out"
+    r"|it (?:would|may|might) be best to|your best option is to) (?:contact|consult|check|ask|visit|refer|reach"
     rf"|speak)(?:ing)?(?: out)?(?: to| with)?(?: {_CONTACT}){{1,6}}"
     r"(?: directly| for (?:this|help|details)| about (?:this|it))?\s*[.!]*\s*$",
     r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"

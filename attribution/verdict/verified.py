@@ -156,7 +156,16 @@ def _verified(
     support = Support.NOT_CALIBRATED if fitted is None else _support(score, fitted)
     doubtful = tuple(_within(one, found.chars) for one in said.doubtful if one.overlaps(found.chars))
     words = (doubtful or found.unsupported_words) if support is Support.UNSUPPORTED else ()
-    return replace(found, support=support, support_score=score, answer_risk=risk, unsupported_words=words)
+    return replace(
+        found,
+        support=support,
+        support_score=score,
+        answer_risk=risk,
+        unsupported_words=words,
+        reason=None,
+        expected=None,
+        how=None,
+    )
 
 
 def _support(score: float, fitted: VerifierForm) -> Support:

@@ -18,6 +18,8 @@ from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
 
 ANSWER = "The keeper trimmed the lamp."
+CLAIMS = np.array([-1.5])
+"""The likelihood ratio of its only claim."""
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def signals() -> Signals:
 
 
 def made_regression(signals: Signals, seed: int) -> LogisticRegression:
-    names, _ = answer_numbers(signals, np.zeros(len(signals.words)))
+    names, _ = answer_numbers(signals, np.zeros(len(signals.words)), CLAIMS)
     draw = np.random.default_rng(seed)
     mean, scale, weights = draw.normal(size=(3, len(names)))
     return LogisticRegression(names, mean, np.abs(scale) + 0.1, weights, float(seed))
@@ -38,9 +40,9 @@ def test_each_kind_of_row_has_its_own_regression(signals: Signals) -> None:
     owns = {kind: made_regression(signals, seed) for seed, kind in enumerate(RowKind)}
     found = AnswerRegression(owns)
     for kind, own in owns.items():
-        (expected,) = own.log_odds(*answer_numbers(signals, odds))
-        assert found.log_odds(replace(signals, kind=kind), odds) == pytest.approx(expected)
-    assert len({found.log_odds(replace(signals, kind=kind), odds) for kind in RowKind}) == len(RowKind)
+        (expected,) = own.log_odds(*answer_numbers(signals, odds, CLAIMS))
+        assert found.log_odds(replace(signals, kind=kind), odds, CLAIMS) == pytest.approx(expected)
+    assert len({found.log_odds(replace(signals, kind=kind), odds, CLAIMS) for kind in RowKind}) == len(RowKind)
 
 
 def test_both_forms_come_back_as_they_were_saved(signals: Signals) -> None:
@@ -53,7 +55,7 @@ def test_both_forms_come_back_as_they_were_saved(signals: Signals) -> None:
         again = AnswerRegression.from_json(json.loads(json.dumps(one.to_json())))
         for kind in RowKind:
             row = replace(signals, kind=kind)
-            assert again.log_odds(row, odds) == pytest.approx(one.log_odds(row, odds))
+            assert again.log_odds(row, odds, CLAIMS) == pytest.approx(one.log_odds(row, odds, CLAIMS))
 
 
 def test_file_that_lacks_a_kind_is_refused(signals: Signals) -> None:

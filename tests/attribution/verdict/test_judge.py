@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN
 
 from attribeam import Attributor
-from attribeam.attribution.option_types import VERDICT_FILE
+from attribeam.attribution.option_types import VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.judge import judge_of
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
@@ -52,17 +52,19 @@ def test_a_mention_has_the_verdict_of_its_claim(attributor: Attributor) -> None:
     assert mention.support_score == claim.support_score
 
 
-def test_the_risk_is_that_of_the_answer_and_tells_whether_a_claim_is_unsupported(attributor: Attributor) -> None:
-    threshold = load_verdict_model(BUNDLED_VERDICT).thresholds.answer_risk
+def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_scores(attributor: Attributor) -> None:
+    limits = load_verdict_model(BUNDLED_VERDICT).thresholds
     for answer in (
         INVENTED,
         "The keeper trimmed the lamp every evening.",
         "His daughter kept a blue ledger of storms.",
     ):
-        found = [*judged(attributor, answer).values()]
-        (risk,) = {one.answer_risk for one in found}
-        assert risk is not None
-        assert any(one.support is Support.UNSUPPORTED for one in found) is (risk >= threshold)
+        claims = [one for one in judged(attributor, answer).values() if one.is_claim]
+        scores = [one.support_score for one in claims if one.support_score is not None]
+        assert all(one.answer_risk == pytest.approx(1 - min(scores)) for one in claims)
+        for one, score in zip(claims, scores, strict=True):
+            assert (one.support is Support.UNSUPPORTED) is (score < limits.balanced)
+            assert (one.support is Support.SUPPORTED) is (score >= limits.supported)
 
 
 def test_what_claims_nothing_is_not_judged_and_a_refusal_is_its_own_kind(attributor: Attributor) -> None:
@@ -94,13 +96,24 @@ def test_every_claim_of_a_record_is_judged_in_the_same_way_in_any_batch(attribut
     assert one == again
 
 
-def test_a_wanted_share_of_false_alarms_sets_the_threshold() -> None:
-    careful, bold = (judge_of(MethodOptions(false_alarm_rate=rate)) for rate in (0.05, 0.5))
-    assert careful is not None
-    assert bold is not None
-    thresholds = [float(one.provenance()["answer_risk_threshold"]) for one in (careful, bold)]
-    assert thresholds[0] > thresholds[1]
-    assert float(careful.provenance()["verdict_false_alarms"]) <= 0.05 + 1e-3
+def test_strictness_sets_the_threshold_and_says_what_it_gave() -> None:
+    found = {}
+    for strictness in Strictness:
+        judge = judge_of(MethodOptions(strictness=strictness))
+        assert judge is not None
+        found[strictness] = judge.provenance()
+    for name in ("answer_risk_threshold", "verdict_recall", "verdict_short_recall", "verdict_false_alarms"):
+        lenient, balanced, strict = (float(found[one][name]) for one in Strictness)
+        falls = name == "answer_risk_threshold"
+        assert (lenient > balanced > strict) if falls else (lenient < balanced < strict), name
+
+
+def test_a_prior_moves_scores_and_risk_by_its_odds(attributor: Attributor) -> None:
+    rare = judged(Attributor.from_pretrained("bundled", prior=0.1), INVENTED)
+    for text, one in judged(attributor, INVENTED).items():
+        if one.support_score is not None:
+            even = one.support_score / (1 - one.support_score)
+            assert rare[text].support_score == pytest.approx(9 * even / (1 + 9 * even))
 
 
 def test_thresholds_of_mass_replace_the_fitted_verdict() -> None:
@@ -123,28 +136,28 @@ def test_the_bundled_file_is_whole() -> None:
     model = load_verdict_model(BUNDLED_VERDICT)
     points = model.operating_points
     assert [one.answer_risk for one in points] == sorted(one.answer_risk for one in points)
-    assert all(math.isfinite(one) for one in model.claims.weights)
+    assert np.isfinite(model.claims.values).all()
     limits = model.thresholds
-    assert 0 < limits.answer_risk < 1
-    assert 0 < limits.unsupported <= limits.supported <= 1
+    assert 0 < limits.lenient < limits.balanced < limits.strict <= limits.supported <= 1
 
 
 @pytest.mark.parametrize(
-    ("answer_risk", "weak_word", "named"),
+    ("balanced", "weak_word", "named"),
     [
-        pytest.param(0.0, 0.0, True, id="flagged"),
-        pytest.param(0.0, 1.0, False, id="flagged-no-word-suspicious"),
-        pytest.param(0.0, None, False, id="flagged-verdict-of-earlier-versions"),
-        pytest.param(1.0, 0.0, False, id="not-flagged"),
+        pytest.param(0.5, 0.0, True, id="flagged"),
+        pytest.param(0.5, 1.0, False, id="flagged-no-word-suspicious"),
+        pytest.param(0.5, None, False, id="flagged-without-the-level"),
+        pytest.param(0.0, 0.0, False, id="not-flagged"),
     ],
 )
 def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(
-    tmp_path: Path, answer_risk: float, weak_word: float | None, *, named: bool
+    tmp_path: Path, balanced: float, weak_word: float | None, *, named: bool
 ) -> None:
     shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
     file = tmp_path / "own" / VERDICT_FILE
     found = json.loads(file.read_text())
-    found["thresholds"] |= {"answer_risk": answer_risk, "unsupported": 0.0, "supported": 1.0, "weak_word": weak_word}
+    levels = {"lenient": 0.0, "balanced": balanced, "strict": 1.0, "supported": 1.0, "weak_word": weak_word}
+    found["thresholds"] |= levels
     if weak_word is None:
         del found["thresholds"]["weak_word"]
     file.write_text(json.dumps(found))

@@ -24,7 +24,7 @@ from attribeam.lab.calibration.fitted_verdict import write_verdict
 from attribeam.lab.calibration.marked_items import MarkedItems
 from attribeam.schemas.errors import ModelLoadError
 
-SMOLLM2, QWEN = "smollm2-135m", "qwen2.5-coder-1.5b"
+SMOLLM2 = "smollm2-135m"
 ROW = {"question": "Who built it?", "passages": ["Ada Thorne built the lighthouse."], "answer": "Ada Thorne built it."}
 
 
@@ -33,19 +33,19 @@ def test_shipped_verdict_is_whole(name: str) -> None:
     model = load_verdict_model(verdict_directory(verdict_source(name)))
     points = [one.answer_risk for one in model.operating_points]
     assert points == sorted(points)
-    assert points[0] < model.thresholds.answer_risk < points[-1]
-    assert model.measured_on == "1,328 answers of six language models, RAGTruth"
+    assert points[0] < 1 - model.thresholds.balanced < points[-1]
+    assert model.measured_on.startswith("answers of six language models, RAGTruth")
     assert (verdict_directory(name) / "MODEL_CARD.md").is_file()
 
 
 def test_name_of_no_verdict_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(
-        ModelLoadError, match=r"should be bundled, smollm2-135m, qwen2.5-.*, mass or a .*, was: 'smollm2'"
+        ModelLoadError, match=r"should be bundled, smollm2-135m, mass or a .*, was: 'smollm2'"
     ):
         judge_of(MethodOptions(verdict="smollm2"))
 
 
-@pytest.mark.parametrize(("name", "layer", "size"), [(SMOLLM2, 18, 576), (QWEN, 17, 1536)])
+@pytest.mark.parametrize(("name", "layer", "size"), [(SMOLLM2, 18, 576)])
 def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_both_weigh_kinds(
     name: str, layer: int, size: int
 ) -> None:
@@ -62,7 +62,7 @@ def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_bot
 
 
 @pytest.mark.parametrize("options", [{}, {"language_model": "tiny"}])
-@pytest.mark.parametrize(("name", "decoder"), [(SMOLLM2, "SmolLM2-135M"), (QWEN, "Qwen2.5-Coder-1.5B")])
+@pytest.mark.parametrize(("name", "decoder"), [(SMOLLM2, "SmolLM2-135M")])
 def test_error_without_the_right_decoder_says_how_to_get_it(
     name: str, decoder: str, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +73,7 @@ def test_error_without_the_right_decoder_says_how_to_get_it(
 
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"bundled, smollm2-135m, qwen2.5-coder-1.5b, mass or a directory"):
+    with pytest.raises(ArgumentTypeError, match=r"bundled, smollm2-135m, mass, a verifier"):
         verdict_source("smollm3")
 
 
@@ -122,7 +122,7 @@ def test_calibrated_verdict_goes_on_sharing_the_words(tmp_path: Path) -> None:
     base = verdict_directory(SMOLLM2)
     model = load_verdict_model(base)
     marks = MarkedItems(np.array([0.1, 0.9]), np.array([False, True]), np.array([0, 1]))
-    limits = replace(model.thresholds, answer_risk=0.25)
+    limits = replace(model.thresholds, balanced=0.5)
     write_verdict(tmp_path / "own", base, limits, marks, measured_on="two answers of ours")
     found = load_verdict_model(tmp_path / "own")
     assert (found.thresholds, found.table) == (limits, model.table)

@@ -232,7 +232,10 @@ def test_cci_with_a_probe_judges_by_it(decoder: SavedDecoder, tmp_path: Path) ->
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
     directory = str(decoder.directory)
     judge = Attributor.from_pretrained(verdict=str(verdict), language_model=directory, method="cci", device="cpu")
-    assert risk(judge) == pytest.approx(risk(attributor(verdict, decoder.directory)))
+    assert risk(judge) == pytest.approx(risk(attributor(verdict, decoder.directory)), abs=0.05)  # evidence differs
+    trusting = save_probed_verdict(tmp_path / "trusting", decoder.directory, bias=TRUSTING)
+    other = Attributor.from_pretrained(verdict=str(trusting), language_model=directory, method="cci", device="cpu")
+    assert risk(other) < risk(judge)
     assert judge.provenance()["language_model_layer"] == str(LAYER)
 
 

@@ -57,15 +57,15 @@ def with_node(node: int, child: int) -> Callable[[list[int]], list[int]]:
 
 
 FIELDS: list[tuple[str, object, str]] = [
-    ("thresholds.answer_risk", NAN, r"thresholds\.answer_risk should be a finite number, was: nan"),
-    ("thresholds.answer_risk", 5, r"thresholds\.answer_risk should be less than or equal to 1, was: 5"),
-    ("thresholds.answer_risk", -0.1, r"thresholds\.answer_risk should be greater than or equal to 0, was: -0\.1"),
-    ("thresholds.answer_risk", True, r"thresholds\.answer_risk should be a valid number, was: True"),
-    ("thresholds.answer_risk", "0.5", r"thresholds\.answer_risk should be a valid number, was: '0\.5'"),
-    ("thresholds.answer_risk", None, r"thresholds\.answer_risk should be there, is missing"),
+    ("thresholds.balanced", NAN, r"thresholds\.balanced should be a finite number, was: nan"),
+    ("thresholds.balanced", 5, r"thresholds\.balanced should be less than or equal to 1, was: 5"),
+    ("thresholds.balanced", -0.1, r"thresholds\.balanced should be greater than or equal to 0, was: -0\.1"),
+    ("thresholds.balanced", True, r"thresholds\.balanced should be a valid number, was: True"),
+    ("thresholds.balanced", "0.5", r"thresholds\.balanced should be a valid number, was: '0\.5'"),
+    ("thresholds.balanced", None, r"thresholds\.balanced should be there, is missing"),
     *[(f"thresholds.{name}", INFINITY, rf"thresholds\.{name} should be a finite number") for name in
-      ("unsupported", "supported", "unmatched", "unmatched_risk", "literal", "word", "weak_word")],
-    ("thresholds.unsupported", 0.9, r"thresholds: unsupported should be at most supported, were: 0\.9 and 0\.8"),
+      ("lenient", "strict", "supported", "word", "weak_word")],
+    ("thresholds.balanced", 0.9, r"thresholds: lenient, balanced, strict, supported should ascend, were: 0\.27, 0\.9"),
     ("thresholds.risk", 1, r"thresholds\.risk is unknown"),
     ("thresholds", [], r"thresholds should be"),
     ("operating_points", [], r"operating_points should have at least 1 item"),
@@ -82,7 +82,7 @@ FIELDS: list[tuple[str, object, str]] = [
     ("words.depth", 5.0, r"words\.depth should be a valid integer, was: 5\.0"),
     ("words.bias", NAN, r"words\.bias should be a finite number"),
     ("words.trees", [], r"words\.trees should have at least 1 item"),
-    ("words.trees.0.columns", with_node(0, 85), r"columns below 85, the number of signals, has one of 85"),
+    ("words.trees.0.columns", with_node(0, 85), r"columns below 85, the number of what is measured, has one"),
     ("words.trees.0.columns", with_node(0, -1), r"words\.trees\.0\.columns\.0 should be greater than or equal to 0"),
     ("words.trees.0.left", with_node(0, 0), r"words\.trees\.0: the children of node 0 should be from 1 to 28"),
     ("words.trees.0.left", with_node(1, 1), r"words\.trees\.0: the children of node 1 should be from 2 to 28"),
@@ -93,10 +93,13 @@ FIELDS: list[tuple[str, object, str]] = [
     ("words.trees.0.thresholds", lambda old: [1e300, *old[1:]], r"thresholds\.0 should be less than or equal to"),
     ("words.trees", lambda old: old * 20, r"words\.trees should have at most 2000 items"),
     ("claims.bias", NAN, r"claims\.bias should be a finite number"),
-    ("claims.inputs", {}, r"claims\.inputs should have at least 1 item"),
-    ("claims.inputs.words.scale", 0, r"words\.scale should be greater than or equal to 0\.000000001, was: 0"),
-    ("claims.inputs.words.weight", 1e300, r"claims\.inputs\.words\.weight should be less than or equal to"),
-    ("claims.inputs.words.mean", "a", r"claims\.inputs\.words\.mean should be a valid number, was: 'a'"),
+    ("claims.trees", [], r"claims\.trees should have at least 1 item"),
+    ("claim_fall", 0, r"claim_fall should be greater than 0, was: 0"),
+    ("claim_numbers", lambda old: old[:3], r"claims\.trees should have columns below 3"),
+    ("short_operating_points", [], r"short_operating_points should have at least 1 item"),
+    ("answers.records.inputs.claims.scale", 0, r"claims\.scale should be greater than or equal to 0\.000000001, was: 0"),
+    ("answers.records.inputs.claims.weight", 1e300, r"inputs\.claims\.weight should be less than or equal to"),
+    ("answers.records.inputs.claims.mean", "a", r"inputs\.claims\.mean should be a valid number, was: 'a'"),
     ("answers.records", None, r"answers\.records should be there, is missing"),
     ("answers.records.bias", NAN, r"answers\.records\.bias should be a finite number"),
     ("answers.poems", {}, r"answers\.poems is unknown"),
@@ -169,7 +172,7 @@ def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path: Path, content: byte
 
 
 @pytest.mark.parametrize(
-    "place", ["signals", "answers.records.inputs", "claims.inputs"], ids=["signals", "answers", "claims"]
+    "place", ["signals", "answers.records.inputs", "claim_numbers"], ids=["signals", "answers", "claims"]
 )
 def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_path: Path, place: str) -> None:
     folder = own_verdict(tmp_path / "own")
@@ -234,7 +237,7 @@ def test_a_field_of_thresholds_of_mass_out_of_its_range_is_named(
 
 
 def test_what_is_shipped_or_written_by_calibrate_is_read(tmp_path: Path) -> None:
-    for name in ("bundled", SMOLLM2, "qwen2.5-coder-1.5b"):
+    for name in ("bundled", SMOLLM2):
         assert load_verdict_model(verdict_directory(name)).words.depth == 5
     (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
     found = with_calibrated_mass(MethodOptions(verdict=str(tmp_path)), model="bundled")
@@ -245,10 +248,10 @@ def test_an_audit_with_a_damaged_verdict_is_bad_usage_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = own_verdict(tmp_path / "own")
-    edited(folder, "thresholds.answer_risk", NAN)
+    edited(folder, "thresholds.balanced", NAN)
     output = tmp_path / "audit"
     log = BUNDLED_VERDICT.parents[2] / "examples" / "qa_logs.parquet"
     assert main(["audit", "--input", str(log), "--output", str(output), "--verdict", str(folder)]) == 2
-    assert "own/verdict.json: thresholds.answer_risk should be a finite number, was: nan" in capsys.readouterr().err
+    assert "own/verdict.json: thresholds.balanced should be a finite number, was: nan" in capsys.readouterr().err
     assert not output.exists()
     assert issubclass(ModelLoadError, UsageError)

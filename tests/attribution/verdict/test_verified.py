@@ -67,7 +67,7 @@ def audited(*asked: object) -> list[tuple[SpanEvidence, ...]]:
 @pytest.mark.parametrize("kind", ["lettucedetect", "nli"])
 def test_verifier_scores_the_claims_that_the_bundled_verdict_tells(kind: str, folders: dict[str, Path]) -> None:
     for own, bundled in zip(audited(str(folders[kind])), audited(None), strict=True):
-        as_before = {"support", "support_score", "answer_risk", "unsupported_words"}
+        as_before = {"support", "support_score", "answer_risk", "unsupported_words", "reason", "expected", "how"}
         kept = [name for name in SpanEvidence.__slots__ if name not in as_before]
         assert [[getattr(one, name) for name in kept] for one in own] == [
             [getattr(one, name) for name in kept] for one in bundled
@@ -182,7 +182,7 @@ def test_model_is_asked_within_the_band_and_the_bundled_verdict_stands_outside(
         ({"verdict_band": BAND, "verdict": "mass"}, "--verdict mass has none"),
         ({"verdict_band": (0.8, 0.9), "verdict": "org/own"}, "should hold the risks from which answers are flagged"),
         ({"verdict_band": (0.0, 0.1), "verdict": "smollm2-135m"}, "by the bundled verdict and .* by --verdict smoll"),
-        ({"false_alarm_rate": 0.1, "verdict": "org/own"}, "not for the verifier org/own"),
+        ({"prior": 0.1, "verdict": "org/own"}, "not for the verifier org/own"),
     ],
 )
 def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given: dict[str, object], complaint: str) -> None:
