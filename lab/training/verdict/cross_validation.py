@@ -33,7 +33,8 @@ _FALLS = (0.4, 0.6, 0.8, 1.0, 1.3, 1.6)
 _FALL_SETS = frozenset({"ragtruth", "ragtruth_qa", "log", "made_mixed", "trial"})
 """The sets with marks and several claims an answer, which tell how far other claims lie below the riskiest."""
 _Numbers = npt.NDArray[np.float64]
-_Part, _Said = TypeVar("_Part"), TypeVar("_Said")
+_Part = TypeVar("_Part")
+_Said = TypeVar("_Said")
 
 
 @dataclass(frozen=True, slots=True)
