@@ -96,9 +96,7 @@ class _SpanClaims:
 
     def of_spans(self) -> Iterable[SpanClaim]:
         own = [self._own_words(index) for index in range(len(self._spans))]
-        kinds = [
-            self._kind_of(words) if self._words[index] else ClaimKind.DISCOURSE for index, words in enumerate(own)
-        ]
+        kinds = [self._kind_of(words) if self._words[index] else ClaimKind.DISCOURSE for index, words in enumerate(own)]
         heads = self._heads(own, kinds)
         for index, kind in enumerate(kinds):
             head = heads[index]

@@ -39,9 +39,7 @@ def test_shipped_verdict_is_whole(name: str) -> None:
 
 
 def test_name_of_no_verdict_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(
-        ModelLoadError, match=r"should be bundled, smollm2-135m, mass or a .*, was: 'smollm2'"
-    ):
+    with pytest.raises(ModelLoadError, match=r"should be bundled, smollm2-135m, mass or a .*, was: 'smollm2'"):
         judge_of(MethodOptions(verdict="smollm2"))
 
 
