@@ -94,8 +94,8 @@ def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass(verdict: list[st
             ["--verdict", str(BUNDLED_VERDICT), "--weak-threshold", "0.2"],
             "verdict compares no evidence mass; leave out",
         ),
-        (["--verdict", "mass", "--false-alarm-rate", "0.1"], "--false-alarm-rate is for a fitted verdict"),
-        (["--weak-threshold", "0.2", "--false-alarm-rate", "0.1"], "--false-alarm-rate is for a fitted verdict"),
+        (["--verdict", "mass", "--prior", "0.1"], "--strictness and --prior are for a fitted verdict"),
+        (["--weak-threshold", "0.2", "--prior", "0.1"], "--strictness and --prior are for a fitted verdict"),
     ],
 )
 def test_options_of_two_verdicts_are_refused(argv: list[str], message: str) -> None:

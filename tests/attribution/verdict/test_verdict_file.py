@@ -97,7 +97,7 @@ FIELDS: list[tuple[str, object, str]] = [
     ("claim_fall", 0, r"claim_fall should be greater than 0, was: 0"),
     ("claim_numbers", lambda old: old[:3], r"claims\.trees should have columns below 3"),
     ("short_operating_points", [], r"short_operating_points should have at least 1 item"),
-    ("answers.records.inputs.claims.scale", 0, r"claims\.scale should be greater than or equal to 0\.000000001, was: 0"),
+    ("answers.records.inputs.claims.scale", 0, r"claims\.scale should be greater than or equal to 0\.0*1, was: 0"),
     ("answers.records.inputs.claims.weight", 1e300, r"inputs\.claims\.weight should be less than or equal to"),
     ("answers.records.inputs.claims.mean", "a", r"inputs\.claims\.mean should be a valid number, was: 'a'"),
     ("answers.records", None, r"answers\.records should be there, is missing"),
