@@ -133,9 +133,9 @@ def _tables(answer: str) -> Iterator[list[_Row]]:
             (
                 row,
                 [
-                    cell
+                    inner
                     for one in _HTML_CELL.finditer(answer, *_span(row))
-                    if (cell := _trimmed(answer, one.span("cell")))
+                    if (inner := _trimmed(answer, one.span("cell")))
                 ],
             )
             for row in html

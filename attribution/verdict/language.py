@@ -123,7 +123,7 @@ def _is_foreign_latin(text: str) -> bool:
     plain = [word for word in words if word.islower()]
     if len(plain) < _FEWEST_IN_LOWER_CASE:
         return False
-    return dict(_identifier().rank(" ".join(plain)))["en"] <= _MOST_OF_ENGLISH
+    return float(dict(_identifier().rank(" ".join(plain)))["en"]) <= _MOST_OF_ENGLISH
 
 
 @lru_cache(maxsize=1)

@@ -304,12 +304,14 @@ class Premises:
             columns, place_of = np.unique([row for own in rows for row in own], return_inverse=True)
             cosines = vectors[self._rows[known]] @ vectors[columns].T
             starts = np.cumsum([0, *(len(rows[place]) for place in filled)])[:-1]
-            found[np.ix_(known, filled)] = np.maximum.reduceat(cosines[:, place_of], starts, axis=1)
+            largest = np.maximum.reduceat(cosines[:, place_of], starts, axis=1)
+            for place, column in zip(filled, largest.T, strict=True):
+                found[known, place] = column
         return np.clip(found, 0.0, 1.0)
 
     def alike(self, own: npt.NDArray[np.int64], places: Sequence[int]) -> _Floats:
         """For each word its largest cosine with a word of these sentences, 0 without any."""
-        found: _Floats = self._cosines[np.ix_(own, places)].max(axis=1).astype(np.float64)
+        found: _Floats = self._cosines[own][:, list(places)].max(axis=1).astype(np.float64)
         return found
 
     def content_of(self, places: Sequence[int]) -> PassageContent:
@@ -367,7 +369,7 @@ class _OneClaim:
 
     def _tried(self, place: int) -> tuple[float, int, list[int], _Bools, _Floats]:
         window = self._of.sentences.window(place)
-        seen = self._in_sentences[window].any(axis=0)
+        seen: _Bools = self._in_sentences[window].any(axis=0)
         alike = np.where(seen, 1.0, self._of.alike(self._own, window))
         counted = np.where(self._exact & ~seen, 0.0, alike)
         share = self._attention[place] / self._attended if self._attended else 0.0
@@ -380,7 +382,7 @@ class _OneClaim:
 
     def _coverage(self, place: int, seen: _Bools, alike: _Floats) -> dict[str, float]:
         of, own = self._of, self._own
-        anywhere = self._in_sentences.any(axis=0)
+        anywhere: _Bools = self._in_sentences.any(axis=0)
         extra = self._in_sentences @ (self._weights * ~seen)
         other = int(np.argmax(extra))
         pair = seen | self._in_sentences[other] if extra[other] > 0 else seen
@@ -485,7 +487,8 @@ class _OneClaim:
         covered = (present * weights).sum(axis=1)
         rest = covered[:, None] - present * weights
         with_it = np.where(carried, rest, 0.0).max(axis=0)
-        return (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
+        gaps: _Floats = (rest.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5)
+        return gaps
 
     def _values(self, window: Sequence[int]) -> dict[str, float]:
         of = self._of
@@ -512,7 +515,7 @@ class _OneClaim:
         if not self._attended:
             return {**found, **dict.fromkeys(("attention_coverage", "attention_soft"), 0.0), **_UNATTENDED}
         attended = self._of.sentences.window(int(np.argmax(self._attention)))
-        seen = self._in_sentences[attended].any(axis=0)
+        seen: _Bools = self._in_sentences[attended].any(axis=0)
         return {
             **found,
             "attention_coverage": self._share(seen),

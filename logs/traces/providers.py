@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from attribeam.logs.traces.documents import once_each
 from attribeam.logs.traces.field_choice import QUESTION
 from attribeam.logs.traces.json_shapes import first_of, nested, parsed, shape, text_or_none
 from attribeam.logs.traces.messages import content_text
@@ -180,6 +181,8 @@ class ResponseRows(Rows):
         for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
             values[name] = next((one for side in sides if (one := first_of(side, names)) is not None), None)
         row = Rows.row(self, values, options, PathSet())
+        if row.passages:
+            row = row._replace(passages=once_each(row.passages))  # several citations may name one
         if row.fault is not None and row.question is None and not options.question_path:
             message = (
                 'record should have a question, has none in its request or beside the response; log {"request": ..., '

@@ -44,7 +44,7 @@ def test_seconds_of_chunks_are_summed_a_stage() -> None:
 
 class _CountRows(beam.DoFn):
     def process(self, rows: list[tuple[SpanEvidence, ...]]) -> None:
-        count_audited_rows(rows, tokens=7, in_windows=0, unread=0)
+        count_audited_rows(rows, tokens=7, in_windows=0, unread=0, asked=0)
 
 
 def test_claims_count_once_and_answers_by_their_kind() -> None:
