@@ -205,12 +205,12 @@ class MethodOptions(Options):
         help="ask the model of --verdict, a verifier or a decoder, only about answers whose risk by the bundled "
         "verdict lies between these; the others keep what the bundled verdict says",
     )  # fmt: skip
-    strictness: Parsed[Strictness, Strictness | str] = option(
-        default=Strictness.BALANCED, group=SUPPORT, choices=tuple(Strictness), extends_paper=True,
+    strictness: Parsed[Strictness | None, Strictness | str | None] = option(
+        default=None, group=SUPPORT, choices=tuple(Strictness), extends_paper=True, default_words="balanced",
         help="how soon a claim is called unsupported",
     )  # fmt: skip
-    prior: Value[Fraction] = option(
-        default=0.5, group=SUPPORT, metavar="SHARE", extends_paper=True,
+    prior: Fraction | None = option(
+        default=None, group=SUPPORT, metavar="SHARE", extends_paper=True, default_words="0.5",
         help="how many of your answers you expect to have an unsupported claim; support scores and risks follow it",
     )  # fmt: skip
     assume_language: Value[bool] = option(

@@ -52,7 +52,7 @@ def resolve_method(options: MethodOptions) -> Method:
 
 
 def _check_verdict(options: MethodOptions, *, has_probe: bool) -> None:
-    if options.has_verifier and {"strictness", "prior"} & options.model_fields_set:
+    if options.has_verifier and (options.strictness is not None or options.prior is not None):
         raise UsageError(
             f"--strictness and --prior are for a fitted verdict, not for the verifier {options.verdict}; leave them "
             "out, and fit its thresholds with attribeam calibrate"

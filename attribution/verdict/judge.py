@@ -33,6 +33,8 @@ from attribeam.schemas.errors import ModelLoadError
 _COPIED_SHARE = 0.8
 """The share of a span in a language that is not read from which on it counts as copied from a passage."""
 _LARGEST_EXPONENT = 700.0
+_EVEN = 0.5
+"""The prior unless told: half of the answers have an unsupported claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ def judge_of(options: MethodOptions) -> VerdictJudge | None:
     """
     if options.judges_by_mass:
         return None
-    return _judge(options.verdict, options.strictness, options.prior, assume_language=options.assume_language)
+    return _judge(
+        options.verdict,
+        options.strictness or Strictness.BALANCED,
+        _EVEN if options.prior is None else options.prior,
+        assume_language=options.assume_language,
+    )
 
 
 def probe_of(options: MethodOptions) -> StateProbe | None:
@@ -86,7 +93,7 @@ class VerdictJudge:
         model: VerdictModel,
         strictness: Strictness = Strictness.BALANCED,
         *,
-        prior: float = 0.5,
+        prior: float = _EVEN,
         assume_language: bool = False,
     ) -> None:
         self._model = model

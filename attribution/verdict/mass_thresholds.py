@@ -61,7 +61,7 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
     if options.verdict in (BUNDLED_VERDICT_NAME, MASS_VERDICT):
         if not has_own and options.verdict != MASS_VERDICT:
             return options
-        if {"strictness", "prior"} & options.model_fields_set:
+        if _asks_for_strictness(options):
             raise UsageError(
                 "--strictness and --prior are for a fitted verdict, not for evidence mass; leave them out, or --verdict"
                 " mass, --supported-threshold and --weak-threshold"
@@ -76,7 +76,7 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
             )
         return options
     found = read_form(file, MassThresholds)
-    if has_own or {"strictness", "prior"} & options.model_fields_set:
+    if has_own or _asks_for_strictness(options):
         raise UsageError(
             f"--verdict {options.verdict} sets the thresholds of evidence mass; leave out --supported-threshold, "
             "--weak-threshold, --strictness and --prior, or the verdict"
@@ -93,3 +93,7 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
         supported_threshold=found.supported_threshold,
         weak_threshold=found.weak_threshold,
     )
+
+
+def _asks_for_strictness(options: MethodOptions) -> bool:
+    return options.strictness is not None or options.prior is not None

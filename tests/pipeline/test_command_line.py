@@ -335,7 +335,7 @@ def test_signal_before_the_first_file_is_read_ends_an_audit_like_ctrl_c(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.signal(number, lambda *_: pytest.fail("the audit did not handle it"))
-    monkeypatch.setattr(local_driver, "check_input", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr(local_driver, "check_input", lambda *_, **__: signal.raise_signal(number))
     try:
         assert main(["audit", "--input", "x.parquet", "--output", str(tmp_path / "out")]) == ExitCode.INTERRUPTED
     finally:

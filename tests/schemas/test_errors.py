@@ -28,6 +28,7 @@ _OF_ONE_ROW_OR_INSIDE = {
     "RowFault",
     "SlowPatternError",
     "FatalRowsError",
+    "RowsMemoryError",
     "PageError",
     "_LayerReached",
     "_LayerCaptured",

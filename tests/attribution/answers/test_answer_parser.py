@@ -192,9 +192,9 @@ def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled: AnswerParser, 
         assert span not in ("1.", "2.", "3.", "1", "3", "p", "b", "amp")
 
 
-def test_table_row_is_one_fact(bundled: AnswerParser) -> None:
+def test_each_cell_of_a_table_row_is_a_fact_of_its_own(bundled: AnswerParser) -> None:
     facts = bundled_spans(bundled, "| Kiln | Heat |\n|---|---|\n| Old oak | 1,200 °C |", "facts")
-    assert facts == ["Kiln | Heat", "Old oak | 1,200 °C"]
+    assert facts == ["Kiln", "Heat", "Old oak", "1,200 °C"]
 
 
 def test_inline_code_is_one_word_and_a_name(bundled: AnswerParser) -> None:

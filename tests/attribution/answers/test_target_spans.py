@@ -270,9 +270,9 @@ def test_mention_takes_its_hyphenated_words_along() -> None:
 
 
 def test_mention_ends_at_a_bar() -> None:
-    text = "Oak | Elm"
+    text = "|Oak | Elm"
     parsed = ParsedAnswer(
-        (CharRange(0, 3), CharRange(6, 9)), (1, 1), ("compound", "root"), ("PROPN",) * 2, ("",) * 2, (0,)
+        (CharRange(1, 4), CharRange(7, 10)), (1, 1), ("compound", "root"), ("PROPN",) * 2, ("",) * 2, (0,)
     )
     spans = choose_target_spans(parsed, text, kinds=(SpanKind.MENTIONS,), given=None)
     assert [span.chars.of(text) for span in spans] == ["Oak", "Elm"]

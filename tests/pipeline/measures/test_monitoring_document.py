@@ -10,7 +10,7 @@ from tests.pipeline.measures.made_metrics import made_metrics
 from attribeam.pipeline.measures.metrics import METRICS
 from attribeam.pipeline.measures.metrics_export import metric_families
 from attribeam.pipeline.measures.quality_gates import judge_gates, quality_gate
-from attribeam.schemas import Reason, SpanKind
+from attribeam.schemas import Reason, SpanKind, SupportedHow, UnsupportedReason
 from attribeam.schemas.errors import ExitCode
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text(encoding="utf-8")
@@ -28,8 +28,10 @@ def _documented_metrics() -> dict[str, tuple[str, str]]:
     found = {}
     for names, unit, gate, *_ in _rows("Metrics"):
         for name in re.findall(r"`([\w.]+)`", names):
-            values = {"REASON": list(Reason), "KIND": list(SpanKind)}.get(name.rpartition(".")[2], [""])
-            found.update({name.replace("REASON", value).replace("KIND", value): (unit, gate) for value in values})
+            room, _, last = name.rpartition(".")
+            reasons = list(UnsupportedReason) if room == "unsupported_spans" else list(Reason)
+            values = {"REASON": reasons, "KIND": list(SpanKind), "HOW": list(SupportedHow)}.get(last, [last])
+            found.update({f"{room}.{value}" if room else value: (unit, gate) for value in values})
     return found
 
 
