@@ -369,7 +369,7 @@ class _OneClaim:
 
     def _tried(self, place: int) -> tuple[float, int, list[int], _Bools, _Floats]:
         window = self._of.sentences.window(place)
-        seen: _Bools = self._in_sentences[window].any(axis=0)
+        seen = np.asarray(self._in_sentences[window].any(axis=0), dtype=bool)
         alike = np.where(seen, 1.0, self._of.alike(self._own, window))
         counted = np.where(self._exact & ~seen, 0.0, alike)
         share = self._attention[place] / self._attended if self._attended else 0.0
@@ -382,7 +382,7 @@ class _OneClaim:
 
     def _coverage(self, place: int, seen: _Bools, alike: _Floats) -> dict[str, float]:
         of, own = self._of, self._own
-        anywhere: _Bools = self._in_sentences.any(axis=0)
+        anywhere = np.asarray(self._in_sentences.any(axis=0), dtype=bool)
         extra = self._in_sentences @ (self._weights * ~seen)
         other = int(np.argmax(extra))
         pair = seen | self._in_sentences[other] if extra[other] > 0 else seen
@@ -515,7 +515,7 @@ class _OneClaim:
         if not self._attended:
             return {**found, **dict.fromkeys(("attention_coverage", "attention_soft"), 0.0), **_UNATTENDED}
         attended = self._of.sentences.window(int(np.argmax(self._attention)))
-        seen: _Bools = self._in_sentences[attended].any(axis=0)
+        seen = np.asarray(self._in_sentences[attended].any(axis=0), dtype=bool)
         return {
             **found,
             "attention_coverage": self._share(seen),

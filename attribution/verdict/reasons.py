@@ -16,7 +16,7 @@ from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise
 from attribeam.attribution.verdict.record_fields import WEEKDAYS
 from attribeam.attribution.verdict.verbatim import LiteralIndex
-from attribeam.attribution.verdict.word_forms import carries_content, stem
+from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content, stem
 from attribeam.schemas import CharRange, Passage, QARecord, Support, SupportedHow, UnsupportedReason
 
 _ABOUT_THE_SAME = 0.5
@@ -99,14 +99,17 @@ class Reasons:
         for one in own:
             if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main)):
                 names = [name for name in self._names(premise) if told.isdisjoint(map(stem, name.split()))]
+                as_long = [name for name in names if len(name.split()) == len(one.parts)]
                 if names:
-                    return Why(UnsupportedReason.OTHER_ENTITY, names[0])
+                    return Why(UnsupportedReason.OTHER_ENTITY, next(iter(as_long), names[0]))
         return None
 
     def _turned(self, words: Sequence[int], premise: Premise, numbers: dict[str, float]) -> Why | None:
         """The opposite of what the premise says, or its roles exchanged."""
-        expected = self._sentences.all[premise.sentence or 0].text
-        if numbers["denied"] > 0:
+        sentence = self._sentences.all[premise.sentence or 0]
+        expected = sentence.text
+        told = (self._parsed.words[word].of(self._answer).lower() for word in words)
+        if numbers["denied"] > 0 and NEGATIONS.isdisjoint(told) is not NEGATIONS.isdisjoint(sentence.lowered):
             return Why(UnsupportedReason.NEGATED, expected)
         names = sum(self._parsed.universal_tags[word] == "PROPN" for word in words)
         if numbers["opposed"] > 0 or (numbers["inverted"] >= _MOSTLY_INVERTED and names and not premise.missing):

@@ -1,0 +1,99 @@
+"""Premises of claims, reasons of unsupported ones with what the evidence has instead, and how others are supported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.attribution.verdict.judged_rows import RECORD, parse, record
+
+from attribeam import Attributor, SpanEvidence
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
+from attribeam.attribution.verdict.answer_words import AnswerWords
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premises
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
+from attribeam.attribution.verdict.word_table import word_table
+from attribeam.schemas import Support, SupportedHow, UnsupportedReason
+
+MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."
+PLANS = ("The Fern plan costs $12 a month.", "The Moss plan has support by telephone.")
+
+
+@pytest.fixture(scope="module")
+def attributor() -> Attributor:
+    return Attributor.from_pretrained("bundled")
+
+
+def claims(attributor: Attributor, answer: str, *passages: str) -> list[SpanEvidence]:
+    found = attributor.attribute(question="", passages=passages, answer=answer)
+    return [one for one in found if one.is_claim]
+
+
+@pytest.mark.parametrize(
+    ("answer", "passages", "reason", "expected"),
+    [
+        ("The mill has nine floors.", (MILL,), UnsupportedReason.OTHER_VALUE, "four"),
+        ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
+        ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
+        ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
+    ],
+)
+def test_an_unsupported_claim_says_why_and_what_the_evidence_has(
+    attributor: Attributor, answer: str, passages: tuple[str, ...], reason: UnsupportedReason, expected: str | None
+) -> None:
+    (claim,) = claims(attributor, answer, *passages)
+    assert claim.support is Support.UNSUPPORTED
+    assert (claim.reason, claim.expected, claim.how) == (reason, expected, None)
+
+
+def test_a_copied_claim_is_quoted_and_has_no_reason(attributor: Attributor) -> None:
+    (claim,) = claims(attributor, "The mill at Orrin was built in 1874 by Clara Voss.", MILL)
+    assert (claim.support, claim.how, claim.reason) == (Support.SUPPORTED, SupportedHow.QUOTED, None)
+
+
+def test_an_invented_sentence_is_unsupported_beside_a_copied_one_and_alone(attributor: Attributor) -> None:
+    copied, invented = "It has four floors.", "A ghost walks on the stairs."
+    beside = {one.text: one.support for one in claims(attributor, f"{copied} {invented}", MILL)}
+    assert beside["A ghost walks on the stairs"] is Support.UNSUPPORTED
+    assert beside["It has four floors"] is Support.SUPPORTED
+    (alone,) = claims(attributor, invented, MILL)
+    assert alone.support is Support.UNSUPPORTED
+
+
+def test_a_fact_of_another_plan_scores_below_its_right_twin(attributor: Attributor) -> None:
+    (wrong,) = claims(attributor, "The Moss plan costs $12 a month.", *PLANS)
+    (right,) = claims(attributor, "The Fern plan costs $12 a month.", *PLANS)
+    assert wrong.support is Support.UNSUPPORTED
+    assert right.support is Support.SUPPORTED
+
+
+def numbers(answer: str, *passages: str) -> dict[str, float]:
+    """What is measured of the whole answer as one claim, without any evidence."""
+    row, parsed = record(answer, *passages), parse(answer)
+    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=row.passages)
+    premises = Premises(
+        row, AnswerWords(parsed, answer), PassageSentences(row.passages), word_table(BUNDLED_VERDICT), matcher
+    )
+    (evidence, *_) = Attributor.from_pretrained("bundled", method="words").attribute_many([row])[0]
+    found = premises.of_claim(range(len(parsed.words)), [], evidence)
+    assert np.isfinite(found.numbers).all()
+    return dict(zip(PREMISE_NUMBERS, found.numbers.tolist(), strict=True))
+
+
+def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere() -> None:
+    far = f"{MILL} Tickets are sold at the bridge. Children and dogs are welcome. Eleven steps lead to the door."
+    found = numbers("The mill has eleven floors.", far)
+    assert (found["values_window"], found["values_anywhere"]) == (1, 0)
+
+
+def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not() -> None:
+    wrong, right = (numbers(f"The {plan} plan costs $12 a month.", *PLANS) for plan in ("Moss", "Fern"))
+    assert wrong["name_gap"] > 0.3
+    assert right["name_gap"] <= 0
+
+
+def test_sentences_have_their_places_and_fields_of_json_have_none() -> None:
+    (first, second, third) = PassageSentences(record("x", MILL).passages).all
+    assert [MILL[one.start : one.end] for one in (first, second, third)] == [one.text for one in (first, second, third)]
+    fields = PassageSentences(record("x", '{"name": "Orrin mill", "floors": 4}').passages).all
+    assert [(one.text, one.start) for one in fields] == [("name: Orrin mill", None), ("floors: 4", None)]
+    assert len(PassageSentences(record("x", RECORD).passages)) == len(RECORD.split("\n"))
