@@ -17,6 +17,9 @@ RECALL = "verdict_recall"
 FALSE_ALARMS = "verdict_false_alarms"
 """The share of the answers that people found nothing unsupported in, and that are flagged all the same."""
 
+SHORT = ("verdict_short_precision", "verdict_short_recall", "verdict_short_false_alarms")
+"""The same three of short answers."""
+
 MEASURED_ON = "verdict_measured_on"
 """What the figures were measured on, to follow "measured on"."""
 
@@ -49,6 +52,9 @@ def _figures(models: Mapping[str, str]) -> Iterator[str]:
         )
     if FALSE_ALARMS in models:
         yield f"Of the answers that people found nothing wrong with, it flags {_percent(models[FALSE_ALARMS])}."
+    if models.keys() >= {*SHORT}:
+        precision, recall, alarms = (_percent(models[name]) for name in SHORT)
+        yield f"With short answers, of up to three claims, these are {precision}, {recall} and {alarms}."
 
 
 def _measured(models: Mapping[str, str]) -> str:

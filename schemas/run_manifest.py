@@ -365,6 +365,9 @@ class _ReadModels:
     verdict_precision: ShareText = "0"
     verdict_recall: ShareText = "0"
     verdict_false_alarms: ShareText = "0"
+    verdict_short_precision: ShareText = "0"
+    verdict_short_recall: ShareText = "0"
+    verdict_short_false_alarms: ShareText = "0"
 
 
 def sum_counts(parts: Iterable[AuditCounts]) -> AuditCounts:

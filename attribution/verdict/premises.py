@@ -38,6 +38,8 @@ _RUN, _NEAR, _NEAR_HEAD, _MOST_PLACES = 3, 3, 6, 8
 _MOST_RIVALS = 4.0
 _SUBJECTS = frozenset({"nsubj", "csubj"})
 _NONE = -1.0
+_MOST_COSINES = 2**22
+"""How many cosines are computed at once, 16 MB: long answers take no more memory than short ones."""
 
 PREMISE_NUMBERS = (
     "best", "window", "pair", "anywhere", "soft", "soft_least", "missing", "missing_weight", "missing_anywhere",
@@ -111,6 +113,7 @@ class PassageSentences:
         self.words = frozenset(word for one in self.all for word in one.lowered)
         self._starts = np.array([-1 if one.start is None else one.start for one in self.all], dtype=np.int64)
         self._ends = np.array([-1 if one.end is None else one.end for one in self.all], dtype=np.int64)
+        self._contents: dict[tuple[int, ...], PassageContent] = {}
         self._titles: dict[int, list[int]] = {}
         for place in np.flatnonzero(self.in_title).tolist():
             self._titles.setdefault(self.all[place].passage, []).append(place)
@@ -129,6 +132,13 @@ class PassageSentences:
         around = range(max(place - 1, 0), min(place + 2, len(self.all)))
         same = [two for two in around if (self.all[two].passage, self.all[two].in_title) == (one.passage, one.in_title)]
         return [*self.titles_of(place), *same]
+
+    def content_of(self, places: Sequence[int]) -> PassageContent:
+        """What these sentences say, in the form in which values are compared."""
+        key = tuple(places)
+        if key not in self._contents:
+            self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
+        return self._contents[key]
 
     def attention(self, evidence: SpanEvidence) -> _Floats:
         """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
@@ -227,7 +237,6 @@ class Premises:
             dtype=bool,
         )
         self._asked = np.array([one in self._question for one in answer.stems], dtype=bool)
-        self._contents: dict[tuple[int, ...], PassageContent] = {}
 
     @cached_property
     def _denied(self) -> list[bool]:
@@ -287,9 +296,8 @@ class Premises:
 
     def _own(self, words: Sequence[int]) -> list[int]:
         answer = self._answer
-        return (
-            [word for word in words if answer.content[word]] or [word for word in words if answer.is_word[word]]
-        )  # fmt: skip
+        content = [word for word in words if answer.content[word]]
+        return content or [word for word in words if answer.is_word[word]]
 
     @cached_property
     def _cosines(self) -> npt.NDArray[np.float32]:
@@ -302,24 +310,18 @@ class Premises:
         if filled and known.any():
             vectors = self._table.vectors
             columns, place_of = np.unique([row for own in rows for row in own], return_inverse=True)
-            cosines = vectors[self._rows[known]] @ vectors[columns].T
             starts = np.cumsum([0, *(len(rows[place]) for place in filled)])[:-1]
-            largest = np.maximum.reduceat(cosines[:, place_of], starts, axis=1)
-            for place, column in zip(filled, largest.T, strict=True):
-                found[known, place] = column
+            at_once = max(1, _MOST_COSINES // len(place_of))
+            of_words = np.flatnonzero(known)
+            for words in np.split(of_words, range(at_once, len(of_words), at_once)):
+                cosines = (vectors[self._rows[words]] @ vectors[columns].T)[:, place_of]
+                found[np.ix_(words, np.array(filled))] = np.maximum.reduceat(cosines, starts, axis=1)
         return np.clip(found, 0.0, 1.0)
 
     def alike(self, own: npt.NDArray[np.int64], places: Sequence[int]) -> _Floats:
         """For each word its largest cosine with a word of these sentences, 0 without any."""
         found: _Floats = self._cosines[own][:, list(places)].max(axis=1).astype(np.float64)
         return found
-
-    def content_of(self, places: Sequence[int]) -> PassageContent:
-        """What these sentences say, in the form in which values are compared."""
-        key = tuple(places)
-        if key not in self._contents:
-            self._contents[key] = PassageContent(Passage(" ".join(self.sentences.all[one].text for one in places)))
-        return self._contents[key]
 
 
 def _presence(texts: Sequence[Sequence[str]], columns: dict[str, int]) -> _Bools:
@@ -495,7 +497,7 @@ class _OneClaim:
         words = of._answer.parsed.words
         chars = CharRange(words[min(self._words)].char_start, words[max(self._words)].char_end)
         own = [one for one in of._matcher.values_in(chars) if any(words[w].overlaps(one.chars) for w in self._words)]
-        content = of.content_of(window) if own else None
+        content = of.sentences.content_of(window) if own else None
         unmatched = sum(not one.is_repeated_by(one.parts_in(content)) for one in own) if content is not None else 0
         everywhere = range(len(of._record.passages))
         return {

@@ -11,13 +11,12 @@ from attribeam.attribution.answers.answer_names import AnswerName
 from attribeam.attribution.answers.answer_values import AnswerValue
 from attribeam.attribution.answers.numbers_and_dates import MONTHS, NUMBER, worded_numbers
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise
 from attribeam.attribution.verdict.record_fields import WEEKDAYS
 from attribeam.attribution.verdict.verbatim import LiteralIndex
 from attribeam.attribution.verdict.word_forms import NEGATIONS, carries_content, stem
-from attribeam.schemas import CharRange, Passage, QARecord, Support, SupportedHow, UnsupportedReason
+from attribeam.schemas import CharRange, QARecord, Support, SupportedHow, UnsupportedReason
 
 _ABOUT_THE_SAME = 0.5
 """The share of a claim that its premise must cover, alike words included, to have something *instead* of the rest."""
@@ -86,7 +85,7 @@ class Reasons:
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""
         own = [one for one in self._matcher.values_in(chars) if self._is_of(one.chars, words)]
-        content = self._content(premise.window)
+        content = self._sentences.content_of(premise.window)
         told = {stem(word) for word in re.findall(r"\w+", self._answer)}
         for one in own:
             if isinstance(one, AnswerValue) and not one.is_repeated_by(one.parts_in(content)):
@@ -95,7 +94,7 @@ class Reasons:
                 expected = _best(rivals, behind, told)
                 if expected is not None:
                     return Why(reason, expected)
-        main = self._content([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
+        main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
         for one in own:
             if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main)):
                 names = [name for name in self._names(premise) if told.isdisjoint(map(stem, name.split()))]
@@ -118,9 +117,6 @@ class Reasons:
 
     def _is_of(self, chars: CharRange, words: Sequence[int]) -> bool:
         return any(self._parsed.words[word].overlaps(chars) for word in words)
-
-    def _content(self, places: Sequence[int]) -> PassageContent:
-        return PassageContent(Passage(" ".join(self._sentences.all[place].text for place in places)))
 
     def _texts(self, premise: Premise) -> Iterator[str]:
         """The main sentence of the premise, then its others."""

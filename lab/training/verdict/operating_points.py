@@ -13,7 +13,7 @@ from attribeam.lab.evaluation.report import text_table
 from attribeam.lab.training.verdict.cross_validation import Scored
 from attribeam.lab.training.verdict.verdict_rows import VerdictRow
 
-LIMITS = VerdictThresholds(lenient=0.27, balanced=0.48, strict=0.66, supported=0.8, word=1.0, weak_word=1.0)
+LIMITS = VerdictThresholds(lenient=0.27, balanced=0.48, strict=0.62, supported=0.65, word=1.0, weak_word=1.0)
 """The thresholds of claims: scores are probabilities for an even prior, so they are the same for every fit."""
 _POINTS = 40
 _SHORT = 3
