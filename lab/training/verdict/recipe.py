@@ -92,9 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_lines(*tables(rows, found.scores, limits).split("\n"))
     else:
         print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": found.claim_fall}, indent=1).split("\n"))
-    if args.output is not None and args.cross_validate:
-        _write_folds(rows, found, shared, args, decoder)
-    elif args.output is not None:
+    if args.output is not None:
+        if args.cross_validate:
+            _write_folds(rows, found, shared, args, decoder)
         _write(verdict_json(shared, found.parts[-1], args, decoder), args.output, args)
         say(f"verdict written to {args.output / VERDICT_FILE}")
 
@@ -214,7 +214,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--cross-validate", action="store_true",
         help="print figures by set and number of claims, of parts that were fitted on other sources; with --output, "
-        "write the verdict of each fold to OUTPUT/0, OUTPUT/1 and so on",
+        "also write the verdict of each fold to OUTPUT/0, OUTPUT/1 and so on",
     )  # fmt: skip
     add(
         "--decoder", metavar="MODEL",
@@ -257,8 +257,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"--decoder-{name} is for --decoder")
     if args.wordllama is not None and args.share_words:
         parser.error("--share-words and --wordllama exclude each other")
-    if args.wordllama is not None and (args.output is None or args.cross_validate):
-        parser.error("--wordllama needs --output, without --cross-validate")
+    if args.wordllama is not None and args.output is None:
+        parser.error("--wordllama needs --output")
     if (args.pages is None) is not (args.wordllama is None):
         parser.error("--pages and --wordllama belong together")
     return args
