@@ -279,12 +279,13 @@ class _Json:
         return bool(self._begins) and is_complete
 
     def _add(self, token: re.Match[str], *, is_name: bool, is_text: bool, begins: bool) -> None:
-        chars = CharRange(*(token.span("text") if token["quote"] else token.span("plain")))
+        start, end = token.span("text") if token["quote"] else token.span("plain")
         if begins:
-            self._begins.append(token.start("quote") if token["quote"] else chars.char_start)
+            self._begins.append(token.start("quote") if token["quote"] else start)
             if not is_text:
                 self._unread.append(self._begins[-1])
         inside = re.compile(r"_") if is_name else _ESCAPE
-        self.signs += [CharRange(*sign.span()) for sign in inside.finditer(self._answer, *_span(chars))]
-        if is_text and chars.char_start < chars.char_end:
+        self.signs += [CharRange(*sign.span()) for sign in inside.finditer(self._answer, start, end)]
+        if is_text and start < end:
+            chars = CharRange(start, end)
             self.parts.append((chars, ClaimKind.HEADING if is_name else _kind(self._answer, chars)))

@@ -22,6 +22,11 @@ def test_names_of_fields_are_labels_and_what_tells_of_the_answer_is_no_text() ->
     assert hide_markup(answer, ()).split() == ["weight", "kg", "3", "parts", "lid", "spout", "sealed", "true"]
 
 
+def test_empty_values_are_no_parts() -> None:
+    assert values('{"colour": "", "": "red", "parts": ["", "lid"]}') == ["red", "lid"]
+    assert values('["') == []
+
+
 def test_brackets_in_prose_are_no_json() -> None:
     for answer in ("It is {name} who calls.", "See [1] and [2, 3].", "The set {1, 2} is small.", 'Say "a": now.'):
         assert structured_text(answer).parts == ()

@@ -167,7 +167,7 @@ def test_words_of_weak_claims_need_more_suspicion(
         claims=((0, 1), (2, 3)),
     )
     odds = [np.log(np.array(one) / (1 - np.array(one))) for one in ([0.2, 0.5, 0.15, 0.4], support)]
-    limits = replace(LIMITS, word=0.1, weak_word=0.3)
+    limits = replace(LIMITS, balanced=0.5, supported=0.75, word=0.1, weak_word=0.3)
     assert np.flatnonzero(called_words(four, Scored(odds[0], -odds[1], 0.0), limits)).tolist() == called
 
 
