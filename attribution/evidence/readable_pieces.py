@@ -55,8 +55,8 @@ def text_of(run: Run, passages: Sequence[Passage]) -> str:
 
 def _on_words(run: Run, passages: Sequence[Passage]) -> Run:
     index, in_title, start, end, score = run
-    chars = on_word_borders(text_of(run, passages), CharRange(start, end))
-    return index, in_title, chars.char_start, chars.char_end, score
+    start, end = on_word_borders(text_of(run, passages), start, end)
+    return index, in_title, start, end, score
 
 
 def _joined(runs: Iterable[Run], passages: Sequence[Passage], bridges: Callable[[str], bool]) -> list[Run]:

@@ -11,16 +11,17 @@ from itertools import pairwise
 import regex
 
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
-from attribeam.schemas import CharRange
 
 _BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)
+_KNOWN_BORDERS = 4096
+"""How many places are remembered: the spans of an answer share their evidence."""
 _FARTHEST = 64
 """A border is looked for among so many characters on either side, or up to white space; longer words are cut."""
 
 
-def on_word_borders(text: str, chars: CharRange) -> CharRange:
-    """The smallest range that holds ``chars`` and begins and ends between words of ``text``."""
-    return CharRange(_border_before(text, chars.char_start), _border_after(text, chars.char_end))
+def on_word_borders(text: str, start: int, end: int) -> tuple[int, int]:
+    """The smallest range that holds ``text[start:end]`` and begins and ends between words of ``text``."""
+    return _border_before(text, start), _border_after(text, end)
 
 
 @lru_cache(maxsize=4096)
@@ -36,6 +37,7 @@ def has_content(text: str) -> bool:
     return any(word not in FUNCTION_WORDS for chunk in text.split() for word in words_of(chunk))
 
 
+@lru_cache(maxsize=_KNOWN_BORDERS)
 def _border_before(text: str, place: int) -> int:
     if _is_beside_space(text, place):
         return place
@@ -44,6 +46,7 @@ def _border_before(text: str, place: int) -> int:
     return start + max(border for border in _borders(chunk) if border <= place - start)
 
 
+@lru_cache(maxsize=_KNOWN_BORDERS)
 def _border_after(text: str, place: int) -> int:
     if _is_beside_space(text, place):
         return place

@@ -69,6 +69,8 @@ def _of_all(
     spans: Sequence[TargetSpan], distinct: Sequence[TargetSpan], claims: Sequence[SpanClaim]
 ) -> tuple[SpanClaim, ...]:
     """The claims of all spans, given those of the distinct ones: a repeated span belongs to the claim of the first."""
+    if len(distinct) == len(spans):
+        return tuple(claims)
     of_span = dict(zip(distinct, claims, strict=True))
     places: dict[TargetSpan, int] = {}
     for place, span in enumerate(spans):

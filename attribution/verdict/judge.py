@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -216,48 +217,42 @@ class _JudgedAnswer:
 
     def with_verdict(self, found: SpanEvidence, claim: SpanClaim) -> SpanEvidence:
         """The record of a span with its kind, its claim and the claim's verdict."""
-        judged = replace(
-            found,
-            claim_kind=claim.kind,
-            claim_index=claim.claim_index,
-            answer_kind=self.kind,
-            answer_risk=self.risk,
-        )
+        fields: dict[str, Any] = {"claim_kind": claim.kind, "claim_index": claim.claim_index}
         if claim.claim_index is not None:
-            return self._with_claim(judged, claim.claim_index)
-        if claim.kind is ClaimKind.LANGUAGE:
-            return self._in_another_language(judged)
-        return replace(judged, support=Support.NO_CLAIM if claim.kind.is_judgeable else Support.NOT_JUDGED)
+            fields |= self._of_claim(found, claim.claim_index)
+        elif claim.kind is ClaimKind.LANGUAGE:
+            fields |= self._in_another_language(found)
+        else:
+            fields["support"] = Support.NO_CLAIM if claim.kind.is_judgeable else Support.NOT_JUDGED
+        return replace(found, answer_kind=self.kind, answer_risk=self.risk, **fields)
 
-    def _with_claim(self, found: SpanEvidence, claim_index: int) -> SpanEvidence:
+    def _of_claim(self, found: SpanEvidence, claim_index: int) -> dict[str, Any]:
         verdict = self.verdicts.get(claim_index)
         if verdict is None:
-            return replace(found, claim_kind=ClaimKind.DISCOURSE, claim_index=None, support=Support.NO_CLAIM)
+            return {"claim_kind": ClaimKind.DISCOURSE, "claim_index": None, "support": Support.NO_CLAIM}
         words = _joined([self.words[word] for word in verdict.words], self.record.answer)
-        return replace(
-            found,
-            support=verdict.support,
-            support_score=verdict.score,
-            reason=verdict.why.reason,
-            expected=verdict.why.expected,
-            how=verdict.why.how,
-            unsupported_words=_within(words, found.chars),
-        )
+        return {
+            "support": verdict.support,
+            "support_score": verdict.score,
+            "reason": verdict.why.reason,
+            "expected": verdict.why.expected,
+            "how": verdict.why.how,
+            "unsupported_words": _within(words, found.chars),
+        }
 
-    def _in_another_language(self, found: SpanEvidence) -> SpanEvidence:
+    def _in_another_language(self, found: SpanEvidence) -> dict[str, Any]:
         """Supported by the passage that the span copies, which becomes its best; else not judged."""
         copied = self.literal.copied(found.chars.of(self.stated), preferred=found.top_passage_index)
         if copied.passage_index is None or copied.share < _COPIED_SHARE:
-            return replace(found, support=Support.NOT_JUDGED)
+            return {"support": Support.NOT_JUDGED}
         index = copied.passage_index
         margin = found.margin if index == found.top_passage_index else 0.0
-        return replace(
-            found,
-            support=Support.SUPPORTED,
-            top_passage_index=index,
-            top_passage_id=self.record.passages[index].passage_id,
-            margin=margin,
-        )
+        return {
+            "support": Support.SUPPORTED,
+            "top_passage_index": index,
+            "top_passage_id": self.record.passages[index].passage_id,
+            "margin": margin,
+        }
 
 
 def _joined(words: Sequence[CharRange], answer: str) -> tuple[CharRange, ...]:

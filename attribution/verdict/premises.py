@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import pairwise, takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords
 from attribeam.attribution.verdict.record_fields import is_json, record_lines
 from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_table import WordTable
-from attribeam.schemas import CharRange, Passage, QARecord, SpanEvidence
+from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence
 
 _SENTENCE_ENDS = frozenset(".!?")
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
@@ -38,6 +39,8 @@ _RUN, _NEAR, _NEAR_HEAD, _MOST_PLACES = 3, 3, 6, 8
 _MOST_RIVALS = 4.0
 _SUBJECTS = frozenset({"nsubj", "csubj"})
 _NONE = -1.0
+_KNOWN_TEXTS = 256
+"""How many titles and texts are kept with their sentences."""
 _MOST_COSINES = 2**22
 """How many cosines are computed at once, 16 MB: long answers take no more memory than short ones."""
 
@@ -82,13 +85,11 @@ class Premise:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """One sentence; ``start`` and ``end`` lie in its title or text, and are None in JSON, read field by field."""
+    """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field."""
 
     text: str
-    passage: int
-    in_title: bool
-    start: int | None
-    end: int | None
+    start: int
+    end: int
     words: tuple[str, ...]
     lowered: tuple[str, ...]
     stems: tuple[str, ...]
@@ -105,33 +106,33 @@ class PassageSentences:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.all: list[_Sentence] = []
+        self._text_of: list[tuple[int, bool]] = []
+        self._in_text: dict[tuple[int, bool], range] = {}
         for index, passage in enumerate(passages):
-            for in_title, text in ((True, passage.title or ""), (False, passage.text)):
-                self.all += _sentences(text, index, in_title=in_title)
-        self.passage = np.array([one.passage for one in self.all], dtype=np.int64)
-        self.in_title = np.array([one.in_title for one in self.all], dtype=bool)
+            for key, text in (((index, True), passage.title or ""), ((index, False), passage.text)):
+                self.all += _sentences(text)
+                self._in_text[key] = range(len(self._text_of), len(self.all))
+                self._text_of += [key] * len(self._in_text[key])
         self.words = frozenset(word for one in self.all for word in one.lowered)
-        self._starts = np.array([-1 if one.start is None else one.start for one in self.all], dtype=np.int64)
-        self._ends = np.array([-1 if one.end is None else one.end for one in self.all], dtype=np.int64)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._titles: dict[int, list[int]] = {}
-        for place in np.flatnonzero(self.in_title).tolist():
-            self._titles.setdefault(self.all[place].passage, []).append(place)
 
     def __len__(self) -> int:
         return len(self.all)
 
-    def titles_of(self, place: int) -> list[int]:
+    def titles_of(self, place: int) -> range:
         """The sentences of the title over a sentence of a text."""
-        one = self.all[place]
-        return [] if one.in_title else self._titles.get(one.passage, [])
+        index, in_title = self._text_of[place]
+        return range(0) if in_title else self._in_text[index, True]
+
+    def carried_from(self, place: int) -> int | None:
+        """The sentence before in the same passage, where a pronoun at the beginning refers to it."""
+        same = place > 0 and self._text_of[place - 1][0] == self._text_of[place][0]
+        return place - 1 if same and self.all[place].is_carried_on else None
 
     def window(self, place: int) -> list[int]:
         """A sentence with its neighbours in the same text, and the title, ascending."""
-        one = self.all[place]
-        around = range(max(place - 1, 0), min(place + 2, len(self.all)))
-        same = [two for two in around if (self.all[two].passage, self.all[two].in_title) == (one.passage, one.in_title)]
-        return [*self.titles_of(place), *same]
+        text = self._in_text[self._text_of[place]]
+        return [*self.titles_of(place), *range(max(place - 1, text.start), min(place + 2, text.stop))]
 
     def content_of(self, places: Sequence[int]) -> PassageContent:
         """What these sentences say, in the form in which values are compared."""
@@ -144,43 +145,50 @@ class PassageSentences:
         """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
         found = np.zeros(len(self.all))
         for piece in evidence.evidence:
-            own = (self.passage == piece.passage_index) & (self.in_title == piece.in_title)
-            shared = np.minimum(self._ends, piece.chars.char_end) - np.maximum(self._starts, piece.chars.char_start)
-            shared = np.where(own & (self._starts >= 0), np.maximum(shared, 0), 0)
-            if not shared.any():
-                stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
-                for place in np.flatnonzero(own & (self._starts < 0)).tolist():
-                    shared[place] = len(stems.intersection(self.all[place].stems))
-            if shared.any():
-                found += piece.score * shared / shared.sum()
+            shared = self._shared(piece)
+            total = sum(shared.values())
+            for place, count in shared.items():
+                found[place] += piece.score * count / total
         return found
 
+    def _shared(self, piece: EvidencePiece) -> dict[int, int]:
+        """How many code points of the piece each sentence has, or in JSON, how many of its stems."""
+        own = self._in_text.get((piece.passage_index, piece.in_title), range(0))
+        if own and self.all[own.start].start < 0:
+            stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
+            counts = ((place, len(stems.intersection(self.all[place].stems))) for place in own)
+            return {place: count for place, count in counts if count}
+        start, end = piece.chars.char_start, piece.chars.char_end
+        first = bisect_right(self.all, start, own.start, own.stop, key=lambda one: one.end)
+        overlapping = takewhile(lambda place: self.all[place].start < end, range(first, own.stop))
+        return {place: min(end, self.all[place].end) - max(start, self.all[place].start) for place in overlapping}
 
-def _sentences(text: str, passage: int, *, in_title: bool) -> Iterator[_Sentence]:
+
+@lru_cache(maxsize=_KNOWN_TEXTS)
+def _sentences(text: str) -> tuple[_Sentence, ...]:
+    """The sentences of a title or text; logs repeat their passages, so the last ones are remembered."""
     if is_json(text):
-        for field in record_lines(text):
-            yield from _of_line(field.text, passage, None, in_title=in_title)
-        return
+        return tuple(one for field in record_lines(text) for one in _of_line(field.text, None))
+    found: list[_Sentence] = []
     offset = 0
     for line in text.split("\n"):
-        yield from _of_line(line, passage, offset, in_title=in_title)
+        found += _of_line(line, offset)
         offset += len(line) + 1
+    return tuple(found)
 
 
-def _of_line(line: str, passage: int, offset: int | None, *, in_title: bool) -> Iterator[_Sentence]:
+def _of_line(line: str, offset: int | None) -> Iterator[_Sentence]:
     words: list[re.Match[str]] = []
     for word in WORD_OR_MARK.finditer(line):
         words.append(word)
         if word.group() in _SENTENCE_ENDS and (word.end() == len(line) or line[word.end()] in " \t\"'”’)]"):
-            yield _sentence(words, line, passage, offset, in_title=in_title)
+            yield _sentence(words, line, offset)
             words = []
     if words:
-        yield _sentence(words, line, passage, offset, in_title=in_title)
+        yield _sentence(words, line, offset)
 
 
-def _sentence(
-    words: Sequence[re.Match[str]], line: str, passage: int, offset: int | None, *, in_title: bool
-) -> _Sentence:
+def _sentence(words: Sequence[re.Match[str]], line: str, offset: int | None) -> _Sentence:
     start, end = words[0].start(), words[-1].end()
     texts = tuple(word.group() for word in words)
     lowered = tuple(map(str.lower, texts))
@@ -188,10 +196,8 @@ def _sentence(
     bounds = [0, *breaks, len(texts)]
     return _Sentence(
         line[start:end],
-        passage,
-        in_title,
-        None if offset is None else offset + start,
-        None if offset is None else offset + end,
+        -1 if offset is None else offset + start,
+        -1 if offset is None else offset + end,
         texts,
         lowered,
         tuple(map(stem, texts)),
@@ -257,12 +263,16 @@ class Premises:
     def _carried(self) -> _Bools:
         """Presence in sentences, with the title's words, and those of the sentence that a pronoun refers to."""
         found = self._present.copy()
-        for place, one in enumerate(self.sentences.all):
-            for title in self.sentences.titles_of(place):
-                found[place] |= self._present[title]
-            if one.is_carried_on and place and self.sentences.all[place - 1].passage == one.passage:
-                found[place] |= self._present[place - 1]
+        for place in range(len(self.sentences)):
+            for other in self._carried_to(place):
+                found[place] |= self._present[other]
         return found
+
+    def _carried_to(self, place: int) -> Iterator[int]:
+        yield from self.sentences.titles_of(place)
+        before = self.sentences.carried_from(place)
+        if before is not None:
+            yield before
 
     @cached_property
     def _clause_carried(self) -> _Bools:
@@ -272,13 +282,11 @@ class Premises:
         for row, (place, words) in enumerate(self._clauses):
             one = self.sentences.all[place]
             first.setdefault(place, row)
-            for title in self.sentences.titles_of(place):
-                found[row] |= self._present[title]
+            for other in self._carried_to(place):
+                found[row] |= self._present[other]
             named = any(word[:1].isupper() for word in one.words[max(words.start, 1) : words.stop])
             if row != first[place] and not named:
                 found[row] |= self._clause_present[first[place]]
-            if one.is_carried_on and place and self.sentences.all[place - 1].passage == one.passage:
-                found[row] |= self._present[place - 1]
         return found
 
     def of_claim(self, words: Sequence[int], context: Sequence[int], evidence: SpanEvidence) -> Premise:
@@ -300,6 +308,29 @@ class Premises:
         return content or [word for word in words if answer.is_word[word]]
 
     @cached_property
+    def _windows(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The sentences of all windows, one after the other, and where each window begins."""
+        windows = [self.sentences.window(place) for place in range(len(self.sentences))]
+        return np.concatenate(windows), np.cumsum([0, *map(len, windows[:-1])])
+
+    @cached_property
+    def _window_present(self) -> _Bools:
+        """Presence in windows."""
+        places, starts = self._windows
+        return np.logical_or.reduceat(self._present[places], starts, axis=0)
+
+    @cached_property
+    def _window_cosines(self) -> npt.NDArray[np.float32]:
+        """float32 [words, sentences]: the largest cosine of each word with a word of each window."""
+        places, starts = self._windows
+        found = np.empty_like(self._cosines)
+        at_once = max(1, _MOST_COSINES // len(places))
+        for first in range(0, len(found), at_once):
+            words = slice(first, first + at_once)
+            found[words] = np.maximum.reduceat(self._cosines[words, places], starts, axis=1)
+        return found
+
+    @cached_property
     def _cosines(self) -> npt.NDArray[np.float32]:
         """float32 [words, sentences]: the largest cosine of each word of the answer with a word of each sentence."""
         found = np.zeros((len(self._rows), len(self.sentences)), dtype=np.float32)
@@ -317,11 +348,6 @@ class Premises:
                 cosines = (vectors[self._rows[words]] @ vectors[columns].T)[:, place_of]
                 found[np.ix_(words, np.array(filled))] = np.maximum.reduceat(cosines, starts, axis=1)
         return np.clip(found, 0.0, 1.0)
-
-    def alike(self, own: npt.NDArray[np.int64], places: Sequence[int]) -> _Floats:
-        """For each word its largest cosine with a word of these sentences, 0 without any."""
-        found: _Floats = self._cosines[own][:, list(places)].max(axis=1).astype(np.float64)
-        return found
 
 
 def _presence(texts: Sequence[Sequence[str]], columns: dict[str, int]) -> _Bools:
@@ -357,8 +383,8 @@ class _OneClaim:
         rank = self._covered * self._total + _CONTEXT_COUNTS * self._context
         by_words = np.argsort(-rank, kind="stable")[:_BY_WORDS].tolist()
         by_attention = np.argsort(-self._attention, kind="stable")[:_BY_ATTENTION].tolist()
-        tried = [self._tried(place) for place in dict.fromkeys([*by_words, *by_attention])]
-        _, place, window, seen, alike = max(tried, key=lambda one: one[0])
+        place, seen, alike = self._best_of(np.array([*dict.fromkeys([*by_words, *by_attention])]))
+        window = self._of.sentences.window(place)
         numbers = {**self._coverage(place, seen, alike), **self._manner(place, window), **self._gaps()}
         numbers |= {**self._values(window), **self._attended_numbers(place, window)}
         missing = self._own[~seen & (alike < _ALIKE)]
@@ -369,15 +395,20 @@ class _OneClaim:
             tuple(missing.tolist()),
         )
 
-    def _tried(self, place: int) -> tuple[float, int, list[int], _Bools, _Floats]:
-        window = self._of.sentences.window(place)
-        seen = np.asarray(self._in_sentences[window].any(axis=0), dtype=bool)
-        alike = np.where(seen, 1.0, self._of.alike(self._own, window))
+    def _best_of(self, places: npt.NDArray[np.int64]) -> tuple[int, _Bools, _Floats]:
+        """The best of some sentences; of each word, whether its window has it, and how alike a word there is."""
+        seen, alike = self._in_windows(places)
         counted = np.where(self._exact & ~seen, 0.0, alike)
-        share = self._attention[place] / self._attended if self._attended else 0.0
-        score = float(self._weights @ counted) / self._total
-        score += _COVERAGE_COUNTS * float(self._covered[place]) + _ATTENTION_COUNTS * float(share)
-        return score, place, window, seen, alike
+        scores = counted @ self._weights / self._total + _COVERAGE_COUNTS * self._covered[places]
+        if self._attended:
+            scores += _ATTENTION_COUNTS * self._attention[places] / self._attended
+        best = int(np.argmax(scores))
+        return int(places[best]), seen[best], alike[best]
+
+    def _in_windows(self, places: npt.NDArray[np.int64]) -> tuple[_Bools, _Floats]:
+        """[places, words]: whether the window of a sentence has a word, and the largest cosine there, 1 if it has."""
+        seen = self._of._window_present[places[:, None], self._of._columns[self._own]]
+        return seen, np.where(seen, 1.0, self._of._window_cosines[self._own, places[:, None]].astype(np.float64))
 
     def _share(self, which: _Bools) -> float:
         return float(self._weights @ which) / self._total
@@ -516,12 +547,11 @@ class _OneClaim:
         }
         if not self._attended:
             return {**found, **dict.fromkeys(("attention_coverage", "attention_soft"), 0.0), **_UNATTENDED}
-        attended = self._of.sentences.window(int(np.argmax(self._attention)))
-        seen = np.asarray(self._in_sentences[attended].any(axis=0), dtype=bool)
+        seen, alike = (one[0] for one in self._in_windows(np.array([np.argmax(self._attention)])))
         return {
             **found,
             "attention_coverage": self._share(seen),
-            "attention_soft": self._share_of(np.where(seen, 1.0, self._of.alike(self._own, attended))),
+            "attention_soft": self._share_of(alike),
             "attention_best": float(self._attention[place]) / self._attended,
             "attention_window": float(self._attention[list(window)].sum()) / self._attended,
         }

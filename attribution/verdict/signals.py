@@ -24,7 +24,7 @@ from attribeam.attribution.verdict.record_fields import Truth
 from attribeam.attribution.verdict.row_kind import RowKind, row_kind
 from attribeam.attribution.verdict.similarity import WordSimilarity
 from attribeam.attribution.verdict.word_forms import MODALS, NEGATIONS, WORD_OR_MARK, carries_content, stem
-from attribeam.attribution.verdict.word_matches import Coverage, coverage, run_lengths, share_around
+from attribeam.attribution.verdict.word_matches import Coverage, coverage, run_lengths, shares_around
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord
 
@@ -124,6 +124,7 @@ class _Measured:
         before, after = zip(*map(self._neighbours, words), strict=True) if words else ((), ())
         unmatched = self._unmatched_words()
         question = {stem(word) for word in WORD_OR_MARK.findall(self._record.question)}
+        in_clauses, in_sentences = self._around(self._clause_words, 15), self._around(self._sentence_words, 25)
         columns = {
             "seen": [self._seen[word] for word in words],
             "seen_as_written": [answer.lowered[word] in passages.lowered for word in words],
@@ -133,8 +134,8 @@ class _Measured:
             "previous_adjacent": [self._near(*pair, 3) for pair in zip(words, before, strict=True)],
             "next_adjacent": [self._near(*pair, 3) for pair in zip(words, after, strict=True)],
             "head_near": [self._near(word, answer.content_head(word), 12) for word in words],
-            "clause_around": [self._around(word, self._clause_words[answer.clause_of[word]], 15) for word in words],
-            "sentence_around": [self._around(word, self._sentence_words[answer.sentences[word]], 25) for word in words],
+            "clause_around": [in_clauses[answer.clause_of[word]][answer.stems[word]] for word in words],
+            "sentence_around": [in_sentences[answer.sentences[word]][answer.stems[word]] for word in words],
             "in_sentence_coverage": [
                 _times_covered(answer.stems[word], self._sentence_coverage[answer.sentences[word]]) for word in words
             ],
@@ -278,10 +279,11 @@ class _Measured:
         stems = self._answer.stems
         return float(self._passages.stand_near(stems[word], stems[other], distance))
 
-    def _around(self, word: int, group: Sequence[int], distance: int) -> float:
+    def _around(self, groups: Sequence[Sequence[int]], distance: int) -> list[dict[str, float]]:
         stems = self._answer.stems
-        mates = [stems[mate] for mate in group if mate != word]
-        return share_around(stems[word], mates, distance, self._passages, self._table)
+        return [
+            shares_around([stems[word] for word in group], distance, self._passages, self._table) for group in groups
+        ]
 
     def _field_truth(self, word: int) -> int:
         """What the fields say in whose lines the word stands: -1 outside records, else 0 to 5, one kind per mixture."""

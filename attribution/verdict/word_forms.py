@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 
 WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
 _STEM_LETTERS = 6
+_KNOWN_WORDS = 2**15
+"""How many words' forms are remembered: texts repeat their words."""
 _POSSESSIVES = ("'s", "’s")
 
 
@@ -53,12 +56,14 @@ OPPOSITES = _both_ways(_OPPOSITES)
 MODALS = word_set("can could may might should must will would")
 
 
+@lru_cache(maxsize=_KNOWN_WORDS)
 def stem(word: str) -> str:
     """The first six letters in lower case, without a possessive ending."""
     word = word.lower()
     return (word[:-2] if word.endswith(_POSSESSIVES) else word)[:_STEM_LETTERS]
 
 
+@lru_cache(maxsize=_KNOWN_WORDS)
 def carries_content(word: str) -> bool:
     """True for words of three letters and more that are no function words, and for everything with a digit."""
     word = word.lower()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.passage_words import PassageWords, is_near
+from attribeam.attribution.verdict.passage_words import PassageWords
 from attribeam.attribution.verdict.word_table import WordTable
 
 _MOST_PLACES_OF_A_RUN, _MOST_PLACES_AROUND = 200, 30
@@ -78,17 +78,22 @@ def coverage(stems: Sequence[str], passages: PassageWords, table: WordTable) -> 
     )
 
 
-def share_around(stem: str, mates: Sequence[str], distance: int, passages: PassageWords, table: WordTable) -> float:
-    """The largest weighted share of other stems within ``distance`` words of one place of a stem; -1 without others."""
-    if not mates:
-        return -1.0
-    places = passages.places.get(stem)
-    if not places:
-        return 0.0
-    weighted = [(passages.places.get(mate, ()), table.weight(mate)) for mate in mates]
-    total = sum(weight for _, weight in weighted)
-    around = (
-        sum(weight for others, weight in weighted if others and is_near(place, others, distance))
-        for place in places[:_MOST_PLACES_AROUND]
-    )
-    return max(around) / total
+def shares_around(stems: Sequence[str], distance: int, passages: PassageWords, table: WordTable) -> dict[str, float]:
+    """For each stem of a group the largest weighted share of the others within ``distance`` words of a place of it.
+
+    It is -1 for a stem that is alone, and a stem that the group has twice is one of its others.
+    """
+    weights: defaultdict[str, float] = defaultdict(float)
+    for one in stems:
+        weights[one] += table.weight(one)
+    total = sum(weights.values())
+    found: dict[str, float] = {}
+    for one in weights:
+        own = table.weight(one)
+        windows = (
+            frozenset(passages.stems[max(place - distance, 0) : place + distance + 1])
+            for place in passages.places.get(one, ())[:_MOST_PLACES_AROUND]
+        )
+        around = (sum(weight for near, weight in weights.items() if near in window) for window in windows)
+        found[one] = -1.0 if len(stems) == 1 else max(max(around, default=0.0) - own, 0.0) / (total - own)
+    return found

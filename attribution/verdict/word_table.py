@@ -20,6 +20,7 @@ from attribeam.schemas.errors import DataError
 from attribeam.schemas.json_file import Form, read_form, read_regular
 
 _STEMS, _VECTORS = WORD_FILES = "word_table.json", "word_vectors.safetensors"
+_EVERY_WORD_COUNTS = 0.5
 _MOST_DOCUMENTS = 10**12
 
 
@@ -52,6 +53,7 @@ class WordTable:
         self._documents = documents
         self._rarities = {one: self._rarity_of(count) for one, count in frequencies.items()}
         self._rarest = self._rarity_of(1)
+        self._weights = {one: rarity + _EVERY_WORD_COUNTS for one, rarity in self._rarities.items()}
         self._rows = {word: row for row, word in enumerate(words)}
 
     def rarity(self, word_stem: str) -> float:
@@ -60,7 +62,7 @@ class WordTable:
 
     def weight(self, word_stem: str) -> float:
         """What a stem counts in a share of words: its rarity plus one half."""
-        return self.rarity(word_stem) + 0.5
+        return self._weights.get(word_stem, self._rarest + _EVERY_WORD_COUNTS)
 
     def _rarity_of(self, documents: int) -> float:
         return math.log((self._documents + 1) / (documents + 1))

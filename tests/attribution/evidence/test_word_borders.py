@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribeam.attribution.evidence.word_borders import has_content, on_word_borders, words_of
-from attribeam.schemas import CharRange
 
 
 def widened(text: str, part: str) -> str:
     start = text.index(part)
-    return on_word_borders(text, CharRange(start, start + len(part))).of(text)
+    return text[slice(*on_word_borders(text, start, start + len(part)))]
 
 
 @pytest.mark.parametrize(
@@ -49,16 +48,16 @@ def test_widened_range_is_the_smallest_between_borders_of_the_whole_text(
     start = data.draw(st.integers(0, end))
     if start == end:
         return
-    found = on_word_borders(text, CharRange(start, end))
+    first, last = on_word_borders(text, start, end)
     spaced = {place for place in range(1, len(text)) if text[place].isspace() or text[place - 1].isspace()}
-    assert found.char_start == max(place for place in borders | spaced if place <= start)
-    assert found.char_end == min(place for place in borders | spaced if place >= end)
+    assert first == max(place for place in borders | spaced if place <= start)
+    assert last == min(place for place in borders | spaced if place >= end)
 
 
 def test_word_too_long_to_look_through_is_cut() -> None:
-    found = on_word_borders("a" * 500, CharRange(250, 251))
-    assert found.char_start < 250 < 251 < found.char_end
-    assert found.char_end - found.char_start <= 130
+    first, last = on_word_borders("a" * 500, 250, 251)
+    assert first < 250 < 251 < last
+    assert last - first <= 130
 
 
 @pytest.mark.parametrize("text", ["of the", "and, of", "...", "(", "it’s", ""])

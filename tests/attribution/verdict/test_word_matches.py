@@ -8,7 +8,7 @@ from tests.attribution.verdict.judged_rows import LANTERN, parse
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.passage_words import PassageWords, is_near
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.attribution.verdict.word_matches import coverage, run_lengths, share_around
+from attribeam.attribution.verdict.word_matches import coverage, run_lengths, shares_around
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import Passage
 
@@ -43,10 +43,11 @@ def test_the_lead_is_over_the_second_sentence() -> None:
 
 def test_share_around_looks_at_every_place_of_a_stem() -> None:
     apart = passages("The lamp fell. " + "It rained and rained. " * 10 + "The lamp lit the ledger.")
-    assert share_around("lamp", ["ledger"], 5, apart, TABLE) == pytest.approx(1)
-    assert share_around("fell", ["ledger"], 5, apart, TABLE) == 0
-    assert share_around("lamp", [], 5, apart, TABLE) == -1
-    assert share_around("zebra", ["lamp"], 5, apart, TABLE) == 0
+    assert shares_around(["lamp", "ledger"], 5, apart, TABLE)["lamp"] == pytest.approx(1)
+    assert shares_around(["fell", "ledger"], 5, apart, TABLE)["fell"] == 0
+    assert shares_around(["lamp"], 5, apart, TABLE) == {"lamp": -1}
+    assert shares_around(["lamp", "lamp"], 5, apart, TABLE)["lamp"] > 0
+    assert shares_around(["zebra", "lamp"], 5, apart, TABLE)["zebra"] == 0
 
 
 def test_nearness_counts_both_sides() -> None:
