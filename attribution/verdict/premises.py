@@ -115,6 +115,7 @@ class PassageSentences:
                 self._text_of += [key] * len(self._in_text[key])
         self.words = frozenset(word for one in self.all for word in one.lowered)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
+        self._sequences: dict[int, tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]] = {}
 
     def __len__(self) -> int:
         return len(self.all)
@@ -140,6 +141,16 @@ class PassageSentences:
         if key not in self._contents:
             self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
         return self._contents[key]
+
+    def places_and_runs(self, place: int) -> tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]:
+        """Where each stem stands in the window of a sentence, by number, and its runs of three stems."""
+        if place not in self._sequences:
+            sequence = [one for where in self.window(place) for one in self.all[where].stems]
+            places: dict[str, list[int]] = {}
+            for at, one in enumerate(sequence):
+                places.setdefault(one, []).append(at)
+            self._sequences[place] = places, frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
+        return self._sequences[place]
 
     def attention(self, evidence: SpanEvidence) -> _Floats:
         """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
@@ -385,7 +396,7 @@ class _OneClaim:
         by_attention = np.argsort(-self._attention, kind="stable")[:_BY_ATTENTION].tolist()
         place, seen, alike = self._best_of(np.array([*dict.fromkeys([*by_words, *by_attention])]))
         window = self._of.sentences.window(place)
-        numbers = {**self._coverage(place, seen, alike), **self._manner(place, window), **self._gaps()}
+        numbers = {**self._coverage(place, seen, alike), **self._manner(place), **self._gaps()}
         numbers |= {**self._values(window), **self._attended_numbers(place, window)}
         missing = self._own[~seen & (alike < _ALIKE)]
         return Premise(
@@ -423,7 +434,7 @@ class _OneClaim:
         asked = of._asked[own]
         told = {of._answer.stems[word] for word in (*own.tolist(), *self._around.tolist())}
         sentence = of.sentences.all[place]
-        others = [word for word in sentence.words if stem(word) not in told]
+        others = [word for word, one in zip(sentence.words, sentence.stems, strict=True) if one not in told]
         names = sum(word[:1].isupper() and carries_content(word) for word in others if word != sentence.words[0])
         order = np.sort(self._covered)[::-1]
         second = float(order[1]) if len(order) > 1 else 0.0
@@ -455,13 +466,10 @@ class _OneClaim:
             "context": float(self._context[place] / of._weights[self._around].sum()) if len(self._around) else _NONE,
         }
 
-    def _manner(self, place: int, window: Sequence[int]) -> dict[str, float]:
+    def _manner(self, place: int) -> dict[str, float]:
         """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
         of, answer = self._of, self._of._answer
-        sequence = [one for where in window for one in of.sentences.all[where].stems]
-        places: dict[str, list[int]] = {}
-        for at, one in enumerate(sequence):
-            places.setdefault(one, []).append(at)
+        places, runs = of.sentences.places_and_runs(place)
         stems = [answer.stems[word] for word in self._own]
         heads = [(answer.stems[word], answer.content_head(int(word))) for word in self._own]
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
@@ -474,7 +482,7 @@ class _OneClaim:
         return {
             "bigrams": _mean([_near(places, *pair, _NEAR) for pair in pairwise(stems)]),
             "heads": _mean([_near(places, *pair, _NEAR_HEAD) for pair in pairs]),
-            "run": _share_in_runs([answer.stems[word] for word in self._words if answer.is_word[word]], sequence),
+            "run": _share_in_runs([answer.stems[word] for word in self._words if answer.is_word[word]], runs),
             "denied": float(denied),
             "opposed": float(opposed),
             "inverted": self._inverted(of.sentences.all[place].stems),
@@ -572,11 +580,10 @@ def _near(places: dict[str, list[int]], first: str, second: str, distance: int) 
     return any(abs(here - there) <= distance for here in one for there in two)
 
 
-def _share_in_runs(words: Sequence[str], sequence: Sequence[str]) -> float:
+def _share_in_runs(words: Sequence[str], known: frozenset[tuple[str, ...]]) -> float:
     """The share of words that stand in a run of three that the premise repeats."""
     if len(words) < _RUN:
         return _NONE
-    known = set(zip(sequence, sequence[1:], sequence[2:], strict=False))
     inside = [False] * len(words)
     for at, run in enumerate(zip(words, words[1:], words[2:], strict=False)):
         if run in known:
