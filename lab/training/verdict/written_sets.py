@@ -10,7 +10,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
+from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 from attribeam.attribution.answers.text_sentences import whole_sentences
 from attribeam.lab.evaluation.datasets.dataset_file import DataRow, read_rows
 from attribeam.lab.evaluation.datasets.row_parts import passage_of, span_chars
@@ -21,6 +23,7 @@ from attribeam.schemas.labelled_answer import JudgedAnswer, UnsupportedRange
 MADE_ANSWERS = Path(__file__).with_name("made_answers.jsonl")
 CLAIM_TRIALS = Path(__file__).with_name("claim_trials.jsonl")
 _ENDS = (".", "!", "?")
+_One = TypeVar("_One")
 
 
 def written_sets(made: Path = MADE_ANSWERS, trials: Path = CLAIM_TRIALS) -> Iterator[TrainingAnswer]:
@@ -142,12 +145,16 @@ def _told(answer: JudgedAnswer, kind: str, parts: Sequence[tuple[str, bool]]) ->
 
 
 def _trials(file: Path) -> Iterator[TrainingAnswer]:
-    """Each claim alone, the invented and paraphrased ones also beside a copied sentence, some among many passages."""
+    """Each claim alone, some beside a copied sentence, some joined to another, and some among many passages."""
     rows, draw = list(read_rows(file)), random.Random(11)
     every = [_trial_passages(row) for row in rows]
     for place, row in enumerate(rows):
         base = QARecord(row.text("id"), row.text("question"), every[place], "", RowSource(file.name, row.row))
-        told = [*_trial_answers(row, JudgedAnswer(base, ())), *_among_many(row, base, every, place, draw)]
+        told = [
+            *_trial_answers(row, JudgedAnswer(base, ())),
+            *_combined(row, JudgedAnswer(base, ()), draw),
+            *_among_many(row, base, every, place, draw),
+        ]
         for number, one in enumerate(told):
             record = replace(one.record, record_id=f"{one.record.record_id}|{number}")
             yield TrainingAnswer.of(replace(one, record=record), "trial", key=f"trial {base.record_id}")
@@ -179,6 +186,52 @@ def _wrong(base: JudgedAnswer, one: DataRow) -> JudgedAnswer:
     return replace(told, unsupported=(UnsupportedRange(marked),))
 
 
+def _combined(row: DataRow, base: JudgedAnswer, draw: random.Random) -> Iterator[JudgedAnswer]:
+    """Two statements in one sentence, both right or one of them wrong; half of them over passages in two parts."""
+    right = [*row.texts("paraphrases"), *row.texts("copied"), *row.texts("right_twins")]
+    wrong = [*row.texts("invented"), *(one.text("text") for one in row.objects("wrong"))]
+    for is_wrong in (False, False, True, True):
+        first, second = draw.sample(right, 2)
+        parts = [(first, False), (draw.choice(wrong) if is_wrong else second, is_wrong)]
+        draw.shuffle(parts)
+        passages = base.record.passages if draw.random() < 0.5 else _in_two(base.record.passages)
+        own = replace(base, record=replace(base.record, passages=passages))
+        yield _one_sentence(own, parts, draw.choice([", and ", ", and ", "; ", ", while "]))
+
+
+def _in_two(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Each passage cut in two between sentences, as a log has them that cuts documents into chunks."""
+    found: list[Passage] = []
+    for one in passages:
+        sentences = whole_sentences(one.text)
+        cut = sentences[len(sentences) // 2].char_start if len(sentences) > 1 else len(one.text)
+        found += [replace(one, text=text) for text in (one.text[:cut].strip(), one.text[cut:].strip()) if text]
+    return tuple(found)
+
+
+def _one_sentence(answer: JudgedAnswer, parts: Sequence[tuple[str, bool]], joint: str) -> JudgedAnswer:
+    """An answer of one sentence that says the parts, each with whether it is unsupported."""
+    names = {word for one in answer.record.passages for word in _names(one)}
+    text, marks = "", []
+    for place, (part, is_wrong) in enumerate(parts):
+        said = part if place == len(parts) - 1 else part.rstrip(".")
+        if place:
+            text += joint
+            if said.split(" ", 1)[0] not in names:
+                said = said[0].lower() + said[1:]
+        marks += [UnsupportedRange(CharRange(len(text), len(text) + len(said)))] if is_wrong else []
+        text += said
+    record = replace(answer.record, record_id=f"{answer.record.record_id}|combined", answer=text)
+    return replace(answer, record=record, unsupported=tuple(marks))
+
+
+def _names(passage: Passage) -> Iterator[str]:
+    """Words in capitals of the title, and of the text where they do not begin a sentence."""
+    yield from (word for word in (passage.title or "").split() if word.lower() not in FUNCTION_WORDS)
+    for one in whole_sentences(passage.text):
+        yield from (word for word in one.of(passage.text).split()[1:] if word[0].isupper())
+
+
 def _among_many(
     row: DataRow, base: QARecord, every: Sequence[tuple[Passage, ...]], place: int, draw: random.Random
 ) -> Iterator[JudgedAnswer]:
@@ -187,6 +240,14 @@ def _among_many(
     others = [one for at in drawn if at != place for one in every[at]][:count]
     passages = (*others[: count // 2], *base.passages, *others[count // 2 :])
     among = JudgedAnswer(replace(base, record_id=f"{base.record_id}|many", passages=passages), ())
-    yield _wrong(among, draw.choice(row.objects("wrong")))
-    for name, is_wrong in (("right_twins", False), ("invented", True), ("paraphrases", False)):
-        yield _told(among, name, [(draw.choice(row.texts(name)), is_wrong)])
+    for one in _some(row.objects("wrong"), 2, draw):
+        yield _wrong(among, one)
+    for name, is_wrong, number in (
+        ("copied", False, 1), ("right_twins", False, 2), ("invented", True, 1), ("paraphrases", False, 2),
+    ):  # fmt: skip
+        for text in _some(row.texts(name), number, draw):
+            yield _told(among, name, [(text, is_wrong)])
+
+
+def _some(every: Sequence[_One], number: int, draw: random.Random) -> list[_One]:
+    return draw.sample(every, min(len(every), number))

@@ -139,7 +139,13 @@ def test_trials_stand_alone_beside_a_copy_and_among_many_passages(sets: dict[str
         ("The inn has nine rooms. Bicycles cost 8 euros.", []),
     ):
         assert expected in found
-    assert len(found) == 4 + 2 + 2 + 4
+    combined = [one for one in sets["trial"] if "combined" in one.judged.record.record_id]
+    assert [bool(one.judged.unsupported) for one in combined] == [False, False, True, True]
+    for answer, marks in map(marked, combined):
+        first, second = (part for part in re.split(r"(?:, and|;|, while) (?=\w+ \w+ )", answer) if part)
+        assert all(mark in (first, second) for mark in marks)
+    assert {len(one.judged.record.passages) for one in combined} == {1, 2}
+    assert len(found) == 4 + 2 + 2 + 4 + 5
     assert {one.key for one in sets["trial"]} == {"trial inn-1"}
 
 
