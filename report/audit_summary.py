@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.passage_use import CitationTally
+from attribeam.report.passage_use import AgreementTally
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
@@ -93,14 +93,14 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
     )  # fmt: skip
 
 
-def citation_figures(citations: CitationTally) -> Iterator[Figure]:
+def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
     """How many claims with a citation have their evidence there, where answers cite at all."""
-    if citations.cited:
+    if citations.told:
         yield Figure(
             "citations",
             "Citations agree",
-            _percent(_share(citations.agreeing, citations.cited)),
-            f"of {citations.cited:,} claims with one",
+            _percent(_share(citations.agreeing, citations.told)),
+            f"of {citations.told:,} claims with one",
             meaning="Claims that cite a passage in which their evidence lies, among the claims that cite one.",
         )
 

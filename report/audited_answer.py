@@ -126,6 +126,7 @@ def _span(row: EvidenceRow) -> SpanEvidence:
         reason=None if row["reason"] is None else UnsupportedReason(row["reason"]),
         expected=row["expected"],
         how=None if row["how"] is None else SupportedHow(row["how"]),
+        evidence_agrees=row["evidence_agrees"],
         cited_passages=tuple(row["cited_passages"]),
         citation_agrees=row["citation_agrees"],
         token_evidence=_tokens(row["token_evidence"]),

@@ -20,7 +20,8 @@ _CONSTANTS: dict[str, object] = {
 }
 _SOURCES = {"claim_index": "span_index"}
 _NULLS = (
-    "support_score", "answer_risk", "reason", "expected", "how", "citation_agrees", "token_evidence",
+    "support_score", "answer_risk", "reason", "expected", "how", "evidence_agrees", "citation_agrees",
+    "token_evidence",
 )  # fmt: skip
 _FIELDS = {field.name: field for field in evidence_schema() if field.name in {*_CONSTANTS, *_SOURCES, *_NULLS}}
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from attribeam.report.answer_ranking import AnswerRanking, RiskTally, riskiest_claim
 from attribeam.report.audit_comparison import AuditComparison, EarlierAnswer
 from attribeam.report.audit_directory import AuditDirectory, evidence_columns
-from attribeam.report.passage_use import CitationTally, PassageRanking, PassageTally, RankTally, RankUse
+from attribeam.report.passage_use import AgreementTally, PassageRanking, PassageTally, RankTally, RankUse
 from attribeam.report.support_distribution import (
     MassHistogram,
     MassTally,
@@ -51,7 +51,7 @@ class Overview:
     shares: tuple[ShareBy, ...]
     ranks: tuple[RankUse, ...]
     passages: PassageTally
-    citations: CitationTally
+    citations: AgreementTally
     ranking: AnswerRanking
 
 
@@ -62,7 +62,7 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
         RunError: if a file of the audit cannot be read.
     """
     timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
-    citations = CitationTally()
+    citations = AgreementTally("citation_agrees")
     masses, scores = MassTally(), MassTally("support_score")
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]

@@ -131,8 +131,9 @@ class SpanEvidence:
 
     ``reason`` says why an unsupported claim is called so, and ``expected`` what the evidence has instead, in its words:
     "twelve" beside the claim's "fifteen"; it is None without a reason, and where nothing stands in its place. ``how``
-    says how the passages support a supported claim. All three are None where the verdict does not tell, as that by
-    evidence mass.
+    says how the passages support a supported claim. ``evidence_agrees`` says whether the evidence lies where the
+    passages have the claim's words, None where they have few of them. All four are None where the verdict does not
+    tell, as that by evidence mass.
 
     ``cited_passages`` are the passages that the answer cites for the span's claim, and ``citation_agrees`` says whether
     the claim's best passages include one of them; None where none is cited.
@@ -164,6 +165,7 @@ class SpanEvidence:
     reason: UnsupportedReason | None = None
     expected: str | None = None
     how: SupportedHow | None = None
+    evidence_agrees: bool | None = None
     cited_passages: tuple[int, ...] = ()
     citation_agrees: bool | None = None
     token_evidence: tuple[TokenEvidence, ...] | None = None
@@ -238,6 +240,7 @@ def evidence_row(record: QARecord, span: SpanEvidence) -> dict[str, object]:
         "reason": _word(span.reason),
         "expected": span.expected,
         "how": _word(span.how),
+        "evidence_agrees": span.evidence_agrees,
         "cited_passages": list(span.cited_passages),
         "citation_agrees": span.citation_agrees,
         "token_evidence": _token_rows(span),
@@ -391,6 +394,12 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
     ("expected", pa.string(), True, "what the evidence has instead of what the unsupported claim says, in its words"),
     ("how", pa.string(), True, f"how the passages support a supported claim: {', '.join(SupportedHow)}"),
     (
+        "evidence_agrees",
+        pa.bool_(),
+        True,
+        "evidence lies where passages have the claim's words; null if they lack them",
+    ),
+    (
         "cited_passages",
         pa.list_(pa.int32()),
         False,
@@ -449,6 +458,7 @@ def _plain_columns(records: Sequence[QARecord], spans: Sequence[SpanEvidence]) -
         "reason": [_word(one.reason) for one in spans],
         "expected": [one.expected for one in spans],
         "how": [_word(one.how) for one in spans],
+        "evidence_agrees": [one.evidence_agrees for one in spans],
         "cited_passages": [one.cited_passages for one in spans],
         "citation_agrees": [one.citation_agrees for one in spans],
     }

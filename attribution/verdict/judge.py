@@ -44,6 +44,7 @@ class _ClaimVerdict:
     score: float
     words: tuple[int, ...]
     why: Why = NO_REASON
+    evidence_agrees: bool | None = None
 
 
 def judge_of(options: MethodOptions) -> VerdictJudge | None:
@@ -149,7 +150,11 @@ class VerdictJudge:
             risk, verdicts = self._verdicts(own, of_claims, signals, probed)
             reasons = Reasons(record, parsed, sentences, matcher, literal)
             verdicts = {
-                index: replace(one, why=reasons.why(own[index], of_claims[index], one.support, spans[index].chars))
+                index: replace(
+                    one,
+                    why=reasons.why(own[index], of_claims[index], one.support, spans[index].chars),
+                    evidence_agrees=of_claims[index].is_attended,
+                )
                 for index, one in verdicts.items()
             }
         whole = _JudgedAnswer(record, stated, parsed.words, claims.kind, risk, verdicts, literal)
@@ -237,6 +242,7 @@ class _JudgedAnswer:
             "reason": verdict.why.reason,
             "expected": verdict.why.expected,
             "how": verdict.why.how,
+            "evidence_agrees": verdict.evidence_agrees,
             "unsupported_words": _within(words, found.chars),
         }
 

@@ -35,6 +35,8 @@ _BY_WORDS, _BY_ATTENTION = 4, 2
 _COVERAGE_COUNTS, _CONTEXT_COUNTS, _ATTENTION_COUNTS = 0.15, 0.3, 0.05
 _ALIKE = 0.6
 """The cosine from which on a word that is missing counts as said in another word."""
+_TELLING, _LEAST_ATTENTION = 0.6, 0.2
+"""The share of a claim that a premise has from which on evidence should lie there, and the least share of it."""
 _RUN, _NEAR, _NEAR_HEAD, _MOST_PLACES = 3, 3, 6, 8
 _MOST_RIVALS = 4.0
 _SUBJECTS = frozenset({"nsubj", "csubj"})
@@ -75,12 +77,14 @@ class Premise:
         sentence: the place of its main sentence in ``PassageSentences``, None where the passages have no word.
         window: the places of all its sentences, ascending.
         missing: the claim's content words, by place in the answer, that the window neither has nor says alike.
+        is_attended: whether evidence lies there; None where the window has too few of the claim's words to tell.
     """
 
     numbers: npt.NDArray[np.float32]
     sentence: int | None
     window: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
+    is_attended: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +408,7 @@ class _OneClaim:
             place,
             tuple(window),
             tuple(missing.tolist()),
+            numbers["attention_window"] >= _LEAST_ATTENTION if numbers["window"] >= _TELLING else None,
         )
 
     def _best_of(self, places: npt.NDArray[np.int64]) -> tuple[int, _Bools, _Floats]:

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.report.passage_use import CitationTally
+from attribeam.report.passage_use import AgreementTally
 from attribeam.report.support_distribution import ShareBy, ShareTally
 from attribeam.schemas import VERDICTS, Support
 from attribeam.schemas.claim_rows import CLAIM_COLUMNS, claim_mask, claim_rows, judged_rows
 
 _SUMMED_COLUMNS = (
     *CLAIM_COLUMNS, "span_kind", "evidence_mass", "evidence_isolated", "unmatched_values", "answer_risk",
-    "reason", "how", *CitationTally.columns,
+    "reason", "how", "evidence_agrees", "citation_agrees",
 )  # fmt: skip
 RISK_THRESHOLD = "answer_risk_threshold"
 """What the provenance of a verdict calls the risk from which an answer is at risk."""
@@ -124,6 +124,8 @@ class EvidenceTotals:
         isolated_spans: claims whose whole evidence was isolated.
         cited_claims: claims for which the answer cites a passage.
         agreeing_claims: those whose best passages include a cited one.
+        told_claims: claims whose words some passage sentences have.
+        attended_claims: those whose evidence lies there, too.
         reasons: unsupported claims by ``reason``.
         hows: supported claims by ``how``.
         risks: of the answers.
@@ -141,6 +143,8 @@ class EvidenceTotals:
     groups: tuple[ShareBy, ...] = field(default=())
     cited_claims: int = 0
     agreeing_claims: int = 0
+    told_claims: int = 0
+    attended_claims: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     hows: Mapping[str, int] = field(default_factory=dict)
 
@@ -166,7 +170,7 @@ def _sum_batches(
     hows: Counter[str] = Counter()
     mass: float | None = None
     claims = unmatched = isolated = 0
-    citations = CitationTally()
+    citations, words = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
     risks, answers = RiskTotals(), AnswerTally()
     for batch in batches:
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
@@ -181,14 +185,15 @@ def _sum_batches(
         mass = mass if of_batch is None else (mass or 0.0) + of_batch
         isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
         citations.add(of_claims)
+        words.add(of_claims)
         reasons.update(of_claims["reason"].drop_null().to_pylist())
         hows.update(of_claims["how"].drop_null().to_pylist())
         unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
     shares = tuple(tally.result() for tally in groups)
     sums = dict(sorted(spans.items()))
-    cited = (citations.cited, citations.agreeing)
+    agreement = (citations.told, citations.agreeing, words.told, words.agreeing)
     return EvidenceTotals(
-        sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *cited, reasons, hows
+        sums, claims, mass, unmatched, isolated, risks, answers.result(), shares, *agreement, reasons, hows
     )
 
 

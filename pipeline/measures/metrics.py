@@ -240,10 +240,15 @@ def _evidence_metrics() -> Iterator[Metric]:
     def agreement(run: RunMetrics) -> Value:
         return None if run.evidence is None else share(run.evidence.agreeing_claims, run.evidence.cited_claims)
 
+    def attended(run: RunMetrics) -> Value:
+        return None if run.evidence is None else share(run.evidence.attended_claims, run.evidence.told_claims)
+
     agreeing = "claims whose best passages include a cited one, among the claims with a citation"
     yield Metric("cited_claims", "claims", "claims for which the answer cites a passage", cited)
     yield Metric("cited_share", "share", "those claims among all claims", cited_share)
     yield Metric("citation_agreement", "share", agreeing, agreement)
+    where_told = "claims whose evidence lies where the passages have their words, among those whose words they have"
+    yield Metric("evidence_agreement", "share", where_told, attended)
     yield Metric("unmatched_spans", "claims", "claims with an unmatched value", unmatched)
     yield Metric("unmatched_share", "share", "claims with an unmatched value among all claims", unmatched_share)
     yield Metric("isolated_spans", "claims", "claims of which the isolation filter left nothing", isolated)

@@ -124,6 +124,13 @@ def _claim_families(metrics: RunMetrics) -> Iterator[Family]:
         "citation_agreement",
         f"{agreeing} among those with a citation.",
     )
+    yield _single_family(
+        metrics,
+        "evidence_agreement_ratio",
+        Unit.RATIO,
+        "evidence_agreement",
+        "Claims whose evidence lies where the passages have their words, among those whose words they have.",
+    )
     isolated = "Claims whose whole evidence was isolated"
     yield _single_family(metrics, "isolated_spans", Unit.CLAIMS, "isolated_spans", f"{isolated}.")
     yield _single_family(metrics, "isolated_span_ratio", Unit.RATIO, "isolated_share", f"{isolated} among all claims.")

@@ -14,6 +14,7 @@ from attribeam.pipeline.outcome.run_record import FinishedRun
 from attribeam.pipeline.progress import readable_duration
 from attribeam.report.audit_summary import fitted_verdict
 from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, print_lines
+from attribeam.report.passage_use import disagreement
 from attribeam.report.verdict_meaning import MEASURED_ON
 from attribeam.schemas import VERDICTS, AnswerKind, Support
 from attribeam.schemas.errors import RunError
@@ -61,7 +62,7 @@ def summary_lines(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, pa
     manifest = metrics.manifest
     counts = [*_row_lines(manifest.counts), "", *_claim_lines(metrics), *_answer_lines(metrics)]
     places = [*_page_line(output, asked=page), *_place_lines(output), *_hints(manifest.counts)]
-    return [*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), "", *places]
+    return [*_headline(manifest, earlier_rows), "", *counts, *_remarks(manifest), *_disagreement(metrics), "", *places]
 
 
 def _headline(manifest: RunManifest, earlier_rows: int) -> Iterator[str]:
@@ -144,6 +145,13 @@ def _remarks(manifest: RunManifest) -> Iterator[str]:
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):
         model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
         yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/calibration.md"
+
+
+def _disagreement(metrics: RunMetrics) -> Iterator[str]:
+    evidence = metrics.evidence
+    told = evidence and disagreement(evidence.told_claims, evidence.attended_claims)
+    if told:
+        yield f"warning: {told}"
 
 
 def _page_line(output: str, *, asked: bool) -> Iterator[str]:

@@ -145,6 +145,7 @@ FIELDS_BY_VERSION = {
         "reason",
         "expected",
         "how",
+        "evidence_agrees",
         "cited_passages",
         "citation_agrees",
         "token_evidence",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.attribution.verdict.judged_rows import RECORD, parse, record
@@ -9,10 +11,10 @@ from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from attribeam import Attributor, SpanEvidence
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premises
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise, Premises
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
-from attribeam.schemas import Support, SupportedHow, UnsupportedReason
+from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
 
 MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."
 PLANS = ("The Fern plan costs $12 a month.", "The Moss plan has support by telephone.")
@@ -66,17 +68,22 @@ def test_a_fact_of_another_plan_scores_below_its_right_twin(attributor: Attribut
     assert right.support is Support.SUPPORTED
 
 
-def numbers(answer: str, *passages: str) -> dict[str, float]:
-    """What is measured of the whole answer as one claim, without any evidence."""
+def premise(answer: str, *passages: str, evidence: tuple[EvidencePiece, ...] = ()) -> Premise:
+    """That of the whole answer as one claim."""
     row, parsed = record(answer, *passages), parse(answer)
     matcher = ValueMatcher(answer=answer, parsed=parsed, passages=row.passages)
     premises = Premises(
         row, AnswerWords(parsed, answer), PassageSentences(row.passages), word_table(BUNDLED_VERDICT), matcher
     )
-    (evidence, *_) = Attributor.from_pretrained("bundled", method="words").attribute_many([row])[0]
-    found = premises.of_claim(range(len(parsed.words)), [], evidence)
-    assert np.isfinite(found.numbers).all()
-    return dict(zip(PREMISE_NUMBERS, found.numbers.tolist(), strict=True))
+    (found, *_) = Attributor.from_pretrained("bundled", method="words").attribute_many([row])[0]
+    return premises.of_claim(range(len(parsed.words)), [], replace(found, evidence=evidence))
+
+
+def numbers(answer: str, *passages: str) -> dict[str, float]:
+    """What is measured of it, without any evidence."""
+    found = premise(answer, *passages).numbers
+    assert np.isfinite(found).all()
+    return dict(zip(PREMISE_NUMBERS, found.tolist(), strict=True))
 
 
 def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere() -> None:
@@ -91,9 +98,19 @@ def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not()
     assert right["name_gap"] <= 0
 
 
+def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them() -> None:
+    far = " ".join(f"The {word} stands beside the harbour." for word in ("lamp", "ledger", "kettle", "ladder"))
+    pieces = [
+        EvidencePiece(place, None, False, CharRange(0, 20), text[:20], 0.5) for place, text in enumerate([MILL, far])
+    ]
+    agreed = [premise("The mill has four floors.", MILL, far, evidence=(piece,)).is_attended for piece in pieces]
+    assert agreed == [True, False]
+    assert premise("The mill has four floors.", far, far, evidence=(pieces[0],)).is_attended is None
+
+
 def test_sentences_have_their_places_and_fields_of_json_have_none() -> None:
     (first, second, third) = PassageSentences(record("x", MILL).passages).all
     assert [MILL[one.start : one.end] for one in (first, second, third)] == [one.text for one in (first, second, third)]
     fields = PassageSentences(record("x", '{"name": "Orrin mill", "floors": 4}').passages).all
-    assert [(one.text, one.start) for one in fields] == [("name: Orrin mill", None), ("floors: 4", None)]
+    assert [(one.text, one.start) for one in fields] == [("name: Orrin mill", -1), ("floors: 4", -1)]
     assert len(PassageSentences(record("x", RECORD).passages)) == len(RECORD.split("\n"))

@@ -88,6 +88,13 @@ def test_the_summary_tells_citations_and_how_many_agree() -> None:
     assert {"with a citation 8 80.0%", "evidence lies there 6 75.0%"} <= set(lines)
 
 
+@pytest.mark.parametrize(("told", "attended", "is_said"), [(40, 29, True), (40, 30, False), (19, 0, False)])
+def test_the_summary_says_where_evidence_and_words_disagree(told: int, attended: int, is_said: bool) -> None:
+    totals = EvidenceTotals({}, 50, None, 0, 0, told_claims=told, attended_claims=attended)
+    summary = _summary(RunMetrics(_manifest(AuditCounts(rows=4, audited=4)), totals), output="out")
+    assert (f"evidence and words disagree: for {told - attended} of {told} claims" in summary) is is_said
+
+
 def test_the_summary_tells_reasons_below_the_unsupported_claims_and_hows_below_the_supported_ones() -> None:
     counts = AuditCounts(rows=4, audited=4, spans={"supported": 8, "unsupported": 5})
     told = {"hows": {"quoted": 8}, "reasons": {"negated": 1, "other_value": 3, "other_time": 1}}
