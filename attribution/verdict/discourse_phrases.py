@@ -203,7 +203,8 @@ _NUMBER_OR_ADDRESS = re.compile(
 _CONTACT = words_of(
     "us me the our your or and contact visit support help customer service sales team staff desk cent(?:er|re)"
     " website site page documentation agent representative a an official manufacturer seller professional technician"
-    " qualified expert provider doctor manual"
+    " qualified expert provider doctor manual dealer vendor retailer supplier physician pharmacist lawyer specialist"
+    " administrator insurer local authorit(?:y|ies)"
 )
 _OFFER = phrase_pattern(
     r"(?<!\w)(?:please )?let me know\b",
@@ -223,11 +224,12 @@ _OFFER = phrase_pattern(
     r"^\s*(?:if you need (?:any |some )?|for )(?:more|further|additional|other)"
     r" (?:information|details|help|assistance|support|guidance)(?: (?:with|on|about) (?:this|that))?,?"
     rf" (?:please |you can )?(?:visit|see|check|refer to|contact|reach out to)(?: {_CONTACT}){{1,8}}\s*[.!]*\s*$",
-    r"^\s*(?:if you(?:'re| are) (?:unsure|in doubt), |instead, |in this case, )?(?:please|(?:i|we)(?:'d| would)? "
+    r"^\s*(?:(?:if you(?:'re| are) (?:unsure|in doubt)|instead|in this case|for [^,.;:!?\d]{1,60}), )?"
+    r"(?:please|(?:i|we)(?:'d| would)? "
     r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
     r"|it (?:would|may|might) be best to|your best option is to) (?:contact|consult|check|ask|visit|refer|reach"
     rf"|speak)(?:ing)?(?: out)?(?: to| with)?(?: {_CONTACT}){{1,6}}"
-    r"(?: directly| for (?:this|help|details)| about (?:this|it))?\s*[.!]*\s*$",
+    r"(?: directly)?(?: (?:for|about|regarding) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
     r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
     r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
 )

@@ -11,7 +11,7 @@ from attribeam.attribution.verdict.phrase_patterns import Span, any_of, first_at
 
 _INFORMATION = words_of(
     "information mention details? data context indication instructions? references? answers? steps explanation guidance"
-    " specifics discussion description"
+    " specifics discussion description hints? clues?"
 )
 _NOT_SAID = any_of(
     words_of(
@@ -89,6 +89,8 @@ _REFUSAL = phrase_pattern(
     rf"(?:(?:access to|enough|sufficient|any|the|that|this|such|more|additional|further|specific|necessary) )*"
     rf"{_INFORMATION}\b",
     rf"(?<!\w)(?:i|we) have no (?:\w+ )?{_INFORMATION}\b",
+    rf"(?<!\w)(?:more|further|additional) {_INFORMATION} (?:is|are|would be) (?:needed|required|necessary)"
+    r" (?:to|before|in order to|for)\b",
     r"(?<!\w)i (?:don't|do not) know\b(?! (?:how|why|of|that|if)\b)",
 )
 """What begins a refused clause."""
@@ -114,8 +116,8 @@ _BORDER = phrase_pattern(
     r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should)\b)",
 )
 _MAY_REFUSE = re.compile(
-    r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard|need|outside|beyond|only"
-    r"|un(?:clear|known|specified))\b|n['’]t\b",
+    r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard"
+    r"|need(?:ed)?|required|necessary|outside|beyond|only|un(?:clear|known|specified))\b|n['’]t\b",
     re.IGNORECASE,
 )
 """A cheap test without which nothing above can match."""
