@@ -17,7 +17,7 @@ from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.answer_words import AnswerWords
 from attribeam.attribution.verdict.claim_kinds import word_kinds
 from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, words_in
-from attribeam.attribution.verdict.premises import PassageSentences, Premise, Premises
+from attribeam.attribution.verdict.premises import PassageSentences, Premise, Premises, is_attended
 from attribeam.attribution.verdict.reasons import NO_REASON, Reasons, Why
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import StateProbe
@@ -153,7 +153,7 @@ class VerdictJudge:
                 index: replace(
                     one,
                     why=reasons.why(own[index], of_claims[index], one.support, spans[index].chars),
-                    evidence_agrees=of_claims[index].is_attended,
+                    evidence_agrees=is_attended(of_claims[index].numbers),
                 )
                 for index, one in verdicts.items()
             }

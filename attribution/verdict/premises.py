@@ -64,6 +64,8 @@ number, subject or noun than by those that have it: a fact that hangs on somethi
 where attention points, and how much of it lies on the premise.
 """
 
+_WINDOW, _ATTENTION_WINDOW = map(PREMISE_NUMBERS.index, ("window", "attention_window"))
+
 _Floats = npt.NDArray[np.float64]
 _Bools = npt.NDArray[np.bool_]
 
@@ -77,14 +79,19 @@ class Premise:
         sentence: the place of its main sentence in ``PassageSentences``, None where the passages have no word.
         window: the places of all its sentences, ascending.
         missing: the claim's content words, by place in the answer, that the window neither has nor says alike.
-        is_attended: whether evidence lies there; None where the window has too few of the claim's words to tell.
     """
 
     numbers: npt.NDArray[np.float32]
     sentence: int | None
     window: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
-    is_attended: bool | None = None
+
+
+def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
+    """Whether evidence lies in the premise with these numbers; None where that has too few of the claim's words."""
+    if numbers[_WINDOW] < _TELLING:
+        return None
+    return bool(numbers[_ATTENTION_WINDOW] >= _LEAST_ATTENTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +415,6 @@ class _OneClaim:
             place,
             tuple(window),
             tuple(missing.tolist()),
-            numbers["attention_window"] >= _LEAST_ATTENTION if numbers["window"] >= _TELLING else None,
         )
 
     def _best_of(self, places: npt.NDArray[np.int64]) -> tuple[int, _Bools, _Floats]:

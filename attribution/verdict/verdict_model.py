@@ -27,7 +27,7 @@ from attribeam.attribution.verdict.answer_regression import AnswerRegression, An
 from attribeam.attribution.verdict.boosted_trees import BoostedTrees, TreesForm
 from attribeam.attribution.verdict.claim_kinds import WordKinds
 from attribeam.attribution.verdict.logistic_regression import OTHER_SIGNALS
-from attribeam.attribution.verdict.premises import PREMISE_NUMBERS
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, is_attended
 from attribeam.attribution.verdict.row_kind import RowKind
 from attribeam.attribution.verdict.signals import Signals, answer_signals
 from attribeam.attribution.verdict.state_probe import HIGHEST, LOWEST, UNREAD, ProbeForm, StateProbe
@@ -306,8 +306,10 @@ def _try(model: VerdictModel) -> None:
         model.scored(own, [own.words], [np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)], UNREAD)
 
 
-CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word")
-"""What the trees of claims see: the claim beside its premise, and the log odds of its words."""
+CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word", "attended_claims")
+"""What the trees of claims see: the claim beside its premise, the log odds of its words, and whether evidence tells
+anything in this answer: the share of its claims with evidence where their words are, among those whose words passages
+have."""
 
 
 def claim_numbers(
@@ -318,11 +320,13 @@ def claim_numbers(
 ) -> npt.NDArray[np.float32]:
     """float32 [claims, CLAIM_NUMBERS]; a claim is given by its words of the answer."""
     places = {word: place for place, word in enumerate(signals.words)}
+    attended = [one for one in map(is_attended, premises) if one is not None]
+    share = sum(attended) / len(attended) if attended else -1.0
     rows = []
     for words, premise in zip(claims, premises, strict=True):
         own = [places[word] for word in words if word in places]
         ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
-        rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean()])
+        rows.append([*premise, ranked[0], ranked[:3].mean(), ranked.mean(), share])
     return np.array(rows, dtype=np.float32).reshape(len(rows), len(CLAIM_NUMBERS))
 
 

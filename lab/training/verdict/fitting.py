@@ -59,7 +59,7 @@ _FALLING = frozenset(
         *(f"sentence_{name}" for name in ("coverage", "pair_coverage", "similarity", "similarity_anywhere", "run")),
         *(f"answer_{name}" for name in ("similarity", "similarity_in_sentences", "copied_3", "copied_5", "copied_8")),
         "best", "window", "pair", "anywhere", "soft", "soft_least", "bigrams", "heads", "run", "attention_coverage",
-        "attention_soft", "attention_window", "attention_best", "context",
+        "attention_soft", "attention_window", "attention_best", "context", "attended_claims",
     }
 )  # fmt: skip
 """What is measured of a match: with more of one, and all else equal, nothing is more likely to be unsupported."""

@@ -11,7 +11,7 @@ from tests.attribution.verdict.judged_rows import RECORD, parse, record
 from attribeam import Attributor, SpanEvidence
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import AnswerWords
-from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise, Premises
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, PassageSentences, Premise, Premises, is_attended
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_table import word_table
 from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, UnsupportedReason
@@ -103,9 +103,11 @@ def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them() -> None:
     pieces = [
         EvidencePiece(place, None, False, CharRange(0, 20), text[:20], 0.5) for place, text in enumerate([MILL, far])
     ]
-    agreed = [premise("The mill has four floors.", MILL, far, evidence=(piece,)).is_attended for piece in pieces]
+    agreed = [
+        is_attended(premise("The mill has four floors.", MILL, far, evidence=(piece,)).numbers) for piece in pieces
+    ]
     assert agreed == [True, False]
-    assert premise("The mill has four floors.", far, far, evidence=(pieces[0],)).is_attended is None
+    assert is_attended(premise("The mill has four floors.", far, far, evidence=(pieces[0],)).numbers) is None
 
 
 def test_sentences_have_their_places_and_fields_of_json_have_none() -> None:
