@@ -55,7 +55,7 @@ class PassageWords:
 
     def _read(self, line: RecordLine, sentence: int) -> int:
         self.lines.append(line)
-        words = WORD_OR_MARK.findall(line.text)
+        words = [*WORD_OR_MARK.findall(line.text), *line.joined_names]
         self._lowered += map(str.lower, words)
         self.stems += map(stem, words)
         self.truths += [line.truth] * len(words)

@@ -8,7 +8,6 @@ says does not count as support, it only tells whether a missing word stands some
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,13 +21,15 @@ from attribeam.attribution.answers.label_schemes import base_label
 from attribeam.attribution.answers.passage_values import PassageContent
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.answer_words import DENIALS, AnswerWords
-from attribeam.attribution.verdict.record_fields import is_json, record_lines
+from attribeam.attribution.verdict.record_fields import RecordLine, is_json, record_lines
 from attribeam.attribution.verdict.word_forms import OPPOSITES, WORD_OR_MARK, carries_content, stem
 from attribeam.attribution.verdict.word_table import WordTable
 from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, SpanEvidence
 
 _SENTENCE_ENDS = frozenset(".!?")
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
+DENIED_THERE = DENIALS | {"false"}
+"""Words that deny in a passage, or in the value of a field."""
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 _BY_WORDS, _BY_ATTENTION = 4, 2
 """How many sentences words and attention propose."""
@@ -190,7 +191,7 @@ class PassageSentences:
 def _sentences(text: str) -> tuple[_Sentence, ...]:
     """The sentences of a title or text; logs repeat their passages, so the last ones are remembered."""
     if is_json(text):
-        return tuple(one for field in record_lines(text) for one in _of_line(field.text, None))
+        return tuple(one for field in record_lines(text) for one in _of_field(field))
     found: list[_Sentence] = []
     offset = 0
     for line in text.split("\n"):
@@ -199,30 +200,43 @@ def _sentences(text: str) -> tuple[_Sentence, ...]:
     return tuple(found)
 
 
-def _of_line(line: str, offset: int | None) -> Iterator[_Sentence]:
-    words: list[re.Match[str]] = []
+def _of_field(field: RecordLine) -> Iterator[_Sentence]:
+    """The sentences of a field; the first has the name, also written as one word, which stands for its value."""
+    for place, (start, end) in enumerate(_sentence_bounds(field.text)):
+        text = field.text[start:end]
+        words = WORD_OR_MARK.findall(text)
+        if place:
+            yield _sentence(text, words, -1)
+        else:
+            yield _sentence(text, [*words, *field.joined_names], -1, breaks=_CLAUSE_BREAKS - {":"})
+
+
+def _of_line(line: str, offset: int) -> Iterator[_Sentence]:
+    for start, end in _sentence_bounds(line):
+        yield _sentence(line[start:end], WORD_OR_MARK.findall(line[start:end]), offset + start)
+
+
+def _sentence_bounds(line: str) -> Iterator[tuple[int, int]]:
+    start = end = None
     for word in WORD_OR_MARK.finditer(line):
-        words.append(word)
-        if word.group() in _SENTENCE_ENDS and (word.end() == len(line) or line[word.end()] in " \t\"'”’)]"):
-            yield _sentence(words, line, offset)
-            words = []
-    if words:
-        yield _sentence(words, line, offset)
+        start, end = word.start() if start is None else start, word.end()
+        if word.group() in _SENTENCE_ENDS and (end == len(line) or line[end] in " \t\"'”’)]"):
+            yield start, end
+            start = None
+    if start is not None and end is not None:
+        yield start, end
 
 
-def _sentence(words: Sequence[re.Match[str]], line: str, offset: int | None) -> _Sentence:
-    start, end = words[0].start(), words[-1].end()
-    texts = tuple(word.group() for word in words)
-    lowered = tuple(map(str.lower, texts))
-    breaks = [place for place, text in enumerate(lowered) if text in _CLAUSE_BREAKS]
-    bounds = [0, *breaks, len(texts)]
+def _sentence(text: str, words: Sequence[str], start: int, *, breaks: frozenset[str] = _CLAUSE_BREAKS) -> _Sentence:
+    lowered = tuple(map(str.lower, words))
+    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(words)]
     return _Sentence(
-        line[start:end],
-        -1 if offset is None else offset + start,
-        -1 if offset is None else offset + end,
-        texts,
+        text,
+        start,
+        start if start < 0 else start + len(text),
+        tuple(words),
         lowered,
-        tuple(map(stem, texts)),
+        tuple(map(stem, words)),
         tuple(range(one, two) for one, two in pairwise(bounds) if two - one > 1),
     )
 
@@ -486,7 +500,7 @@ class _OneClaim:
         pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
         clause = self._best_clause()
         words = () if clause is None else of.sentences.all[clause[0]].lowered[clause[1].start : clause[1].stop]
-        denied = any(of._denied[word] for word in self._own) != any(word in DENIALS for word in words)
+        denied = any(of._denied[word] for word in self._own) != any(word in DENIED_THERE for word in words)
         there = set(words)
         own = {answer.lowered[word] for word in self._words}
         opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in own if word in OPPOSITES)

@@ -47,6 +47,11 @@ class RecordLine:
     truth: Truth
 
     @property
+    def joined_names(self) -> list[str]:
+        """The last part of the key as one word where it is written as several: "TakeOut" is also "takeout"."""
+        return [self.joined_key] if len(self._key_words()) > 1 else []
+
+    @property
     def key_stems(self) -> tuple[str, ...]:
         """The stems of the words of the key's last part that say something: "RestaurantsTakeOut" is take, out."""
         return tuple(stem(word) for word in self._key_words())

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from attribeam.attribution.answers.function_words import FUNCTION_WORDS
 
-WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
+WORD_OR_MARK = re.compile(r"\d+(?:[.,:]\d+)+(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
@@ -58,8 +58,10 @@ MODALS = word_set("can could may might should must will would")
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def stem(word: str) -> str:
-    """The first six letters in lower case, without a possessive ending."""
+    """The first six letters in lower case, without a possessive ending; numbers are whole."""
     word = word.lower()
+    if word[:1].isdigit():
+        return word
     return (word[:-2] if word.endswith(_POSSESSIVES) else word)[:_STEM_LETTERS]
 
 

@@ -28,6 +28,8 @@ _HEADER = (
     "answers", "all", "unsupported", "AUROC", "F1 %", "precision %", "recall %", "false alarms %",
     "balanced accuracy %", "characters F1 %",
 )  # fmt: skip
+_RISK_HEADER = ("answers", "all", "mean risk", "share unsupported")
+_RISK_LEVELS = (0.0, 0.2, 0.4, 0.6, 0.8)
 _Flags = npt.NDArray[np.bool_]
 
 
@@ -51,10 +53,9 @@ def points_by_length(rows: Sequence[VerdictRow], scores: Sequence[Scored]) -> di
     risks = _probability([one.answer for one in scores])
     marked = np.array([row.is_marked for row in rows])
     found = {}
-    for name, sets, is_short in (("", _LONG_SETS, False), ("short_", _SHORT_SETS, True)):
-        own = np.array([row.set_name in sets and (len(row.claims) <= _SHORT) is is_short for row in rows])
+    for name, own in _by_length(rows).items():
         inside = own if own.any() else np.ones(len(rows), dtype=bool)
-        found[f"{name}operating_points"] = operating_points(risks[inside], marked[inside])
+        found["short_" * (name == "short") + "operating_points"] = operating_points(risks[inside], marked[inside])
     return found
 
 
@@ -97,13 +98,12 @@ def called_words(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> _Fl
 
 
 def tables(rows: Sequence[VerdictRow], scores: Sequence[Scored], limits: VerdictThresholds) -> str:
-    """A line for each set, and for each number of claims in it."""
+    """A line for each set, each of its parts and kinds of rows, and each number of claims; then how far risks hold."""
     from sklearn.metrics import roc_auc_score  # only the extra "training" brings it
 
     lines = []
-    names = [f"{row.set_name}{row.part and ', '}{row.part}" for row in rows]
     risks = _probability([one.answer for one in scores])
-    for name, inside in _groups(names, [len(row.claims) for row in rows]):
+    for name, inside in _groups(rows):
         places = np.flatnonzero(inside).tolist()
         marked = np.array([rows[place].is_marked for place in places])
         own = risks[places]
@@ -126,18 +126,39 @@ def tables(rows: Sequence[VerdictRow], scores: Sequence[Scored], limits: Verdict
                 _percent(_character_f1(with_marks, limits)) if with_marks else "-",
             )
         )
-    return text_table(_HEADER, lines)
+    return "\n\n".join([text_table(_HEADER, lines), text_table(_RISK_HEADER, [*_reliability(rows, risks)])])
 
 
-def _groups(names: Sequence[str], claims: Sequence[int]) -> Iterator[tuple[str, _Flags]]:
-    counts = np.array(claims)
-    for name in dict.fromkeys(names):
-        own = np.array([one == name for one in names])
+def _groups(rows: Sequence[VerdictRow]) -> Iterator[tuple[str, _Flags]]:
+    counts = np.array([len(row.claims) for row in rows])
+    sets = np.array([row.set_name for row in rows])
+    parts = np.array([row.part for row in rows])
+    kinds = np.array([row.signals.kind.value for row in rows])
+    for name in dict.fromkeys(sets.tolist()):
+        own = sets == name
+        groups = [(part, own & (parts == part)) for part in dict.fromkeys(parts[own].tolist())]
+        groups += [(kind, own & (kinds == kind)) for kind in dict.fromkeys(kinds[own].tolist())]
+        groups += [(length, own & (fewest <= counts) & (counts <= most)) for length, fewest, most in _LENGTHS]
         yield name, own
-        for length, fewest, most in _LENGTHS:
-            inside = own & (fewest <= counts) & (counts <= most)
-            if inside.any() and not np.array_equal(inside, own):
-                yield f"{name}: {length}", inside
+        yield from ((f"{name}: {group}", one) for group, one in groups if one.any() and not np.array_equal(one, own))
+
+
+def _reliability(rows: Sequence[VerdictRow], risks: npt.NDArray[np.float64]) -> Iterator[tuple[str, ...]]:
+    """For short and for long answers, by risk: how many there are, their mean risk and their share of unsupported."""
+    marked = np.array([row.is_marked for row in rows])
+    for length, own in _by_length(rows).items():
+        for low in _RISK_LEVELS:
+            inside = own & (low <= risks) & (risks < low + _RISK_LEVELS[1])
+            if inside.any():
+                numbers = (f"{risks[inside].mean():.2f}", f"{_share(marked[inside]):.2f}")
+                yield f"{length}, risk from {low:.1f}", str(int(inside.sum())), *numbers
+
+
+def _by_length(rows: Sequence[VerdictRow]) -> dict[str, _Flags]:
+    return {
+        name: np.array([row.set_name in sets and (len(row.claims) <= _SHORT) is is_short for row in rows])
+        for name, sets, is_short in (("long", _LONG_SETS, False), ("short", _SHORT_SETS, True))
+    }
 
 
 def _percent(share: float) -> str:

@@ -82,8 +82,7 @@ def verdict_rows(
 
     Answers that cannot be audited have no row.
     """
-    draw = random.Random(seed)
-    noisy = _noisy(answers, draw)
+    noisy = _noisy(answers, seed)
     with tqdm(total=len(answers), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(answers), _ANSWERS_PER_BATCH):
             some = answers[start : start + _ANSWERS_PER_BATCH]
@@ -95,6 +94,7 @@ def verdict_rows(
                     continue
                 measured = [_row(one, parsed, found, attributor, table)]
                 if place in noisy:
+                    draw = _draw(one, seed)
                     measured.append(_row(one, parsed, _noise(one.judged.record, found, draw), attributor, table))
                 for number, row in enumerate(measured):
                     if row is not None:
@@ -159,7 +159,12 @@ def _row(
     )  # fmt: skip
 
 
-def _noisy(answers: Sequence[TrainingAnswer], draw: random.Random) -> frozenset[int]:
+def _draw(answer: TrainingAnswer, seed: int) -> random.Random:
+    """Chance that depends on the answer alone, so that every set may be measured by itself."""
+    return random.Random(f"{seed} {answer.set_name} {answer.judged.record.record_id}")
+
+
+def _noisy(answers: Sequence[TrainingAnswer], seed: int) -> frozenset[int]:
     """The places of the answers that are to have a row of noise: supported ones with enough text to point into."""
     chosen: list[int] = []
     for name, count in _NOISE_COUNTS.items():
@@ -168,7 +173,7 @@ def _noisy(answers: Sequence[TrainingAnswer], draw: random.Random) -> frozenset[
             for place, one in enumerate(answers)
             if one.set_name == name and one.judged.is_supported and _size(one.judged.record.passages) > _FEWEST_LETTERS
         ]
-        chosen += draw.sample(fitting, min(count, len(fitting)))
+        chosen += sorted(fitting, key=lambda place: _draw(answers[place], seed).random())[:count]
     return frozenset(chosen)
 
 

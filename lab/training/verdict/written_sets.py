@@ -157,7 +157,8 @@ def _trials(file: Path) -> Iterator[TrainingAnswer]:
         ]
         for number, one in enumerate(told):
             record = replace(one.record, record_id=f"{one.record.record_id}|{number}")
-            yield TrainingAnswer.of(replace(one, record=record), "trial", key=f"trial {base.record_id}")
+            kind = one.record.record_id.partition("|")[2].replace("|", ", ")
+            yield TrainingAnswer.of(replace(one, record=record), "trial", key=f"trial {base.record_id}", part=kind)
 
 
 def _trial_passages(row: DataRow) -> tuple[Passage, ...]:
@@ -221,7 +222,8 @@ def _one_sentence(answer: JudgedAnswer, parts: Sequence[tuple[str, bool]], joint
                 said = said[0].lower() + said[1:]
         marks += [UnsupportedRange(CharRange(len(text), len(text) + len(said)))] if is_wrong else []
         text += said
-    record = replace(answer.record, record_id=f"{answer.record.record_id}|combined", answer=text)
+    kind = "combined, one wrong" if marks else "combined"
+    record = replace(answer.record, record_id=f"{answer.record.record_id}|{kind}", answer=text)
     return replace(answer, record=record, unsupported=tuple(marks))
 
 

@@ -98,6 +98,24 @@ def test_a_name_that_stands_elsewhere_leaves_a_gap_which_its_own_fact_does_not()
     assert right["name_gap"] <= 0
 
 
+def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word() -> None:
+    cafe = '{"RestaurantsTakeOut": true, "garage": false, "OutdoorSeating": true, "business_stars": 3.5}'
+    assert numbers("It offers takeout.", cafe)["missing_nouns"] == 0
+    assert numbers("It is rated 3.5 stars.", cafe)["missing_numbers"] == 0
+    assert numbers("It is rated 4.5 stars.", cafe)["missing_numbers"] == 1
+    for answer, denied in (
+        ("It has a garage.", 1), ("It has no garage.", 0), ("It has outdoor seating.", 0),
+        ("There is no outdoor seating.", 1),
+    ):  # fmt: skip
+        assert numbers(answer, cafe)["denied"] == denied
+
+
+def test_amounts_are_whole_words() -> None:
+    price = "The ticket costs 1,250.50 crowns."
+    assert numbers("The ticket costs 1,250.50 crowns.", price)["missing_numbers"] == 0
+    assert numbers("The ticket costs 1,250.75 crowns.", price)["missing_numbers"] == 1
+
+
 def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them() -> None:
     far = " ".join(f"The {word} stands beside the harbour." for word in ("lamp", "ledger", "kettle", "ladder"))
     pieces = [
