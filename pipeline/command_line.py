@@ -84,11 +84,6 @@ COMMANDS = (
     Command(
         "models", "check whether a model can serve, or say which size fits", "attribeam.lab.model_choice.models_command"
     ),
-    Command(
-        "completion",
-        "print a script that completes commands in bash or zsh",
-        "attribeam.pipeline.commands.completion_command",
-    ),
     Command("train", "retrain a bundled model, or fit weights of attention heads", "attribeam.lab.training.command"),
 )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,15 @@ FORBIDDEN = {
 }
 
 
-def _imports(path: Path, *, top_level_only: bool = False) -> Iterator[str]:
+@cache
+def _imports(path: Path, *, top_level_only: bool = False) -> tuple[str, ...]:
     """Modules that a file imports, with their full names; relative imports come as "."."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body if top_level_only else ast.walk(tree):
+    return tuple(_imported(tree.body if top_level_only else ast.walk(tree)))
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

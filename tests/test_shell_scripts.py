@@ -1,4 +1,4 @@
-"""The two commands: they parse, are executable, and what they stand on is there."""
+"""The scripts: they parse, are executable, and what they stand on is there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run", "report/vendor/make_bundles.sh")
+SCRIPTS = ("run_local.sh", "run_tests.sh", ".ci/run", "report/vendor/make_bundles.sh", "deploy/flink/run_example.sh")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

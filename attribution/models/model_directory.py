@@ -32,6 +32,7 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.schemas.errors import ModelLoadError
 
 GGUF_SUFFIX = ".gguf"
+CONVERSION = "docs/models.md#gguf-files"
 BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
 
 
@@ -170,7 +171,7 @@ def to_be_converted(model: str, file: Path) -> ModelLoadError:
     """The error of a model whose weights are in a GGUF file."""
     return ModelLoadError(
         f"model {model!r} should be a directory with config.json, tokenizer.json and safetensors weights, has a GGUF "
-        f"file; convert it once with attribeam models convert {file} NEW_DIRECTORY, and name that with --model"
+        f"file, {file.name}; convert it once as {CONVERSION} says, and name the new directory with --model"
     )
 
 
@@ -190,8 +191,8 @@ def _check_whole(model: str, folder: Path) -> None:
     if not (folder / "config.json").is_file():
         raise ModelLoadError(
             f"model {model!r} should have config.json, tokenizer.json and safetensors weights, has no config.json; of "
-            f"a hub model with GGUF files, fetch one (hf download {model} FILE.gguf --local-dir .) and convert it with "
-            "attribeam models convert"
+            f"a hub model with GGUF files, fetch one (hf download {model} FILE.gguf --local-dir .) and convert it as "
+            f"{CONVERSION} says"
         )
 
 

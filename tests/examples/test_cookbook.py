@@ -81,11 +81,6 @@ def test_every_section_is_tested() -> None:
     }
 
 
-def test_every_recipe_is_short() -> None:
-    blocks = [block for text in sections().values() for _, block in _BLOCK.findall(text)]
-    assert [block for block in blocks if len(block.splitlines()) > 30] == []
-
-
 def test_worst_passages(kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = cooked(kitchen, "Worst passages", monkeypatch)
     found = names["worst_passages"].to_dict("records")  # type: ignore[attr-defined]

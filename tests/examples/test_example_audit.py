@@ -196,13 +196,3 @@ def _scores(value: object) -> list[float]:
     if isinstance(value, dict | list):
         return [score for one in (value.values() if isinstance(value, dict) else value) for score in _scores(one)]
     return [value] if isinstance(value, float) else []
-
-
-def test_two_workers_write_the_same_bytes(audit: Path, tmp_path: Path) -> None:
-    other = _run(tmp_path / "two", workers=2)
-    for folder in ("evidence", "dead_letters"):
-        files = sorted((audit / folder).glob("*.parquet"))
-        assert [path.name for path in files] == [path.name for path in sorted((other / folder).glob("*.parquet"))]
-        assert len(files) > 1
-        for path in files:
-            assert path.read_bytes() == (other / folder / path.name).read_bytes()

@@ -126,16 +126,3 @@ def test_the_table_of_answers_loses_no_row(executed: Executed) -> None:
     assert set(evidence.column("record_id").to_pylist()) == {"first", "second"}
     assert dead_letters.column("reason").to_pylist() == ["empty_answer"]
     assert "'third'" in executed.printed["audit-table"]
-
-
-@pytest.mark.filterwarnings("default")  # those of the kernel's own libraries
-def test_a_kernel_runs_the_notebook_from_top_to_bottom(tmp_path: Path) -> None:
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    nbclient.NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
-    assert all(output.output_type != "error" for some in outputs.values() for output in some)
-    (explained,) = outputs["explain"]
-    assert explained.data["text/html"].startswith('<div class="attribeam')

@@ -210,7 +210,7 @@ def test_help_lists_the_commands(given: str, capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit) as ended:
         main([given])
     assert ended.value.code == 0
-    assert "  audit       audit QA logs" in capsys.readouterr().out
+    assert "  audit      audit QA logs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def _code(argv: list[str]) -> int | str | None:
 
 @pytest.mark.parametrize(
     "argv",
-    [["config", "print"], ["audit", "--help"], ["completion", "bash"], ["show", "ferry-1"], ["history"], ["report"]],
+    [["config", "print"], ["audit", "--help"], ["show", "ferry-1"], ["history"], ["report"]],
     ids=" ".join,
 )
 def test_a_reader_that_stops_early_is_no_error(

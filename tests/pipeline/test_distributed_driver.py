@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.logs.log_files import write_log
 from tests.pipeline.audit_fixtures import mixed_rows, output_in, run_locally, save_tiny_audit, with_token_budget
-from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, chunk_manifests, named_files, written_files
+from tests.pipeline.distributed_audit import ROWS_PER_CHUNK
 
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 from attribeam.schemas.run_manifest import RunManifest, RunStatus
@@ -31,20 +30,12 @@ SECONDS_TO_RUN = 240
 
 @pytest.fixture
 def job_service(tmp_path: Path) -> Iterator[str]:
-    """The endpoint of a job service that ends with the test."""
-    with job_service_in(tmp_path) as endpoint:
-        yield endpoint
-
-
-@contextmanager
-def job_service_in(folder: Path) -> Iterator[str]:
     """The endpoint of a job service on a free port; it and all workers that it started end by SIGKILL."""
-    folder.mkdir(exist_ok=True)
-    port_file = folder / "port"
+    port_file = tmp_path / "port"
     module = "apache_beam.runners.portability.local_job_service_main"
-    with (folder / "service.log").open("w") as log:
+    with (tmp_path / "service.log").open("w") as log:
         service = subprocess.Popen(
-            [sys.executable, "-m", module, "--port_file", str(port_file), "--staging_dir", str(folder / "staging")],
+            [sys.executable, "-m", module, "--port_file", str(port_file), "--staging_dir", str(tmp_path / "staging")],
             cwd=ROOT,
             env=environment(),
             stdout=log,
@@ -108,22 +99,6 @@ def submit(command: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def kill_once_committed(command: list[str], output: Path) -> None:
-    """Start a command, and end it by SIGKILL as soon as one chunk is committed."""
-    driver = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
-    deadline = time.monotonic() + SECONDS_TO_RUN
-    try:
-        while not list(output.glob("_chunks/*.json")):
-            assert driver.poll() is None, f"the driver ended before a commit: {driver.communicate()[1]!r}"
-            assert time.monotonic() < deadline, "no chunk was committed"
-            time.sleep(0.01)
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.communicate()
-
-
 def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Path, job_service: str) -> None:
     settings = with_token_budget(save_tiny_audit(tmp_path), 1)  # each row alone: batches cannot round differently
     template = tmp_path / "mine.jinja"
@@ -146,23 +121,3 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path: Pat
     assert manifest.models["prompt_template"] == JinjaTemplate(text).digest
     assert (manifest.models["prompt_template_name"], text in str(manifest)) == ("mine.jinja", False)
     assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
-
-
-def test_a_run_that_was_killed_with_its_workers_is_finished_by_the_same_command(tmp_path: Path) -> None:
-    settings, rows = save_tiny_audit(tmp_path), 20 * ROWS_PER_CHUNK
-    file = write_log(tmp_path / "log.parquet", mixed_rows(rows))
-    output = tmp_path / "out"
-    with job_service_in(tmp_path / "first") as endpoint:
-        kill_once_committed(portable_audit(file, settings, output, endpoint), output)
-    kept = chunk_manifests(output)
-    assert 0 < len(kept) < 20
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.RUNNING
-    with job_service_in(tmp_path / "second") as endpoint:
-        finished = submit(portable_audit(file, settings, output, endpoint))
-    assert finished.returncode == 0, finished.stderr
-    assert f"{ROWS_PER_CHUNK * len(kept)} of {rows} rows were finished by an earlier run" in finished.stdout
-    assert {name: chunk_manifests(output)[name] for name in kept} == kept
-    assert len(chunk_manifests(output)) == 20
-    assert written_files(output) == named_files(output)
-    seen = {row["source_row"] for folder in ("evidence", "dead_letters") for row in sorted_rows(output / folder, "*")}
-    assert seen == set(range(rows))

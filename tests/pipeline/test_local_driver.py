@@ -263,19 +263,6 @@ def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run
     assert not (output / "_attempts").exists()
 
 
-def test_an_interrupted_audit_says_so_and_ends_with_130(audit: AuditProcess, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    with audit.start(output, "--workers", "1") as process:
-        _wait_until(process, lambda: _finished(output) >= 1)
-        process.send_signal(signal.SIGINT)
-        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 130, text
-    assert "interrupted" in text
-    assert "Traceback" not in text
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
-    assert json.loads((output / "metrics.json").read_text())["status"] == "interrupted"
-
-
 SIGNALS_AT_WRITES = [
     pytest.param({RunStatus.RUNNING: signal.SIGHUP}, id="terminal is closed"),
     pytest.param({RunStatus.RUNNING: signal.SIGINT, RunStatus.INTERRUPTED: signal.SIGINT}, id="Ctrl-C twice"),
@@ -394,15 +381,15 @@ def test_a_damaged_file_ends_with_exit_code_1_and_keeps_what_was_finished(
     ("options", "processes"), [((), "with 1 worker ("), (("--model-workers", "1"), "with 1 worker, 1 model worker (")]
 )
 def test_a_dry_run_estimates_and_writes_nothing(
-    audit: AuditProcess, tmp_path: Path, options: tuple[str, ...], processes: str
+    audit: AuditProcess, tmp_path: Path, options: tuple[str, ...], processes: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    dry = audit.run(tmp_path / "out", "--dry-run", "--workers", "1", *options)
-    assert dry.returncode == 0, dry.stderr
-    assert processes in dry.stdout
-    words = dry.stdout.split()
+    assert audit.run_here(tmp_path / "out", "--dry-run", "--workers", "1", *options) == 0
+    said = capfd.readouterr()
+    assert processes in said.out
+    words = said.out.split()
     assert words[words.index("rows") + 1] == str(ROWS)
     assert "tokens" in words
-    assert dry.stderr == ""
+    assert said.err == ""
     assert list(tmp_path.iterdir()) == []
 
 

@@ -176,7 +176,6 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("evaluate --dataset quotesum --data EVIL.parquet", "x␛[2J attribeam audit: all rows fine"),
         ("evaluate --dataset lfqa --data rows.jsonl", "field 'query' should be a string"),
         ("models check --model modelEVIL", "this model cannot serve"),
-        ("models convert EVIL o", "x␛[2J attribeam"),
         ("config check key.toml", "attribeam config: key.toml"),
         ("config print value.toml", 'output = "x\\U0000001b[2J'),
         ("train verdict --EVIL", "attribeam train verdict: "),

@@ -133,7 +133,7 @@ def test_hub_model_that_has_only_gguf_files_is_refused_with_how_to_convert_one(
     for path in origin.iterdir():
         path.unlink()
     (origin / "small.Q4_1.gguf").write_bytes(b"GGUF")
-    way = rf"has no config\.json; .*\(hf download {NAME} FILE\.gguf --local-dir \.\) .*attribeam models convert"
+    way = rf"has no config\.json; .*\(hf download {NAME} FILE\.gguf --local-dir \.\) .*as docs/models\.md#gguf-files"
     with pytest.raises(ModelLoadError, match=way):
         read_model_directory(ModelOptions(model=NAME))
 

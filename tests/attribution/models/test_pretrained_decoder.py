@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct as an attributor: real weights of a Llama with grouped heads, and its chat template.
 
 It comes as a GGUF file, which is converted first. The rows were written for this test. Without the package of
-``tests/pretrained_models.txt`` and the extra ``gguf`` everything is skipped.
+``tests/pretrained_models.txt`` and the package ``gguf`` everything is skipped.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
+from tests.attribution.models.test_gguf_files import convert_as_documented
 from tests.attribution.prompts.test_windows_of_a_model import attributed
 from tests.pipeline.audit_process import read_all
 from tests.pretrained_packages import SMOLLM2, checked_package
@@ -26,7 +27,6 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import states_of_layers
 from attribeam.attribution.attention.observed_attention import attribute_layers
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.models.gguf_conversion import convert_gguf
 from attribeam.attribution.models.language_model import LanguageModel
 from attribeam.attribution.models.model_check import top_columns_agreement
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
@@ -62,9 +62,9 @@ ANSWERS = (ANSWER, "Children travel free.", "It was bought in 1931.", ANSWER[:60
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     package = checked_package(SMOLLM2)
-    pytest.importorskip("gguf", reason="the extra gguf is not installed")
+    pytest.importorskip("gguf", reason="gguf is not installed")
     folder = tmp_path_factory.mktemp("converted") / "SmolLM2-135M-Instruct"
-    convert_gguf(next(package.glob("*.gguf")), folder)
+    convert_as_documented(next(package.glob("*.gguf")), folder)
     return folder
 
 

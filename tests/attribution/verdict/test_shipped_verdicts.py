@@ -66,7 +66,7 @@ def test_error_without_the_right_decoder_says_how_to_get_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     save_tiny_model(tmp_path / "tiny")
-    with pytest.raises(ModelLoadError, match=rf"fitted to {decoder}-Instruct in 4 bits.*attribeam models convert"):
+    with pytest.raises(ModelLoadError, match=rf"fitted to {decoder}-Instruct in 4 bits.*as docs/models\.md#gguf-files"):
         Attributor.from_pretrained(verdict=name, device="cpu", **options)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import attribeam
 from attribeam import Attributor
 from attribeam.attribution.models.attribution_config import AttributionConfig, config_keys
 from attribeam.attribution.option_declaration import Option, add_options, declared, option_texts
@@ -162,47 +160,6 @@ def test_bad_keyword_is_a_value_error_before_anything_is_loaded(given: dict[str,
 def test_unknown_keyword_is_a_type_error_with_its_name() -> None:
     with pytest.raises(TypeError, match="top_q"):
         Attributor.from_pretrained(top_q=3)  # type: ignore[call-arg]
-
-
-MYPY_SETTINGS = """
-[mypy]
-strict = true
-[mypy-attribeam.attribution.answers.*,attribeam.attribution.attention.*,attribeam.attribution.evidence.*]
-follow_imports = skip
-[mypy-attribeam.attribution.models.*,attribeam.attribution.prompts.*,numpy.*,pyarrow.*]
-follow_imports = skip
-[mypy-torch.*,transformers.*,spacy.*,thinc.*,apache_beam.*,IPython.*,matplotlib.*]
-follow_imports = skip
-[mypy-attribeam.*]
-ignore_errors = true
-"""
-"""What the signature does not depend on is left out, for speed; what the package then lacks is no error here."""
-
-MISUSE = """
-from attribeam.attribution.attributor import Attributor
-Attributor.from_pretrained("bundled", top_k=None, spans="facts", quantization="nf4", layer=3)
-Attributor.from_pretrained("bundled", top_k="3")
-Attributor.from_pretrained("bundled", "bundled")
-Attributor.from_pretrained(parsers="bundled")
-"""
-
-
-def test_type_checkers_know_every_keyword(tmp_path: Path) -> None:
-    (tmp_path / "mypy.ini").write_text(MYPY_SETTINGS, encoding="utf-8")
-    (tmp_path / "misuse.py").write_text(MISUSE, encoding="utf-8")
-    source = Path(attribeam.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "misuse.py"],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(source)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    said = [line for line in done.stdout.splitlines() if " error: " in line]
-    assert [line.partition(" ")[0] for line in said] == ["misuse.py:4:", "misuse.py:5:", "misuse.py:6:"]
-    for words, line in zip(('expected "int | None"', "positional", '"parsers"'), said, strict=True):
-        assert words in line
 
 
 def test_model_may_be_given_by_position_alone() -> None:

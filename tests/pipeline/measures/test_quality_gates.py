@@ -159,6 +159,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditProcess:
     )
 
 
+@pytest.mark.usefixtures("one_import_server")
 def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(
     audit: AuditProcess, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

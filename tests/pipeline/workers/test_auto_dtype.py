@@ -262,19 +262,17 @@ def test_process_that_is_asked_answers_for_the_processor_that_it_runs_on(audit: 
     assert found is None or found[0] in ("float32", "bfloat16")
 
 
-def test_process_is_told_of_the_attribution_config_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("code", "said"), [(0, "null\n"), (2, "")], ids=["nothing to choose", "unreadable model"])
+def test_process_is_told_of_the_attribution_config_that_is_named(
+    code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
 
     def run(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
         told.append(input)
-        return subprocess.CompletedProcess(command, returncode=0, stdout="null\n")
+        return subprocess.CompletedProcess(command, code, stdout=said)
 
     monkeypatch.setattr(subprocess, "run", run)
     settings = replace(SETTINGS, model=SETTINGS.model.replaced(attribution_config="own_config.json"))
     assert auto_dtype._chosen(settings.model, threads=1) is None
     assert json.loads(told[0])["attribution_config"] == "own_config.json"
-
-
-def test_nothing_is_chosen_for_a_model_that_cannot_be_read(tmp_path: Path) -> None:
-    settings = AuditSettings(model=ModelOptions(model=str(tmp_path / "none"), device="cpu"))
-    assert auto_dtype._chosen(settings.model, threads=1) is None
