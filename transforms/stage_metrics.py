@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +17,8 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.metrics.metricbase import Counter as BeamCounter
 from apache_beam.runners.runner import PipelineResult
 
-from attribeam.schemas import Reason, SpanEvidence
+from attribeam.schemas import QARecord, Reason, SpanEvidence
+from attribeam.schemas.passage_sample import PassageEnd, sample_passages
 from attribeam.schemas.run_manifest import StageSeconds
 
 _row_listeners: list[Callable[[int], None]] = []
@@ -121,16 +122,18 @@ class TokenCounts:
         rows_in_windows: rows that were longer than the model's context.
         rows_unread: rows that were too long for the verdict's own model, a decoder or a verifier.
         rows_asked: rows that it was asked about.
+        passage_sample: of their passages.
     """
 
     tokens: int | None = None
     rows_in_windows: int | None = None
     rows_unread: int | None = None
     rows_asked: int | None = None
+    passage_sample: tuple[PassageEnd, ...] = ()
 
 
 def token_counts(result: PipelineResult, *, encoded: bool, probed: bool) -> TokenCounts:
-    """The counts of a run; None for tokens that are not ``encoded``, and without counters of ours.
+    """The counts of a run in this process; None for tokens that are not ``encoded``, and without counters of ours.
 
     Those of the verdict's own model are None if it has none, so that no row is ``probed``.
     """
@@ -139,7 +142,23 @@ def token_counts(result: PipelineResult, *, encoded: bool, probed: bool) -> Toke
         rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS) if encoded else None,
         rows_unread=counter_sum(result, ROWS_UNREAD) if probed else None,
         rows_asked=counter_sum(result, ROWS_ASKED) if probed else None,
+        passage_sample=take_passage_sample(),
     )
+
+
+_passage_sample: list[PassageEnd] = []
+
+
+def sample_passages_of(records: Iterable[QARecord]) -> None:
+    """Let the passages of audited records take part in the sample of this process."""
+    _passage_sample[:] = sample_passages((one.text for record in records for one in record.passages), _passage_sample)
+
+
+def take_passage_sample() -> tuple[PassageEnd, ...]:
+    """The sample since the last call."""
+    taken = tuple(_passage_sample)
+    _passage_sample.clear()
+    return taken
 
 
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")

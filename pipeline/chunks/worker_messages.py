@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
+from attribeam.schemas.passage_sample import PassageEnd
 from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
 
 
@@ -26,6 +27,7 @@ class ChunkAttempt:
     counts: AuditCounts
     seconds: float
     stages: tuple[StageSeconds, ...] = ()
+    passage_sample: tuple[PassageEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,8 @@ from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas.errors import ExitCode, RunError
-from attribeam.schemas.run_manifest import (
-    AuditCounts,
-    ChunkManifest,
-    RunManifest,
-    RunStatus,
-    StageSeconds,
-    sum_counts,
-    sum_stage_seconds,
-)
+from attribeam.schemas.passage_sample import cut_passages, merge_samples
+from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts, sum_stage_seconds
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
@@ -64,13 +57,13 @@ def make_run_manifest(
     models: Mapping[str, str],
     configuration: str,
     clock: RunClock,
-    counts: AuditCounts,
-    own_rows: int,
-    chunks: tuple[str, ...] = (),
-    stages: tuple[StageSeconds, ...] = (),
+    finished: Mapping[str, ChunkManifest],
+    earlier_rows: int,
 ) -> RunManifest:
-    """The manifest of a run that audited ``own_rows`` of the counted rows itself."""
+    """The manifest of a run with its ``finished`` chunks; ``earlier_rows`` of their rows it did not audit itself."""
     seconds = clock.seconds
+    counts = sum_counts(one.counts for one in finished.values())
+    own_rows = max(0, counts.rows - earlier_rows)
     return RunManifest(
         status=status,
         attribeam_version=__version__,
@@ -85,8 +78,9 @@ def make_run_manifest(
         models=dict(models),
         versions=package_versions(),
         counts=counts,
-        chunks=chunks,
-        stages=stages,
+        chunks=tuple(sorted(finished)),
+        stages=sum_stage_seconds(one.stages for one in finished.values()),
+        cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
     )
 
 
@@ -131,7 +125,6 @@ class RunRecord:
                 replace_status(self._directory.run_manifest, status)
 
     def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
-        counts = sum_counts(manifest.counts for manifest in finished.values())
         return make_run_manifest(
             status=status,
             settings=self._settings,
@@ -140,10 +133,8 @@ class RunRecord:
             models=self._models,
             configuration=self._configuration,
             clock=self._clock,
-            counts=counts,
-            own_rows=counts.rows - self.earlier_rows,
-            chunks=tuple(sorted(finished)),
-            stages=sum_stage_seconds(manifest.stages for manifest in finished.values()),
+            finished=finished,
+            earlier_rows=self.earlier_rows,
         )
 
 
