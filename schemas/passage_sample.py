@@ -65,8 +65,8 @@ class CutPassages:
         found = f"{self.passages} of {self.sampled} passages that were sampled end "
         found += 'in "..."' if self.unit is None else f"after {self.length} {self.unit}, in the middle of a sentence"
         return (
-            f"{found}: the log seems to store passages cut, so claims may be unsupported only because what supports them "
-            "is not in the log; log whole passages (pieces that the application itself retrieved are no fault)"
+            f"{found}: the log seems to store passages cut, so claims may be unsupported only because what supports "
+            "them is not in the log; log whole passages (pieces that the application itself retrieved are no fault)"
         )
 
 
