@@ -23,7 +23,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.stage_metrics import (
     TokenCounts,
     listening_for_rows,
-    take_passage_sample,
+    take_seen,
     take_stage_seconds,
     token_counts,
 )
@@ -49,7 +49,7 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
-    take_passage_sample()
+    take_seen()
     counts = TokenCounts(0, 0, *(0, 0) if settings.has_probe else ())
     if rows.row_count:
         with listening_for_rows(on_rows):

@@ -253,7 +253,7 @@ class ChunkManifest(_Manifest):
     """The commit of one chunk: rows ``[row_start, row_end)`` of ``source_file``, and the files that hold them.
 
     ``input_sha256`` is the fingerprint of the input file, ``configuration`` the hash of all that decides the records,
-    ``passage_sample`` a sample of the passages of audited rows.
+    ``passage_sample`` a sample of the passages of audited rows, ``notes`` what of these rows could not be read.
     """
 
     chunk: str
@@ -268,6 +268,7 @@ class ChunkManifest(_Manifest):
     seconds: Seconds
     stages: tuple[StageSeconds, ...] = ()
     passage_sample: tuple[PassageEnd, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
     _kind: ClassVar[str] = "chunk"

@@ -21,14 +21,13 @@ from attribeam.attribution.methods.audit_row import AuditRow, is_asked, is_unrea
 from attribeam.attribution.methods.models import ModelStage, stage_of
 from attribeam.attribution.methods.registry import resolve_method
 from attribeam.schemas import DeadLetter
-from attribeam.schemas.passage_sample import sample_passages
 from attribeam.transforms.attribute_rows import MethodModelHandler, without_model
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.block_model import BlockModel
 from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.elements import AttributedBlock, RowCoder
 from attribeam.transforms.make_evidence import MakeEvidence
-from attribeam.transforms.stage_metrics import NAMESPACE, TokenCounts
+from attribeam.transforms.stage_metrics import NAMESPACE, RecordsSeen, TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,7 @@ class GroupModelHandler(ModelHandler[RowGroup, RowGroup, BlockModel]):
 
 
 class MakeGroupEvidence(StagesOfGroup):
-    """``MakeEvidence`` on each group; counts tokens and samples passages of the audited rows, which no table has."""
+    """``MakeEvidence`` on each group; adds up what no table has of the audited rows."""
 
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
         super().__init__((MakeEvidence(settings, schema),))
@@ -177,12 +176,11 @@ class MakeGroupEvidence(StagesOfGroup):
             pairs = [pair for block in group.rows for pair in zip(block.rows, block.outcomes.wait(), strict=True)]
             audited = [(row, outcome) for row, outcome in pairs if row.record.source not in refused]
             encoded = [row.encoded for row, _ in audited if row.encoded is not None]
-            passages = (one.text for row, _ in audited for one in row.record.passages)
             counts = TokenCounts(
                 tokens=sum(one.token_count for one in encoded) if self._encodes else None,
                 rows_in_windows=sum(bool(one.windows) for one in encoded) if self._encodes else None,
                 rows_unread=sum(is_unread(outcome) for _, outcome in audited) if self._has_probe else None,
                 rows_asked=sum(is_asked(outcome) for _, outcome in audited) if self._has_probe else None,
-                passage_sample=sample_passages(passages),
+                seen=RecordsSeen().with_records([row.record for row, _ in audited]),
             )
             yield replace(made, counts=counts)

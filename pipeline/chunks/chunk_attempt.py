@@ -39,7 +39,8 @@ def read_attempt(rows: RowRange, folder: Path, schemas: OutputSchemas, counted: 
             rows_asked=counted.rows_asked,
         ),
         seconds=0.0,
-        passage_sample=counted.passage_sample,
+        passage_sample=counted.seen.passage_sample,
+        notes=counted.seen.notes,
     )
 
 
@@ -58,6 +59,7 @@ def manifest_of(chunk: Chunk, attempt: ChunkAttempt, *, configuration: str) -> C
         seconds=round(attempt.seconds, 3),
         stages=attempt.stages,
         passage_sample=attempt.passage_sample,
+        notes=attempt.notes,
     )
 
 

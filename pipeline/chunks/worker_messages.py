@@ -14,7 +14,7 @@ from typing import TypeAlias
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.schemas.passage_sample import PassageEnd
-from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
+from attribeam.schemas.run_manifest import AuditCounts, OutputFile, ReadingNote, StageSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class ChunkAttempt:
     seconds: float
     stages: tuple[StageSeconds, ...] = ()
     passage_sample: tuple[PassageEnd, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,15 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas.errors import ExitCode, RunError
 from attribeam.schemas.passage_sample import cut_passages, merge_samples
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus, sum_counts, sum_stage_seconds
+from attribeam.schemas.run_manifest import (
+    ChunkManifest,
+    InputFile,
+    ReadingNote,
+    RunManifest,
+    RunStatus,
+    sum_counts,
+    sum_stage_seconds,
+)
 from attribeam.transforms.audit_settings import AuditSettings
 
 if TYPE_CHECKING:
@@ -73,7 +82,7 @@ def make_run_manifest(
         load_seconds=round(clock.load_seconds, 3),
         rows_per_second=round(own_rows / max(seconds - clock.load_seconds, 0.001), 3),
         configuration=configuration,
-        inputs=plan.inputs,
+        inputs=with_row_notes(plan.inputs, finished.values()),
         options={**plain_settings(settings), "run": options.given()},
         models=dict(models),
         versions=package_versions(),
@@ -81,6 +90,17 @@ def make_run_manifest(
         chunks=tuple(sorted(finished)),
         stages=sum_stage_seconds(one.stages for one in finished.values()),
         cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
+    )
+
+
+def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest]) -> tuple[InputFile, ...]:
+    """The inputs with what their chunks tell of rows behind their own notes."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for chunk in chunks:
+        found[chunk.source_file].update({one.note: one.rows for one in chunk.notes})
+    return tuple(
+        replace(one, notes=(*one.notes, *(ReadingNote(note, rows) for note, rows in sorted(found[one.path].items()))))
+        for one in inputs
     )
 
 

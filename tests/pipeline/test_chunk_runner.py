@@ -29,7 +29,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.block_model import OwnModels
 from attribeam.transforms.elements import AttributedBlock
 from attribeam.transforms.row_groups import MakeGroupEvidence, RowGroup
-from attribeam.transforms.stage_metrics import TokenCounts
+from attribeam.transforms.stage_metrics import RecordsSeen, TokenCounts
 
 LONG = {1: 60, 4: 25}
 TOO_LONG = 3
@@ -156,5 +156,5 @@ def test_group_of_a_distributed_run_counts_what_the_decoder_could_not_read(tmp_p
     stage.setup()
     (made,) = stage.process(RowGroup("chunk", (block,)))
     sample = sample_passages(str(one["text"]) for row in rows for one in passages_of(row.record.source.source_row))
-    assert made.counts == TokenCounts(None, None, rows_unread=1, rows_asked=TOO_LONG + 1, passage_sample=sample)
+    assert made.counts == TokenCounts(None, None, rows_unread=1, rows_asked=TOO_LONG + 1, seen=RecordsSeen(sample))
     assert not made.letters
