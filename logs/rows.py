@@ -373,7 +373,7 @@ class RowValidator:
         return CharRange(char_start, char_end)
 
     def _answered_at(self, raw: RawText) -> datetime | None:
-        """A moment in UTC, one without a time zone is taken as UTC; None where there is none, or nothing that is one."""
+        """A moment in UTC, one without a time zone is taken as UTC; None where there is none that can be read."""
         text = raw if isinstance(raw, int) else self._text("answered_at", raw)
         if text is None:
             return None

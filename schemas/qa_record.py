@@ -60,8 +60,8 @@ class QARecord:
 
     ``target_spans`` is None where the row has none; ``answered_at``, in UTC, and ``generator``, what gave the answer,
     are None where the log does not say. ``extra_columns`` holds (column, value) pairs in the order
-    of ``--extra-columns``; the values are plain Python values of that column's Arrow type. ``notes`` say what of the row
-    could not be read, in words that are the same for all such rows.
+    of ``--extra-columns``; the values are plain Python values of that column's Arrow type. ``notes`` say what of the
+    row could not be read, in words that are the same for all such rows.
     """
 
     record_id: str
