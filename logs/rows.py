@@ -73,7 +73,8 @@ MOST_BYTE_PAIRS = 1 << 32
 MOST_CARRIED_BYTES = 1 << 18
 """The most bytes of one value of an extra column, which every evidence record of its row repeats."""
 _BYTES_PER_CODE_POINT = 4
-_KEPT_BY_IMPORT = "complete the log, or import it (`attribeam import jsonl`), which keeps such rows and counts them"
+EMPTY_PASSAGE = "a passage without text stays in its place, and is empty"
+"""The note of a row with such a passage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,11 @@ def _unreadable_message(column: str, expected: str, found: str) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def unreadable_moment(name: str) -> str:
+    """The note of a row whose time is none."""
+    return f"answered_at stays empty where {name} holds no time that can be read"
+
+
 @dataclass(frozen=True, slots=True)
 class RowValidator:
     """Checks the rows of one file.
@@ -293,6 +299,10 @@ class RowValidator:
         question = self._needed_text("question", raw.question)
         passages = self._passages(raw.passages)
         answer = self.answer(raw)
+        answered_at = self._answered_at(raw.answered_at)
+        notes = [EMPTY_PASSAGE] if _has_gaps(raw.passages) else []
+        if answered_at is None and raw.answered_at is not None:
+            notes.append(unreadable_moment(self.column_map.column_of("answered_at")))
         record = QARecord(
             record_id=record_id,
             question=question,
@@ -300,9 +310,10 @@ class RowValidator:
             answer=answer,
             source=source,
             target_spans=self._target_spans(raw.target_spans, answer),
-            answered_at=self._answered_at(raw.answered_at),
+            answered_at=answered_at,
             generator=self._text("generator", raw.generator),
             extra_columns=tuple(_checked_extra_value(name, value) for name, value in raw.extra_columns),
+            notes=tuple(notes),
         )
         check_size(record, self.max_text_chars, column=self.column_map.column_of("passages"))
         return record
@@ -335,9 +346,8 @@ class RowValidator:
         return passages
 
     def _passage(self, index: int, raw: RawPassage | None) -> Passage:
-        if raw is None or raw.text is None:
-            expected, found = "a text in every passage", f"null in passage {index}"
-            raise self._fault(Reason.MISSING_VALUE, "passages", expected, found, _KEPT_BY_IMPORT)
+        if raw is None:
+            return Passage("")
         where = f" in passage {index}"
         return Passage(
             text=self._text("passages", raw.text, where) or "",
@@ -363,7 +373,7 @@ class RowValidator:
         return CharRange(char_start, char_end)
 
     def _answered_at(self, raw: RawText) -> datetime | None:
-        """A moment in UTC; one without a time zone is taken as UTC."""
+        """A moment in UTC, one without a time zone is taken as UTC; None where there is none that can be read."""
         text = raw if isinstance(raw, int) else self._text("answered_at", raw)
         if text is None:
             return None
@@ -373,10 +383,7 @@ class RowValidator:
             moment = datetime.fromisoformat(text.strip())
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         except (ValueError, OverflowError):
-            expected = "a moment between the years 1 and 9999, in ISO 8601 where it is a string"
-            found = "a number beyond them" if isinstance(text, int) else f"{len(text)} characters that are none"
-            way_out = f"{_KEPT_BY_IMPORT}, or read no such column with --columns answered_at="
-            raise self._fault(Reason.INVALID_VALUE, "answered_at", expected, found, way_out) from None
+            return None
 
     def _needed_text(self, field: str, raw: RawText) -> str:
         text = self._text(field, raw)
@@ -410,6 +417,11 @@ class RowValidator:
     ) -> RowFault:
         column = self.column_map.column_of(field)
         return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
+
+
+def _has_gaps(passages: list[RawPassage | None] | Unread | None) -> bool:
+    found = passages if isinstance(passages, list) else []
+    return any(one is None or one.text is None for one in found)
 
 
 def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:

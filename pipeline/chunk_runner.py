@@ -20,7 +20,13 @@ from attribeam.pipeline.chunks.leak_check import check_leaks
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.pipeline.graph import GraphOutput, build_graph
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.stage_metrics import TokenCounts, listening_for_rows, take_stage_seconds, token_counts
+from attribeam.transforms.stage_metrics import (
+    TokenCounts,
+    listening_for_rows,
+    take_seen,
+    take_stage_seconds,
+    token_counts,
+)
 
 
 def run_chunk(
@@ -43,6 +49,7 @@ def run_chunk(
     started = time.monotonic()
     folder.mkdir(parents=True)
     take_stage_seconds()
+    take_seen()
     counts = TokenCounts(0, 0, *(0, 0) if settings.has_probe else ())
     if rows.row_count:
         with listening_for_rows(on_rows):

@@ -194,7 +194,6 @@ class _DistributedRun:
         return finished
 
     def _record(self, status: RunStatus, finished: Mapping[str, ChunkManifest], earlier_rows: int) -> RunManifest:
-        counts = sum_counts(manifest.counts for manifest in finished.values())
         manifest = make_run_manifest(
             status=status,
             settings=self.settings,
@@ -203,9 +202,8 @@ class _DistributedRun:
             models=self.models,
             configuration=self.store.configuration,
             clock=self.clock,
-            counts=counts,
-            own_rows=max(0, counts.rows - earlier_rows),
-            chunks=tuple(sorted(finished)),
+            finished=finished,
+            earlier_rows=earlier_rows,
         )
         _put_text(self.store.root, RUN_MANIFEST, manifest.to_json())
         return manifest

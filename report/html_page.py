@@ -146,8 +146,10 @@ def _shares(audit: AuditDirectory) -> Iterator[tuple[str, float, float]]:
 
 
 def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, problems: tuple[str, ...]) -> Iterator[str]:
-    """What the page does not show, in sentences for its reader."""
+    """What the page does not show, and what speaks against its verdicts, in sentences for its reader."""
     manifest = request.audit.manifest
+    if manifest.cut_passages is not None:
+        yield f"{manifest.cut_passages}."
     if request.previous is not None and (remark := comparison_remark(request.audit, request.previous)):
         yield remark
     if manifest.status is not RunStatus.DONE:

@@ -46,7 +46,9 @@ def _figures(audit: AuditDirectory) -> Iterator[str]:
     inputs = ", ".join(escape_markdown(one.path) for one in manifest.inputs)
     yield f"# Audit of {inputs}\n"
     yield f"Status: {manifest.status}, started at {manifest.started_at}, attribeam {manifest.attribeam_version}.\n"
-    yield from (f"- {escape_markdown(str(note))}\n" for one in manifest.inputs for note in one.notes)
+    notes = [str(note) for one in manifest.inputs for note in one.notes]
+    cut = [] if manifest.cut_passages is None else [str(manifest.cut_passages)]
+    yield from (f"- {escape_markdown(note)}\n" for note in (*cut, *notes))
     yield "| | | share |\n|---|---:|---:|"
     yield _figure("rows", counts.rows, None)
     yield _figure("audited", counts.audited, counts.rows)

@@ -60,7 +60,8 @@ class QARecord:
 
     ``target_spans`` is None where the row has none; ``answered_at``, in UTC, and ``generator``, what gave the answer,
     are None where the log does not say. ``extra_columns`` holds (column, value) pairs in the order
-    of ``--extra-columns``; the values are plain Python values of that column's Arrow type.
+    of ``--extra-columns``; the values are plain Python values of that column's Arrow type. ``notes`` say what of the
+    row could not be read, in words that are the same for all such rows.
     """
 
     record_id: str
@@ -72,6 +73,7 @@ class QARecord:
     answered_at: datetime | None = None
     generator: str | None = None
     extra_columns: tuple[tuple[str, object], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 SPAN_LABELS = "span_labels"

@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from attribeam.schemas.claim_kind import AnswerKind, ClaimKind
 from attribeam.schemas.claim_rows import CLAIM_SUPPORTS
 from attribeam.schemas.evidence_record import Support
+from attribeam.schemas.passage_sample import CutPassages, PassageEnd
 from attribeam.schemas.version import SCHEMA_VERSION
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -251,7 +252,8 @@ class _Manifest:
 class ChunkManifest(_Manifest):
     """The commit of one chunk: rows ``[row_start, row_end)`` of ``source_file``, and the files that hold them.
 
-    ``input_sha256`` is the fingerprint of the input file, ``configuration`` the hash of all that decides the records.
+    ``input_sha256`` is the fingerprint of the input file, ``configuration`` the hash of all that decides the records,
+    ``passage_sample`` a sample of the passages of audited rows, ``notes`` what of these rows could not be read.
     """
 
     chunk: str
@@ -265,6 +267,8 @@ class ChunkManifest(_Manifest):
     dead_letters: OutputFile
     seconds: Seconds
     stages: tuple[StageSeconds, ...] = ()
+    passage_sample: tuple[PassageEnd, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     schema_version: str = SCHEMA_VERSION
 
     _kind: ClassVar[str] = "chunk"
@@ -299,6 +303,7 @@ class RunManifest(_Manifest):
         models: provenance of the attributor and the parser, as in the files' metadata.
         stages: how long each stage worked in all chunks, those of an earlier run included; empty for a distributed run.
         chunks: names of the committed chunks in input order.
+        cut_passages: what speaks for passages that the log stores cut; None where nothing does.
     """
 
     status: RunStatus
@@ -316,6 +321,7 @@ class RunManifest(_Manifest):
     counts: AuditCounts
     chunks: tuple[str, ...] = ()
     stages: tuple[StageSeconds, ...] = ()
+    cut_passages: CutPassages | None = None
     schema_version: str = SCHEMA_VERSION
 
     _kind: ClassVar[str] = "run"

@@ -20,7 +20,7 @@ from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.dead_letters import DeadLetterOffice
 from attribeam.transforms.elements import AttributedBlock
 from attribeam.transforms.redact_spans import redacted
-from attribeam.transforms.stage_metrics import count_audited_rows, stage
+from attribeam.transforms.stage_metrics import count_audited_rows, see_records, stage
 
 
 class MakeEvidence(beam.DoFn):
@@ -74,6 +74,7 @@ class MakeEvidence(beam.DoFn):
             unread=unread,
             asked=asked,
         )
+        see_records([record for record, _ in audited])
         with stage("write"):
             table = evidence_table(audited, self._schema)
         if table.num_rows:

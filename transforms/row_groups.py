@@ -27,7 +27,7 @@ from attribeam.transforms.block_model import BlockModel
 from attribeam.transforms.dead_letters import DEAD_LETTERS
 from attribeam.transforms.elements import AttributedBlock, RowCoder
 from attribeam.transforms.make_evidence import MakeEvidence
-from attribeam.transforms.stage_metrics import NAMESPACE, TokenCounts
+from attribeam.transforms.stage_metrics import NAMESPACE, RecordsSeen, TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class GroupModelHandler(ModelHandler[RowGroup, RowGroup, BlockModel]):
 
 
 class MakeGroupEvidence(StagesOfGroup):
-    """``MakeEvidence`` on each group; counts the tokens of the audited rows, which no table has."""
+    """``MakeEvidence`` on each group; adds up what no table has of the audited rows."""
 
     def __init__(self, settings: AuditSettings, schema: pa.Schema) -> None:
         super().__init__((MakeEvidence(settings, schema),))
@@ -181,5 +181,6 @@ class MakeGroupEvidence(StagesOfGroup):
                 rows_in_windows=sum(bool(one.windows) for one in encoded) if self._encodes else None,
                 rows_unread=sum(is_unread(outcome) for _, outcome in audited) if self._has_probe else None,
                 rows_asked=sum(is_asked(outcome) for _, outcome in audited) if self._has_probe else None,
+                seen=RecordsSeen().with_records([row.record for row, _ in audited]),
             )
             yield replace(made, counts=counts)

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 from apache_beam.metrics import Metrics
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.metrics.metricbase import Counter as BeamCounter
 from apache_beam.runners.runner import PipelineResult
 
-from attribeam.schemas import Reason, SpanEvidence
-from attribeam.schemas.run_manifest import StageSeconds
+from attribeam.schemas import QARecord, Reason, SpanEvidence
+from attribeam.schemas.passage_sample import PassageEnd, sample_passages
+from attribeam.schemas.run_manifest import ReadingNote, StageSeconds
 
 _row_listeners: list[Callable[[int], None]] = []
 
@@ -113,6 +115,38 @@ def counter_sum(result: PipelineResult, name: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsSeen:
+    """What is told of audited rows from their records: a sample of their passages, and the notes, with their rows."""
+
+    passage_sample: tuple[PassageEnd, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
+
+    def with_records(self, records: Sequence[QARecord]) -> RecordsSeen:
+        """With further records."""
+        notes = Counter({one.note: one.rows for one in self.notes})
+        notes.update(chain.from_iterable(record.notes for record in records))
+        texts = (passage.text for record in records for passage in record.passages)
+        return RecordsSeen(
+            sample_passages(texts, self.passage_sample),
+            tuple(ReadingNote(note, rows) for note, rows in sorted(notes.items())),
+        )
+
+
+_seen = [RecordsSeen()]
+
+
+def see_records(records: Sequence[QARecord]) -> None:
+    """Add to what this process has seen of audited rows."""
+    _seen[0] = _seen[0].with_records(records)
+
+
+def take_seen() -> RecordsSeen:
+    """What was seen since the last call."""
+    taken, _seen[0] = _seen[0], RecordsSeen()
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
 class TokenCounts:
     """What no table tells of audited rows; None where it was not counted.
 
@@ -121,16 +155,18 @@ class TokenCounts:
         rows_in_windows: rows that were longer than the model's context.
         rows_unread: rows that were too long for the verdict's own model, a decoder or a verifier.
         rows_asked: rows that it was asked about.
+        seen: what their texts tell.
     """
 
     tokens: int | None = None
     rows_in_windows: int | None = None
     rows_unread: int | None = None
     rows_asked: int | None = None
+    seen: RecordsSeen = RecordsSeen()
 
 
 def token_counts(result: PipelineResult, *, encoded: bool, probed: bool) -> TokenCounts:
-    """The counts of a run; None for tokens that are not ``encoded``, and without counters of ours.
+    """The counts of a run in this process; None for tokens that are not ``encoded``, and without counters of ours.
 
     Those of the verdict's own model are None if it has none, so that no row is ``probed``.
     """
@@ -139,6 +175,7 @@ def token_counts(result: PipelineResult, *, encoded: bool, probed: bool) -> Toke
         rows_in_windows=counter_sum(result, ROWS_IN_WINDOWS) if encoded else None,
         rows_unread=counter_sum(result, ROWS_UNREAD) if probed else None,
         rows_asked=counter_sum(result, ROWS_ASKED) if probed else None,
+        seen=take_seen(),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces.assembly import missing_passage_texts, tool_passages
 from attribeam.logs.traces.documents import document_of, documents_of
 from attribeam.logs.traces.field_choice import (
@@ -26,7 +27,7 @@ from attribeam.logs.traces.messages import Asked, Speaker, answered, messages_of
 from attribeam.logs.traces.paths import Path, PathSet
 from attribeam.logs.traces.prompt_parts import FROM_PROMPT, prompt_parts
 from attribeam.logs.traces.python_literals import opened_text, printed_value
-from attribeam.logs.traces.span import Document, Record, TraceOptions, TraceRow, fault, unreadable_moment
+from attribeam.logs.traces.span import Document, Record, TraceOptions, TraceRow, fault
 from attribeam.logs.traces.texts import ANSWER_KEYS, QUESTION_KEYS, answer_of, question_of, several_texts
 from attribeam.schemas import Reason, RowFault
 

@@ -120,8 +120,3 @@ class SpanFormat(Protocol):
 def fault(reason: Reason, column: str | None, message: str) -> RowFault:
     """The fault of a trace or a record."""
     return RowFault(reason, message, column=column)
-
-
-def unreadable_moment(name: str) -> str:
-    """The note of a row whose time is none."""
-    return f"answered_at stays empty where {name} holds no time that can be read"

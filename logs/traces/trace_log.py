@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import BinaryIO, NamedTuple
 
+from attribeam.logs.rows import EMPTY_PASSAGE, unreadable_moment
 from attribeam.logs.traces.assembly import document_of_trace, row_of_trace, tree_of
 from attribeam.logs.traces.documents import NO_TEXTS, Texts, with_texts
 from attribeam.logs.traces.formats import LogKind
@@ -19,11 +20,10 @@ from attribeam.logs.traces.json_values import Found
 from attribeam.logs.traces.paths import PathSet, path_set
 from attribeam.logs.traces.records import records
 from attribeam.logs.traces.rows import Rows, text_fault
-from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault, unreadable_moment
+from attribeam.logs.traces.span import SpanFormat, TraceOptions, TraceRow, fault
 from attribeam.logs.traces.spool import MOST_SPANS, SpooledTrace, TraceSpool
 from attribeam.schemas import Reason, RowFault
 
-_EMPTY_PASSAGE = "a passage without text stays in its place, and is empty"
 _MOMENTS = frozenset({"start_time", "end_time", "timestamp", "start_time_unix_nano", "end_time_unix_nano"})
 
 OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
@@ -104,7 +104,7 @@ class ExportRows:
     def _note(self, row: TraceRow) -> None:
         if row.fault is None:
             self.seen.notes.update(row.notes)
-            self.seen.notes[_EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
+            self.seen.notes[EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
 
     def _with_texts(self, row: TraceRow) -> TraceRow:
         if row.fault is not None or not row.passages:

@@ -39,6 +39,8 @@ def read_attempt(rows: RowRange, folder: Path, schemas: OutputSchemas, counted: 
             rows_asked=counted.rows_asked,
         ),
         seconds=0.0,
+        passage_sample=counted.seen.passage_sample,
+        notes=counted.seen.notes,
     )
 
 
@@ -56,6 +58,8 @@ def manifest_of(chunk: Chunk, attempt: ChunkAttempt, *, configuration: str) -> C
         dead_letters=attempt.dead_letters,
         seconds=round(attempt.seconds, 3),
         stages=attempt.stages,
+        passage_sample=attempt.passage_sample,
+        notes=attempt.notes,
     )
 
 

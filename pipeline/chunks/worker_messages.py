@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.chunks.configuration import OutputSchemas
-from attribeam.schemas.run_manifest import AuditCounts, OutputFile, StageSeconds
+from attribeam.schemas.passage_sample import PassageEnd
+from attribeam.schemas.run_manifest import AuditCounts, OutputFile, ReadingNote, StageSeconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class ChunkAttempt:
     counts: AuditCounts
     seconds: float
     stages: tuple[StageSeconds, ...] = ()
+    passage_sample: tuple[PassageEnd, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,7 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
         "metrics": metrics.values(),
         "standard_errors": metrics.standard_errors(),
         "groups": groups,
+        "cut_passages": None if manifest.cut_passages is None else asdict(manifest.cut_passages),
         "quality_gates": [_gate_fields(verdict) for verdict in verdicts],
     }
 

@@ -134,12 +134,14 @@ def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
 
 
 def _remarks(manifest: RunManifest) -> Iterator[str]:
-    """How the logs were read where that was a choice, what judged the answers where it is not the package's verdict,
-    and why there are no verdicts, or not all."""
+    """How the logs were read where that was a choice, whether passages seem cut, what judged the answers where it is
+    not the package's verdict, and why there are no verdicts, or not all."""
     notes = Counter[str]()
     for one in chain.from_iterable(file.notes for file in manifest.inputs):
         notes[one.note] += one.rows
     yield from (f"note: {ReadingNote(note, rows)}" for note, rows in notes.items())
+    if manifest.cut_passages is not None:
+        yield f"note: {manifest.cut_passages}"
     if verdict := fitted_verdict(manifest.models):
         yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
     if manifest.counts.by_support.get(Support.NOT_CALIBRATED, 0):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +23,13 @@ from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import TEXT_MESSAGES, Messages
 from attribeam.schemas.errors import ExitCode, RunError
+from attribeam.schemas.passage_sample import cut_passages, merge_samples
 from attribeam.schemas.run_manifest import (
-    AuditCounts,
     ChunkManifest,
+    InputFile,
+    ReadingNote,
     RunManifest,
     RunStatus,
-    StageSeconds,
     sum_counts,
     sum_stage_seconds,
 )
@@ -64,13 +66,13 @@ def make_run_manifest(
     models: Mapping[str, str],
     configuration: str,
     clock: RunClock,
-    counts: AuditCounts,
-    own_rows: int,
-    chunks: tuple[str, ...] = (),
-    stages: tuple[StageSeconds, ...] = (),
+    finished: Mapping[str, ChunkManifest],
+    earlier_rows: int,
 ) -> RunManifest:
-    """The manifest of a run that audited ``own_rows`` of the counted rows itself."""
+    """The manifest of a run with its ``finished`` chunks; ``earlier_rows`` of their rows it did not audit itself."""
     seconds = clock.seconds
+    counts = sum_counts(one.counts for one in finished.values())
+    own_rows = max(0, counts.rows - earlier_rows)
     return RunManifest(
         status=status,
         attribeam_version=__version__,
@@ -80,13 +82,25 @@ def make_run_manifest(
         load_seconds=round(clock.load_seconds, 3),
         rows_per_second=round(own_rows / max(seconds - clock.load_seconds, 0.001), 3),
         configuration=configuration,
-        inputs=plan.inputs,
+        inputs=with_row_notes(plan.inputs, finished.values()),
         options={**plain_settings(settings), "run": options.given()},
         models=dict(models),
         versions=package_versions(),
         counts=counts,
-        chunks=chunks,
-        stages=stages,
+        chunks=tuple(sorted(finished)),
+        stages=sum_stage_seconds(one.stages for one in finished.values()),
+        cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
+    )
+
+
+def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest]) -> tuple[InputFile, ...]:
+    """The inputs with what their chunks tell of rows behind their own notes."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for chunk in chunks:
+        found[chunk.source_file].update({one.note: one.rows for one in chunk.notes})
+    return tuple(
+        replace(one, notes=(*one.notes, *(ReadingNote(note, rows) for note, rows in sorted(found[one.path].items()))))
+        for one in inputs
     )
 
 
@@ -131,7 +145,6 @@ class RunRecord:
                 replace_status(self._directory.run_manifest, status)
 
     def _manifest(self, status: RunStatus, finished: Mapping[str, ChunkManifest]) -> RunManifest:
-        counts = sum_counts(manifest.counts for manifest in finished.values())
         return make_run_manifest(
             status=status,
             settings=self._settings,
@@ -140,10 +153,8 @@ class RunRecord:
             models=self._models,
             configuration=self._configuration,
             clock=self._clock,
-            counts=counts,
-            own_rows=counts.rows - self.earlier_rows,
-            chunks=tuple(sorted(finished)),
-            stages=sum_stage_seconds(manifest.stages for manifest in finished.values()),
+            finished=finished,
+            earlier_rows=self.earlier_rows,
         )
 
 

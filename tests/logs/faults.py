@@ -22,8 +22,8 @@ FAULTS: dict[str, tuple[dict[str, object], Stage, Reason, str]] = {
     "null passages": ({"passages": None}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "blank passages": ({"passages": BLANK}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "no passages": ({"passages": []}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
-    "null passage": ({"passages": [None]}, Stage.VALIDATE, Reason.MISSING_VALUE, "passages"),
-    "null passage text": ({"passages": [{"text": None}]}, Stage.VALIDATE, Reason.MISSING_VALUE, "passages"),
+    "null passage": ({"passages": [None]}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
+    "null passage text": ({"passages": [{"text": None}]}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "broken passage": ({"passages": [{"text": BROKEN_TEXT}]}, Stage.READ, Reason.INVALID_UTF8, "passages"),
     "broken title": (
         {"passages": [{"text": "a", "title": BROKEN_TEXT}]}, Stage.READ, Reason.INVALID_UTF8, "passages"

@@ -27,7 +27,7 @@ from attribeam.logs import rows as log_rows
 from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog, file_errors_named
-from attribeam.logs.rows import MOST_CARRIED_BYTES, FaultyRow
+from attribeam.logs.rows import EMPTY_PASSAGE, MOST_CARRIED_BYTES, FaultyRow
 from attribeam.schemas import CharRange, Passage, QARecord, Reason
 from attribeam.schemas.errors import DataError, ExitCode, LogFormatError, LogReadError, RunError
 
@@ -176,11 +176,21 @@ def test_moments_of_every_kind_are_read_in_utc(
     ("kind", "value"),
     [(pa.string(), "last Tuesday"), (pa.timestamp("us"), 2**62), (pa.string(), "0001-01-01T00:00+02")],
 )
-def test_moment_that_is_none_is_an_invalid_value_of_its_row(tmp_path: Path, kind: pa.DataType, value: object) -> None:
+def test_moment_that_is_none_is_left_out_and_noted(tmp_path: Path, kind: pa.DataType, value: object) -> None:
     schema = LOG_SCHEMA.set(5, pa.field("answered_at", kind))
     rows = [log_row(0), log_row(1, answered_at=value), log_row(2)]
     file = write_log(tmp_path / "log.parquet", rows, schema=schema)
-    assert reasons(file) == [None, Reason.INVALID_VALUE, None]
+    assert [one.answered_at for one in records(file)] == [None] * 3
+    noted = ("answered_at stays empty where answered_at holds no time that can be read",)
+    assert [one.notes for one in records(file)] == [(), noted, ()]
+
+
+@pytest.mark.parametrize("gap", [None, {"passage_id": "p1", "title": "Lamps", "text": None}])
+def test_passage_of_null_stays_in_its_place_and_is_noted(tmp_path: Path, gap: object) -> None:
+    passages = [{"passage_id": "p0", "title": None, "text": "Ada Thorne lit the lamp."}, gap]
+    (record,) = records(write_log(tmp_path / "log.parquet", [log_row(0, passages=passages)]))
+    assert [one.text for one in record.passages] == ["Ada Thorne lit the lamp.", ""]
+    assert record.notes == (EMPTY_PASSAGE,)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +201,8 @@ def test_moment_that_is_none_is_an_invalid_value_of_its_row(tmp_path: Path, kind
         ("answer", pa.null(), [None, None], Reason.EMPTY_ANSWER),
         ("passages", pa.null(), [None, None], Reason.NO_PASSAGES),
         ("passages", pa.list_(pa.null()), [[], None], Reason.NO_PASSAGES),
-        ("passages", pa.list_(pa.null()), [[None], [None, None]], Reason.MISSING_VALUE),
-        ("passages", pa.list_(pa.struct([("text", pa.null())])), [[{"text": None}]] * 2, Reason.MISSING_VALUE),
+        ("passages", pa.list_(pa.null()), [[None], [None, None]], Reason.NO_PASSAGES),
+        ("passages", pa.list_(pa.struct([("text", pa.null())])), [[{"text": None}]] * 2, Reason.NO_PASSAGES),
         ("target_spans", pa.list_(pa.null()), [[], None], None),
         ("target_spans", pa.list_(pa.null()), [[None], [None]], Reason.MISSING_VALUE),
     ],
@@ -271,7 +281,7 @@ def test_passages_may_be_plain_strings(tmp_path: Path) -> None:
     rows = [log_row(0, passages=["One.", ""]), log_row(1, passages=[None]), log_row(2, passages=[BROKEN_TEXT])]
     file = write_log(tmp_path / "log.parquet", rows, schema=schema)
     assert records(file)[0].passages == (Passage("One."), Passage(""))
-    assert reasons(file) == [None, Reason.MISSING_VALUE, Reason.INVALID_UTF8]
+    assert reasons(file) == [None, Reason.NO_PASSAGES, Reason.INVALID_UTF8]
 
 
 SIZE = 4 << 20

@@ -23,12 +23,13 @@ from attribeam.pipeline.chunk_runner import run_chunk
 from attribeam.pipeline.chunks.configuration import OutputSchemas
 from attribeam.pipeline.chunks.worker_messages import ChunkAttempt
 from attribeam.schemas import RowSource, dead_letter_schema, evidence_schema
+from attribeam.schemas.passage_sample import sample_passages
 from attribeam.schemas.run_manifest import sum_counts
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.block_model import OwnModels
 from attribeam.transforms.elements import AttributedBlock
 from attribeam.transforms.row_groups import MakeGroupEvidence, RowGroup
-from attribeam.transforms.stage_metrics import TokenCounts
+from attribeam.transforms.stage_metrics import RecordsSeen, TokenCounts
 
 LONG = {1: 60, 4: 25}
 TOO_LONG = 3
@@ -71,6 +72,11 @@ def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(attem
     assert attempt.counts.tokens is not None
     assert attempt.counts.tokens > 60 * 20
     assert sum_counts([attempt.counts, attempt.counts]).rows_in_windows == 2 * len(LONG)
+
+
+def test_passages_of_audited_rows_are_sampled(attempt: ChunkAttempt) -> None:
+    texts = [str(one["text"]) for row in range(ROWS) if row != TOO_LONG for one in passages_of(row)]
+    assert attempt.passage_sample == sample_passages(texts)
 
 
 def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt: ChunkAttempt) -> None:
@@ -149,5 +155,6 @@ def test_group_of_a_distributed_run_counts_what_the_decoder_could_not_read(tmp_p
     stage = MakeGroupEvidence(settings, evidence_schema())
     stage.setup()
     (made,) = stage.process(RowGroup("chunk", (block,)))
-    assert made.counts == TokenCounts(tokens=None, rows_in_windows=None, rows_unread=1, rows_asked=TOO_LONG + 1)
+    sample = sample_passages(str(one["text"]) for row in rows for one in passages_of(row.record.source.source_row))
+    assert made.counts == TokenCounts(None, None, rows_unread=1, rows_asked=TOO_LONG + 1, seen=RecordsSeen(sample))
     assert not made.letters

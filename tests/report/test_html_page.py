@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 from tests.report.made_audit import made_audit
 
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import write_html_report
+from attribeam.report.markdown_digest import digest_lines, escape_markdown
 from attribeam.schemas import Passage, QARecord
+from attribeam.schemas.passage_sample import CutPassages
+from attribeam.schemas.run_manifest import RunManifest
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" <!-- \u2028 ]]>"
 
@@ -124,6 +128,18 @@ def test_worklist_holds_the_riskiest_answers_and_says_that_there_are_more(tmp_pa
     write_html_report(audit.root, output, answers=1)
     page = output.read_text(encoding="utf-8")
     assert "The worklist holds the 1 riskiest of 3 answers." in page
+
+
+def test_page_and_digest_say_that_passages_seem_cut(tmp_path: Path) -> None:
+    audit = made_audit(tmp_path)
+    manifest = audit.root / "run_manifest.json"
+    cut = CutPassages(9, 12, "characters", 200)
+    for found, times in ((None, 0), (cut, 1)):
+        manifest.write_text(replace(RunManifest.from_json(manifest.read_text()), cut_passages=found).to_json())
+        write_html_report(audit.root, tmp_path / "report.html")
+        assert (tmp_path / "report.html").read_text(encoding="utf-8").count(f"{cut}.") == times
+        lines = digest_lines(AuditDirectory.open(audit.root), answers=1)
+        assert [*lines].count(f"- {escape_markdown(str(cut))}\n") == times
 
 
 def test_page_says_where_the_log_is_gone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from attribeam.schemas.passage_sample import CutPassages, sample_passages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -38,6 +39,7 @@ CHUNK = ChunkManifest(
     evidence=OutputFile("evidence/00000-log-r0000000000.parquet", 5, 900, "ef"),
     dead_letters=OutputFile("dead_letters/00000-log-r0000000000.parquet", 1, 400, "01"),
     seconds=1.5,
+    passage_sample=sample_passages(["A text", "Another text."]),
 )
 RUN = RunManifest(
     status=RunStatus.DONE,
@@ -54,6 +56,7 @@ RUN = RunManifest(
     versions={"python": "3.11"},
     counts=COUNTS,
     chunks=("00000-log-r0000000000",),
+    cut_passages=CutPassages(9, 12, "characters", 200),
 )
 
 

@@ -12,14 +12,25 @@ from apache_beam.metrics.metricbase import MetricName
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from tests.report.made_audit import supported_span
 
-from attribeam.schemas import AnswerKind, ClaimKind, SpanEvidence, Support
-from attribeam.schemas.run_manifest import StageSeconds, sum_stage_seconds
-from attribeam.transforms.stage_metrics import NAMESPACE, count_audited_rows, counter_sum, stage, take_stage_seconds
+from attribeam.schemas import AnswerKind, ClaimKind, Passage, QARecord, RowSource, SpanEvidence, Support
+from attribeam.schemas.passage_sample import sample_passages
+from attribeam.schemas.run_manifest import ReadingNote, StageSeconds, sum_stage_seconds
+from attribeam.transforms.stage_metrics import (
+    NAMESPACE,
+    RecordsSeen,
+    count_audited_rows,
+    counter_sum,
+    see_records,
+    stage,
+    take_seen,
+    take_stage_seconds,
+)
 
 
 @pytest.fixture(autouse=True)
 def _fresh_clock() -> None:
     take_stage_seconds()
+    take_seen()
 
 
 def test_stages_stand_in_the_order_of_the_graph_and_are_taken_once() -> None:
@@ -79,3 +90,12 @@ def test_a_step_that_counted_nothing_adds_nothing(values: tuple[int | None, int 
 
 def test_without_any_counters_the_sum_is_unknown() -> None:
     assert counter_sum(_result(), "tokens") is None
+
+
+def test_notes_of_rows_are_counted_and_their_passages_sampled() -> None:
+    record = QARecord("r", "?", (Passage("A lamp."), Passage("")), "A lamp.", RowSource("log", 0), notes=("no text",))
+    see_records([record, replace(record, notes=())])
+    see_records([record])
+    found = take_seen()
+    assert found == RecordsSeen(sample_passages(["A lamp.", ""]), (ReadingNote("no text", 2),))
+    assert take_seen() == RecordsSeen()

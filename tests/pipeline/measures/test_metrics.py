@@ -27,6 +27,7 @@ from attribeam.pipeline.measures.metrics_export import (
 from attribeam.pipeline.measures.quality_gates import judge_gates, quality_gate
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import ClaimKind, SpanEvidence, Support
+from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import AuditCounts, RunStatus
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -266,11 +267,14 @@ def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial() ->
     assert metrics_of_nothing().standard_errors() == {}
 
 
-def test_the_json_file_has_errors_and_claims_by_generator_and_carried_columns(tmp_path: Path) -> None:
+def test_the_json_file_has_errors_claims_by_generator_and_carried_columns_and_cut_passages(tmp_path: Path) -> None:
     audit = AuditDirectory.open(made_audit(tmp_path).root)
     fields = json.loads(metrics_json(RunMetrics(audit.manifest, sum_evidence(audit))))
     counts = {"supported": 3, "weak": 0, "unsupported": 3}
     assert fields["groups"] == {"generator": [{"value": "gull-1", **counts}], "team": [{"value": "harbour", **counts}]}
     assert fields["standard_errors"]["unsupported_share"] == 0.0
-    without = json.loads(metrics_json(RunMetrics(audit.manifest)))
+    assert fields["cut_passages"] is None
+    cut = replace(audit.manifest, cut_passages=CutPassages(9, 12, "words", 40))
+    without = json.loads(metrics_json(RunMetrics(cut)))
+    assert without["cut_passages"] == {"passages": 9, "sampled": 12, "unit": "words", "length": 40}
     assert (without["groups"], "unsupported_share" in without["standard_errors"]) == ({}, False)

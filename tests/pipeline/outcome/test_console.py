@@ -20,6 +20,7 @@ from attribeam.pipeline.progress import (
     progress_line,
     readable_duration,
 )
+from attribeam.schemas.passage_sample import CutPassages
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     DeadLetterCount,
@@ -139,6 +140,12 @@ def test_the_summary_says_how_logs_were_read_once_for_all_files() -> None:
     manifest = replace(_manifest(AuditCounts(rows=2, audited=2)), inputs=files)
     lines = _lines(_summary(RunMetrics(manifest), output="out"))
     assert [one for one in lines if one.startswith("note: ")] == [f"note: {replace(note, rows=2)}"]
+
+
+def test_the_summary_says_that_passages_seem_cut() -> None:
+    cut = CutPassages(9, 12, "characters", 200)
+    manifest = replace(_manifest(AuditCounts(rows=2, audited=2)), cut_passages=cut)
+    assert f"note: {cut}" in _lines(_summary(RunMetrics(manifest), output="out"))
 
 
 def test_the_summary_says_why_claims_have_no_verdict() -> None:
