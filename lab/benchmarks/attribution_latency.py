@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from itertools import product
 
@@ -34,12 +34,11 @@ from attribeam.lab.benchmarks.latency_measurement import (
     method_names,
 )
 from attribeam.lab.benchmarks.machine import machine_description
-from attribeam.lab.benchmarks.precision_agreement import precision_agreement
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
 from attribeam.lab.markdown_table import markdown_table
 
-HEADER = ("rows", "method", "mode", "tokens/row", "spans/row", "ms/span", "ms/row", "tokens/s", "of peak", "peak MiB")
-METHOD_NAMES = {
+_HEADER = ("rows", "method", "mode", "tokens/row", "spans/row", "ms/span", "ms/row", "tokens/s", "of peak", "peak MiB")
+_METHOD_NAMES = {
     "attn_union": "AttnUnion",
     "attn_union_dep": "AttnUnionDep",
     "two_stage": "AttnUnion, two stages",
@@ -52,45 +51,28 @@ METHOD_NAMES = {
 def table(found: Sequence[LatencyMeasurement], peak: float) -> str:
     """One line per shape, method and mode; ``peak`` is in operations per second."""
     shapes = dict.fromkeys(one.shape for one in found)
-    lines = [cells(one, peak) for shape in shapes for one in found if one.shape == shape]
-    return markdown_table(HEADER, lines, padded=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Speedup:
-    """How many times as fast as the method ``other`` AttnUnion is, on the rows of a shape."""
-
-    shape: str
-    mode: str
-    other: str
-    factor: float
-
-
-def speedups(found: Sequence[LatencyMeasurement]) -> list[Speedup]:
-    """AttnUnion against the two-stage implementations, unless either was stopped."""
-    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
-    shapes = dict.fromkeys(one.shape for one in found)
-    wanted = product(shapes, ("single", "batches"), ("two_stage", "two_stage_headless"))
-    return [
-        Speedup(shape, mode, other, seconds[other, mode, shape] / seconds["attn_union", mode, shape])
-        for shape, mode, other in wanted
-        if (other, mode, shape) in seconds and ("attn_union", mode, shape) in seconds
-    ]
+    lines = [_cells(one, peak) for shape in shapes for one in found if one.shape == shape]
+    return markdown_table(_HEADER, lines, padded=True)
 
 
 def ratios(found: Sequence[LatencyMeasurement]) -> str:
-    """``speedups`` in words."""
+    """How many times as fast AttnUnion is as the two-stage implementations, unless either was stopped."""
+    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
+    shapes = dict.fromkeys(one.shape for one in found)
+    wanted = product(shapes, ("single", "batches"), ("two_stage", "two_stage_headless"))
     return "\n".join(
-        f"{one.shape}, {one.mode}: AttnUnion is {one.factor:.2f} times as fast as {METHOD_NAMES[one.other]!r}"
-        for one in speedups(found)
+        f"{shape}, {mode}: AttnUnion is {seconds[other, mode, shape] / seconds['attn_union', mode, shape]:.2f} times "
+        f"as fast as {_METHOD_NAMES[other]!r}"
+        for shape, mode, other in wanted
+        if (other, mode, shape) in seconds and ("attn_union", mode, shape) in seconds
     )
 
 
-def cells(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
-    """The measurement's line in the table, below ``HEADER``; ``peak`` is in operations per second."""
+def _cells(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+    """The measurement's line in the table, below ``_HEADER``; ``peak`` is in operations per second."""
     return (
         one.shape,
-        METHOD_NAMES[one.method],
+        _METHOD_NAMES[one.method],
         one.mode,
         f"{one.tokens / one.rows:.0f}",
         f"{one.spans / one.rows:.1f}",
@@ -126,18 +108,7 @@ def main() -> int:
     found = [one for measured in runs if measured is not None for one in measured]
     print(table(found, peak))
     print(ratios(found))
-    if (args.dtype, args.quantization) != ("float32", "none"):
-        print(agreement_line(model, rows=args.rows))
     return 1 if None in runs else 0
-
-
-def agreement_line(model: BenchmarkModel, *, rows: int) -> str:
-    """How much of what float32 finds is found in the precision of ``model``, by AttnUnion and by two stages."""
-    found = precision_agreement(model, rows=rows)
-    return (
-        f"answer tokens with float32's two best columns, on {rows} rows of QuoteSum's shape: AttnUnion "
-        f"{found.ours:.1%}, two stages {found.eager:.1%}"
-    )
 
 
 def _wanted(names: list[str]) -> list[tuple[str, Mode]]:

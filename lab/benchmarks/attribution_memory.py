@@ -26,7 +26,7 @@ from attribeam.lab.benchmarks.machine import machine_description, peak_bytes
 from attribeam.lab.benchmarks.random_model import SHAPES, RandomModel
 from attribeam.schemas.errors import RunError
 
-HEADER = ("tokens", "before MiB", "peak MiB", "added MiB", "added KiB/token")
+_HEADER = ("tokens", "before MiB", "peak MiB", "added MiB", "added KiB/token")
 _RESPONSES = 100
 _PASSAGES = 8
 
@@ -46,7 +46,7 @@ class MemoryMeasurement:
     peak: int
 
     def cells(self) -> tuple[str, ...]:
-        """The measurement's line in the table, below ``HEADER``."""
+        """The measurement's line in the table, below ``_HEADER``."""
         added = self.peak - self.before
         sizes = (f"{size / 2**20:,.0f}" for size in (self.before, self.peak, added))
         return (f"{self.tokens:,}", *sizes, f"{added / self.tokens / 1024:.1f}")
@@ -63,7 +63,7 @@ def main() -> int:
         return 0
     print(machine_description())
     print(f"{model}, L* = {model.layer}, {_RESPONSES} response tokens, one row at a time")
-    print(f"| {' | '.join(HEADER)} |\n|{' ---: |' * len(HEADER)}")
+    print(f"| {' | '.join(_HEADER)} |\n|{' ---: |' * len(_HEADER)}")
     for one in measure_lengths(model, args.tokens, threads=args.threads):
         print(f"| {' | '.join(one.cells())} |", flush=True)
     return 0

@@ -32,7 +32,7 @@ from attribeam.schemas.evidence_record import evidence_table
 from attribeam.transforms.attribute_rows import BLOCK_ROWS
 from attribeam.transforms.audit_settings import AuditSettings
 
-STAGE_HEADER = ("stage", "wall s", "CPU s", "CPU ms/row", "share of wall", "share of CPU")
+_HEADER = ("stage", "wall s", "CPU s", "CPU ms/row", "share of wall", "share of CPU")
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class StageClock:
         self.cpu[name] = self.cpu.get(name, 0.0) + time.process_time() - cpu
 
     def lines(self) -> Iterator[tuple[str, ...]]:
-        """One line per stage and one for all of them, below ``STAGE_HEADER``."""
+        """One line per stage and one for all of them, below ``_HEADER``."""
         wall, cpu = sum(self.wall.values()), sum(self.cpu.values())
         stages = [*((name, self.wall[name], self.cpu[name]) for name in self.wall), ("all", wall, cpu)]
         for name, own_wall, own_cpu in stages:
@@ -73,12 +73,12 @@ class StageClock:
             f"{100 * (1 - self.tokens / self.padded_tokens):.1f} % padding"
         )
         speed = f"{self.rows / wall:.1f} rows/s of wall time, {self.rows / cpu:.1f} rows per CPU second"
-        return "\n".join([markdown_table(STAGE_HEADER, [*self.lines()], padded=True), speed, shape])
+        return "\n".join([markdown_table(_HEADER, [*self.lines()], padded=True), speed, shape])
 
 
 def main() -> None:
     """Generate rows, run them through every stage and print the table."""
-    args = _arguments()
+    args = _parser().parse_args()
     settings = AuditSettings(
         parser=args.parser,
         threads=args.threads,
@@ -169,7 +169,7 @@ def _count(
         clock.padded_tokens += len(batch) * max(lengths[index] for index in batch)
 
 
-def _arguments() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=512, help="number of rows (default: 512)")
     parser.add_argument(
@@ -188,7 +188,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="where the model runs (default: cpu)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: 1)")
     parser.add_argument("--token-budget", type=int, help="tokens per batch (default: the model's)")
-    return parser.parse_args()
+    return parser
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -30,9 +30,6 @@ class BenchmarkModel(Protocol):
     @property
     def quantization(self) -> str:
         """How the matrices of its layers are kept."""
-
-    def unquantised(self) -> BenchmarkModel:
-        """The same model with these matrices in its dtype."""
 
     @property
     def config(self) -> PreTrainedConfig:
@@ -66,10 +63,6 @@ class NamedModel:
     device: str = "cpu"
     dtype: str = "float32"
     quantization: str = "none"
-
-    def unquantised(self) -> NamedModel:
-        """The same model with the matrices of its layers in its dtype."""
-        return replace(self, quantization="none")
 
     @property
     def config(self) -> PreTrainedConfig:

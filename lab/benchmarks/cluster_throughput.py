@@ -1,21 +1,20 @@
 """Rows per second of an audit on a local Flink cluster of two TaskManagers, against the local driver on the same cores.
 
-    python -m attribeam.lab.benchmarks.cluster_throughput --rows 5000 20000 --record lab/benchmarks/cluster_runs.json
+    python -m attribeam.lab.benchmarks.cluster_throughput --rows 5000 20000
 
 Start it in the root of a checkout; it needs Java and what ``deploy/flink/get_flink.py`` fetches. Each length is audited
-by both, one after the other. The record is what ``cluster_cost`` reads; it is written anew after each length.
+by both, one after the other.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from deploy.flink.get_flink import get_flink
 from attribeam.lab.benchmarks.generated_rows import RowShape, benchmark_rows, made_up_pages, write_log
 from attribeam.lab.benchmarks.machine import ProcessRun, machine_description, run_measured, tree_bytes
 from attribeam.lab.markdown_table import markdown_table
-from attribeam.schemas.run_manifest import RunManifest
 
 _SAMPLE_SECONDS = 2.0
 _AUDIT_STAGE = "ReadRows"
@@ -39,7 +37,6 @@ class ClusterRun:
 
     Attributes:
         local_seconds, cluster_seconds: wall time of the command, with start-up; the cluster itself ran before.
-        stage_ms: CPU milliseconds per row of each stage of the local run.
         worker_bytes, task_manager_bytes: the largest memory of one SDK worker, and of a TaskManager with its worker.
         shuffle_share: part of the job's time in which its audit task did not run.
         shuffled_bytes: what the tasks of the job wrote for each other.
@@ -48,9 +45,6 @@ class ClusterRun:
     rows: int
     local_seconds: float
     cluster_seconds: float
-    stage_ms: Mapping[str, float]
-    log_bytes: int
-    output_bytes: int
     worker_bytes: int
     task_manager_bytes: int
     shuffle_share: float
@@ -65,8 +59,7 @@ class ClusterRun:
 def main() -> int:
     """Measure and print; returns 1 if an audit failed, else 0."""
     args = _parser().parse_args()
-    machine = machine_description()
-    print(machine, flush=True)
+    print(machine_description(), flush=True)
     pages = made_up_pages(seed=0)
     runs: list[ClusterRun] = []
     with tempfile.TemporaryDirectory(prefix="attribeam-cluster-") as name:
@@ -77,9 +70,6 @@ def main() -> int:
                 write_log(log, benchmark_rows(pages, rows=rows, seed=0, shape=args.shape))
                 runs.append(_measure(rows, log, cluster, args.rows_per_chunk))
                 print(_line(runs[-1]), file=sys.stderr, flush=True)
-                if args.record:
-                    record = {"machine": machine, "shape": args.shape, "runs": [asdict(run) for run in runs]}
-                    args.record.write_text(json.dumps(record, indent=2) + "\n")
     print(_table(runs))
     return 0
 
@@ -91,7 +81,6 @@ def _parser() -> argparse.ArgumentParser:
         "--shape", type=RowShape, choices=list(RowShape), default=RowShape.WIKIPEDIA, help="of the rows: %(choices)s"
     )
     parser.add_argument("--rows-per-chunk", type=int, default=500, help="of both (default: %(default)s)")
-    parser.add_argument("--record", type=Path, help="JSON file to write the figures to")
     return parser
 
 
@@ -104,16 +93,11 @@ def _measure(rows: int, log: Path, cluster: FlinkCluster, rows_per_chunk: int) -
     with _largest_memory(cluster) as memory:
         runner = ["--runner", "FlinkRunner", "--runner-options", str(options)]
         on_cluster = _checked(run_measured([*audit, "--output", f"{output}-cluster", *runner]))
-    manifest = RunManifest.from_json(Path(f"{output}-local", "run_manifest.json").read_text())
     job = cluster.get(f"jobs/{cluster.jobs()[-1]['jid']}")
-    written = [path for path in Path(f"{output}-cluster").rglob("*.parquet") if path.is_file()]
     return ClusterRun(
         rows=rows,
         local_seconds=round(local.wall_seconds, 2),
         cluster_seconds=round(on_cluster.wall_seconds, 2),
-        stage_ms={stage.stage: round(1000 * stage.cpu_seconds / rows, 3) for stage in manifest.stages},
-        log_bytes=log.stat().st_size,
-        output_bytes=sum(path.stat().st_size for path in written),
         worker_bytes=memory.worker,
         task_manager_bytes=memory.task_manager,
         shuffle_share=round(1 - _audit_seconds(job) * 1000 / job["duration"], 4),

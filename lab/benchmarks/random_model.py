@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -78,27 +78,18 @@ SHAPES = {
 }
 """Each shape has Qwen2's context of 32,768 tokens; "tiny" is for tests of the benchmarks themselves."""
 
-_LOGIT_DEVIATION = 3.0
-"""Standard deviation of the attention logits of a peaked model; real models' attention is about as peaked."""
-
 
 @dataclass(frozen=True, slots=True)
 class RandomModel:
     """A ``BenchmarkModel`` to create: the name of its shape, its device, and its weights.
 
-    ``quantization`` is "none", "nf4" or "int8". Random weights give almost even attention, of which the best columns
-    are a matter of rounding; those of a ``peaked`` model are scaled so that few columns get most of it.
+    ``quantization`` is "none", "nf4" or "int8".
     """
 
     shape: str
     device: str = "cpu"
     dtype: str = "float32"
     quantization: str = "none"
-    peaked: bool = False
-
-    def unquantised(self) -> RandomModel:
-        """The same model with the matrices of its layers in its dtype."""
-        return replace(self, quantization="none")
 
     @property
     def config(self) -> Qwen2Config:
@@ -160,19 +151,9 @@ class RandomModel:
                 config, attn_implementation=implementation, dtype=dtype
             )
         model.eval().requires_grad_(False)  # type: ignore[no-untyped-call]
-        if self.peaked:
-            _make_peaked(model, config)
         if self.quantization != "none":
             _quantise(model, _QUANTISED[self.quantization])
         return model
-
-
-def _make_peaked(model: nn.Module, config: PreTrainedConfig) -> None:
-    """Scale the query projections; the states that they read have a mean square of 1."""
-    factor = _LOGIT_DEVIATION / (config.initializer_range**2 * config.hidden_size)
-    for name, module in model.named_modules():
-        if name.endswith("q_proj") and isinstance(module, nn.Linear):
-            module.weight.mul_(factor)
 
 
 def _quantise(model: nn.Module, quantised: Callable[[nn.Linear], nn.Module]) -> None:

@@ -5,7 +5,6 @@ The two-stage implementation gives the same attention as ours; contrastive gradi
 
 from __future__ import annotations
 
-import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,13 @@ import numpy.typing as npt
 import pytest
 import torch
 from tests.attribution.tiny_models import save_tiny_model
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.token_attribution import TokenAttribution
 from attribeam.lab.benchmarks import random_model
-from attribeam.lab.benchmarks.attribution_latency import agreement_line, ratios, table
+from attribeam.lab.benchmarks.attribution_latency import ratios, table
 from attribeam.lab.benchmarks.latency_measurement import (
     LatencyMeasurement,
     LatencyRun,
@@ -32,7 +31,6 @@ from attribeam.lab.benchmarks.latency_measurement import (
     time_limit,
 )
 from attribeam.lab.benchmarks.latency_methods import CCI, TwoStage
-from attribeam.lab.benchmarks.precision_agreement import PrecisionAgreement, precision_agreement
 from attribeam.lab.benchmarks.random_model import RandomModel
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 
@@ -66,28 +64,6 @@ def test_both_implementations_give_the_same_attributions(tmp_path: Path, kind: t
         np.testing.assert_allclose(one.top_scores, other.top_scores, atol=1e-5)
         np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=1e-5)
         np.testing.assert_allclose(one.sink_mass, other.sink_mass, atol=1e-5)
-
-
-def test_agreement_with_float32_is_printed_for_both_implementations(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = Qwen2Config(**(random_model.SHAPES["thin"].to_dict() | {"hidden_size": 64, "intermediate_size": 96}))
-    monkeypatch.setitem(random_model.SHAPES, "tiny", config)
-    ours, eager = map(float, re.findall(r"(\d+\.\d)%", agreement_line(RandomModel("tiny", dtype="bfloat16"), rows=1)))
-    assert 30 < eager < ours < 100
-    assert precision_agreement(RandomModel("tiny"), rows=1) == PrecisionAgreement(ours=1, eager=1)
-
-
-@pytest.mark.parametrize("quantization", ["int8", "nf4"])
-def test_quantised_models_are_compared_with_their_own_weights(
-    monkeypatch: pytest.MonkeyPatch, quantization: str
-) -> None:
-    config = Qwen2Config(**(random_model.SHAPES["thin"].to_dict() | {"hidden_size": 64, "intermediate_size": 96}))
-    monkeypatch.setitem(random_model.SHAPES, "tiny", config)
-    model = RandomModel("tiny", quantization=quantization, peaked=True)
-    assert model.unquantised() == RandomModel("tiny", peaked=True)
-    found = precision_agreement(model, rows=1)
-    least = {"int8": 0.7, "nf4": 0.1}[quantization]
-    assert least < found.ours < 1
-    assert least < found.eager < 1
 
 
 MEASURED = LatencyMeasurement("attn_union", "single", "QuoteSum", 2, 4, 1000, 2.0, 5e8, 2**30)

@@ -1,1 +1,0 @@
-"""Everything that remains to be measured on a GPU, in one command and one report."""

@@ -1,1 +1,0 @@
-"""The parts of the report; each runs in a process of its own."""

@@ -1,3 +1,0 @@
-"""A part that cannot even be imported."""
-
-raise ImportError("no such library")
