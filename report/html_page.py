@@ -34,7 +34,7 @@ from attribeam.report.page_data import (
     read_overview,
 )
 from attribeam.report.passage_names import passage_names
-from attribeam.report.passage_use import retrieved_passages
+from attribeam.report.passage_use import disagreement, retrieved_passages
 from attribeam.report.private_files import made_with, recorded_umask
 from attribeam.report.verdict_meaning import no_proof, ranking_meaning, verdict_meaning
 from attribeam.report.worklist import DEAD_LETTERS_PER_REASON, embedded_answers, embedded_dead_letters
@@ -150,6 +150,8 @@ def _notes(request: PageRequest, overview: Overview, embedded: AnswersJson, prob
     manifest = request.audit.manifest
     if manifest.cut_passages is not None:
         yield f"{manifest.cut_passages}."
+    if told := disagreement(overview.evidence.told, overview.evidence.agreeing):
+        yield f"{told[0].upper()}{told[1:]}."
     if request.previous is not None and (remark := comparison_remark(request.audit, request.previous)):
         yield remark
     if manifest.status is not RunStatus.DONE:

@@ -52,6 +52,7 @@ class Overview:
     ranks: tuple[RankUse, ...]
     passages: PassageTally
     citations: AgreementTally
+    evidence: AgreementTally
     ranking: AnswerRanking
 
 
@@ -62,11 +63,11 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
         RunError: if a file of the audit cannot be read.
     """
     timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
-    citations = AgreementTally("citation_agrees")
+    citations, evidence = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
     masses, scores = MassTally(), MassTally("support_score")
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
-    of_claims: Sequence[_Tally] = (ranks, passages, citations)
+    of_claims: Sequence[_Tally] = (ranks, passages, citations, evidence)
     of_judged: Sequence[_Tally] = (timeline, masses, scores, *shares)
     tallies = (risks, *of_claims, *of_judged)
     columns = sorted({*CLAIM_COLUMNS, *(column for tally in tallies for column in tally.columns)})
@@ -82,6 +83,7 @@ def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSo
         ranks=ranks.result(),
         passages=passages,
         citations=citations,
+        evidence=evidence,
         ranking=risks.ranking(answers, also),
     )
 

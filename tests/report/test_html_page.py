@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import made_audit
+from tests.report.made_audit import made_audit, supported_span
 
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import write_html_report
@@ -140,6 +140,16 @@ def test_page_and_digest_say_that_passages_seem_cut(tmp_path: Path) -> None:
         assert (tmp_path / "report.html").read_text(encoding="utf-8").count(f"{cut}.") == times
         lines = digest_lines(AuditDirectory.open(audit.root), answers=1)
         assert [*lines].count(f"- {escape_markdown(str(cut))}\n") == times
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_page_says_that_evidence_and_words_disagree(tmp_path: Path, agrees: bool) -> None:
+    names = [f"ferry-{row}" for row in range(24)]
+    span = replace(supported_span(), evidence_agrees=agrees)
+    audit = made_audit(tmp_path, record_ids=names, spans=dict.fromkeys(range(24), (span,)))
+    write_html_report(audit.root, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert ("Evidence and words disagree: for 24 of 24 claims" in page) is not agrees
 
 
 def test_page_says_where_the_log_is_gone(tmp_path: Path) -> None:
