@@ -15,14 +15,14 @@ settings.load_profile("attribeam")
 
 _LONG_FILES = (
     "deploy/test_flink_cluster.py",
-    "pipeline/test_local_driver.py",
     "pipeline/workers/test_model_workers.py",
-    "pipeline/test_privacy.py",
-    "pipeline/test_distributed_driver.py",
-    "pipeline/test_audit_methods.py",
-    "test_distribution.py",
+    "pipeline/test_local_driver.py",
     "pipeline/workers/test_row_isolation.py",
-    "pipeline/test_log_formats.py",
+    "pipeline/test_privacy.py",
+    "test_distribution.py",
+    "pipeline/test_audit_methods.py",
+    "pipeline/test_distributed_driver.py",
+    "pipeline/test_distributed_resuming.py",
     "pipeline/test_object_store.py",
 )
 """Those that take a minute or more, longest first."""
