@@ -34,6 +34,7 @@ DEADLY = ("--method", "deadly_method:Deadly")
 
 pytestmark = [
     pytest.mark.flink,
+    pytest.mark.skipif(os.environ.get("ATTRIBEAM_FLINK") != "1", reason="ATTRIBEAM_FLINK=1 runs it, in six minutes"),
     pytest.mark.skipif(shutil.which("java") is None, reason="Flink needs Java, which is not on the path"),
     pytest.mark.skipif(
         cached_files().missing() is not None,

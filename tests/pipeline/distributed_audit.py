@@ -13,6 +13,7 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.options.audit_options import RunOptions
 from attribeam.pipeline.outcome.run_record import FinishedRun
+from attribeam.pipeline.workers.worker import load_models
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.read_qa_logs import ReadRows
@@ -30,8 +31,8 @@ class DistributedAudit:
 
     @classmethod
     def of(cls, settings: AuditSettings, log: str) -> DistributedAudit:
-        """The audit of a log; starts a process that loads the models, as the driver does."""
-        return cls(settings, log, distributed_driver._load_here(settings, RunOptions()))
+        """The audit of a log; loads the models in this process, where the driver starts another."""
+        return cls(settings, log, load_models(settings))
 
     def run(self, output: str | Path, **options: object) -> FinishedRun:
         """Audit into ``output`` with the driver."""

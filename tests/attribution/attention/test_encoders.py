@@ -65,7 +65,7 @@ def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert:
     assert [chars.of(ANSWER) for chars in row.response_chars if chars] == [*ANSWER[:-1].split(), "."]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     answer=st.lists(
         st.sampled_from(

@@ -102,7 +102,7 @@ def attend_by_the_definition(
     return output
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=packed_rows(), rule=rules, seed=st.integers(0, 99))
 def test_causal_attention_is_that_of_its_definition(rows: EndToEndRows, rule: AttentionRule, seed: int) -> None:
     query, key, value = states(rows.token_count, seed)

@@ -182,7 +182,7 @@ def rows(draw):
     return column_passage, passages, draw(st.lists(state, min_size=count, max_size=count))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows(), st.integers(1, 4))
 def test_top_columns_are_those_of_the_written_out_similarity(row, k):
     column_passage, passages, states = row
@@ -193,7 +193,7 @@ def test_top_columns_are_those_of_the_written_out_similarity(row, k):
         np.testing.assert_allclose(scores, of_token[columns], atol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows(), st.integers(1, 4))
 def test_best_windows_are_those_of_the_written_out_average(row, window):
     column_passage, passages, states = row

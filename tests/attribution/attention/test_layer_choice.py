@@ -102,7 +102,7 @@ def test_model_of_unknown_depth_is_refused() -> None:
         choose_layer(PerceiverConfig(), None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(kinds=st.lists(st.sampled_from([FULL, SLIDING, LINEAR, "chunked_attention", "hybrid"]), min_size=1, max_size=12))
 def test_no_layer_of_as_good_a_kind_is_nearer_to_the_default(kinds: list[str]) -> None:
     if set(kinds) == {LINEAR}:

@@ -30,7 +30,7 @@ def test_template_renders_titles_texts_and_question() -> None:
     assert prompt.text == "Use these sources.\n[1] Title: Body.\n[2] Untitled.\nQuestion: Who?\nAnswer: "
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages)
 def test_every_range_holds_its_text_whatever_the_texts_contain(question: str, passages: list[Passage]) -> None:
     prompt = TEMPLATE.render(question=question, passages=passages, first_index=5)

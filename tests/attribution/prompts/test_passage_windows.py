@@ -249,7 +249,7 @@ def windows_and_scores(draw: st.DrawFn) -> tuple[list[list[int]], list[np.ndarra
     return columns, matrices, draw(st.integers(1, 6))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=windows_and_scores())
 def test_merge_of_the_top_k_is_the_top_k_of_the_merged_matrices(
     case: tuple[list[list[int]], list[np.ndarray], int],

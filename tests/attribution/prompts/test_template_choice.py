@@ -61,7 +61,7 @@ def test_tokens_are_those_of_the_tokenizers_own_chat(template: str, kind: object
 
 
 @pytest.mark.parametrize("template", [CHATML, INST, DATED], ids=["chatml", "inst", "dated"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
 def test_columns_hold_the_passages_own_characters(
     template: str, question: str, passages: list[Passage], answer: str

@@ -57,7 +57,7 @@ def visible(text: str) -> set[int]:
 
 
 @TOKENIZERS
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(passages=passages, answer=visible_texts)
 def test_ranges_hold_the_tokens_own_text(tokenizer: Tokenizer, passages: list[Passage], answer: str) -> None:
     row = encode(passages, answer, tokenizer, PromptTemplate())
@@ -74,7 +74,7 @@ def test_ranges_hold_the_tokens_own_text(tokenizer: Tokenizer, passages: list[Pa
 
 @TOKENIZERS
 @pytest.mark.parametrize("template", [PromptTemplate(), DENSE], ids=["default", "dense"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(passages=passages, answer=visible_texts)
 def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered(
     tokenizer: Tokenizer, template: PromptTemplate, passages: list[Passage], answer: str
@@ -96,7 +96,7 @@ def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered
 
 
 @TOKENIZERS
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(passages=passages, answer=visible_texts)
 def test_ranges_have_no_white_space_at_their_ends(tokenizer: Tokenizer, passages: list[Passage], answer: str) -> None:
     row = encode(passages, answer, tokenizer, DENSE)
@@ -194,7 +194,7 @@ def special_ids(kind: str) -> list[int]:
 
 
 @EVERY_KIND
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(question=harmless_texts, passages=harmless_passages, answer=harmless_texts)
 def test_page_without_specials_in_its_texts_is_tokenised_as_a_whole(
     kind: str, question: str, passages: list[Passage], answer: str
@@ -210,7 +210,7 @@ def test_page_without_specials_in_its_texts_is_tokenised_as_a_whole(
 
 
 @EVERY_KIND
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
 def test_only_the_templates_own_special_tokens_are_real(
     kind: str, question: str, passages: list[Passage], answer: str
@@ -227,7 +227,7 @@ def test_only_the_templates_own_special_tokens_are_real(
 
 
 @EVERY_KIND
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(question=hostile_texts, passages=hostile_passages, answer=hostile_answers)
 def test_plain_template_gives_what_the_tokenizer_gives_with_specials_as_text(
     kind: str, question: str, passages: list[Passage], answer: str

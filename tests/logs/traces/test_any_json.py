@@ -66,7 +66,7 @@ def outcomes(kind: str, records: list[object], options: TraceOptions) -> tuple[l
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_record_with_any_value_in_any_place(kind: str, data: st.DataObject) -> None:
     records: list[object] = list(EXPORTS[kind]())
@@ -81,7 +81,7 @@ def test_record_with_any_value_in_any_place(kind: str, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(records=st.lists(st.dictionaries(KEYS | st.text(max_size=4), ODD_OR_TEXT, max_size=5), min_size=1, max_size=4))
 def test_records_of_any_shape(kind: str, records: list[object]) -> None:
     found, skipped = outcomes(kind, [{"first": "line is an object"}, *records], TraceOptions(tool_outputs=True))

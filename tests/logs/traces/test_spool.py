@@ -20,7 +20,7 @@ def span(trace: int, number: int) -> Span:
     return Span(f"trace-{trace}", str(number), None, Role.CHAIN, input={"text": "é\udce9" * number})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(order=st.lists(st.integers(0, 6), max_size=40))
 def test_spans_are_grouped_as_a_dictionary_would(order: list[int]) -> None:
     naive: dict[str, list[Span]] = {}

@@ -64,9 +64,9 @@ def _with_answers(audit: AuditProcess, answers: dict[int, str | None]) -> AuditP
 
 @pytest.fixture(scope="module")
 def expected(audit: AuditProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is written where row 1 has no answer, so that no worker sees it."""
+    """What is written where rows 1 and 4 have no answer, so that no worker sees it."""
     output = tmp_path_factory.mktemp("expected") / "out"
-    assert _with_answers(audit, {1: None}).run_here(output, "--workers", "1") == 0
+    assert _with_answers(audit, dict.fromkeys((1, 4))).run_here(output, "--workers", "1") == 0
     return output
 
 
@@ -79,21 +79,22 @@ def _evidence_digests(output: Path) -> list[str]:
     return [digest for name, digest in output_digests(output).items() if name.startswith("evidence/")]
 
 
-@pytest.mark.parametrize(("word", "how"), [(FATAL_WORD, "signal SIGKILL"), (HUNGRY_WORD, "a lack of memory")])
-def test_row_that_ends_its_worker_is_a_dead_letter_and_no_other_record_differs(
-    word: str, how: str, audit: AuditProcess, expected: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_rows_that_end_their_worker_are_dead_letters_and_no_other_record_differs(
+    audit: AuditProcess, expected: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
-    fatal = _with_answers(audit, {1: f"The {word} ate it."})
+    fatal = _with_answers(audit, {1: f"The {FATAL_WORD} ate it.", 4: f"The {HUNGRY_WORD} ate it."})
     assert fatal.run_here(output, "--workers", "2") == 0
     stderr = capfd.readouterr().err
-    assert _reasons(read_all(output / "dead_letters")) == [(1, "read", "worker_died")]
+    assert _reasons(read_all(output / "dead_letters")) == [(1, "read", "worker_died"), (4, "read", "worker_died")]
     assert len(_evidence_digests(output)) == 2
     assert _evidence_digests(output) == _evidence_digests(expected)
     counts = RunManifest.from_json((output / "run_manifest.json").read_text()).counts
-    assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 1, 1)
-    assert f"a worker process ended by {how} at rows 0 to 4" in stderr
+    assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 2, 2)
+    assert "a worker process ended by signal SIGKILL at rows 0 to 4" in stderr
+    assert "a worker process ended by a lack of memory at rows 4 to 6" in stderr
     assert "row 1 of" in stderr
+    assert "row 4 of" in stderr
 
 
 def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_record(
@@ -107,7 +108,7 @@ def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_rec
             os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
         return commit(self, chunk, attempt)
 
-    harmless = _with_answers(audit, {1: None})
+    harmless = _with_answers(audit, dict.fromkeys((1, 4)))
     monkeypatch.setattr(ChunkStore, "commit", commit_and_kill)
     assert harmless.run_here(tmp_path / "out", "--workers", "2") == 0
     assert output_digests(tmp_path / "out") == output_digests(expected)

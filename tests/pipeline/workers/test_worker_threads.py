@@ -22,8 +22,8 @@ def test_a_model_is_loaded_once_in_a_process_of_several_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [log_row(number) for number in range(CHUNKS * ROWS_PER_CHUNK)]
-    audit = DistributedAudit.of(save_tiny_audit(tmp_path), write_log(tmp_path / "log.parquet", rows))
-    one, several = tmp_path / "one", tmp_path / "several"
+    log = write_log(tmp_path / "log.parquet", rows)
+    audit = DistributedAudit(save_tiny_audit(tmp_path), log, {"model": "tiny"})
     loads: list[object] = []
     from_pretrained = AttentionModel.from_pretrained
 
@@ -43,13 +43,8 @@ def test_a_model_is_loaded_once_in_a_process_of_several_threads(
 
     monkeypatch.setattr(AttentionModel, "from_pretrained", noted)
     monkeypatch.setattr(GroupModelHandler, "run_inference", meet)
-    audit.run(several, beam_arguments=("--direct_running_mode=multi_threading", f"--direct_num_workers={THREADS}"))
+    threading = ("--direct_running_mode=multi_threading", f"--direct_num_workers={THREADS}")
+    audit.run(tmp_path / "out", beam_arguments=threading)
     assert len(threads) == 2, "two threads should have met at the model"
     assert len(loads) == 1
-    audit.run(one)
-    digests = [
-        [(chunk.evidence.sha256, chunk.dead_letters.sha256) for chunk in chunk_manifests(output).values()]
-        for output in (one, several)
-    ]
-    assert digests[0] == digests[1]
-    assert len(digests[0]) == CHUNKS
+    assert len(chunk_manifests(tmp_path / "out")) == CHUNKS

@@ -30,7 +30,7 @@ def test_page_without_its_log_shows_spans_and_evidence(page: OpenPage, harbour: 
     assert page.complaints() == []
 
 
-@pytest.mark.parametrize("kind", ["harbour", "hostile", "crowded"])
+@pytest.mark.parametrize("kind", ["harbour", "hostile"])
 def test_narrow_screen_needs_no_sideways_scroll(page: OpenPage, kind: str, request: pytest.FixtureRequest) -> None:
     page.size(360, 740)
     page.open(request.getfixturevalue(kind).page)
